@@ -1,0 +1,256 @@
+"""The records a run stores: one `Measurement` a case, one `Ratio` a pair of cases timed together.
+
+The fields of the two dataclasses are, in order, the columns of `measurements.csv` and `ratios.csv`.  What may not be
+stored cannot be constructed: a case that did not pass verification has no time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Self, get_type_hints
+
+SCHEMA_VERSION = 1
+"""Version of every file in a run folder.  A reader refuses any other."""
+
+
+class Status(StrEnum):
+    """How a case ended.  Exactly one holds."""
+
+    PASSED = "passed"
+    FAILED_VERIFICATION = "failed_verification"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+class Verdict(StrEnum):
+    """What a ratio says, against the noise of the two cases themselves."""
+
+    SAME = "SAME"
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    AMBIGUOUS = "AMBIGUOUS"
+
+
+class RecordError(ValueError):
+    """A record that contradicts itself, or a stored row that cannot be read as one."""
+
+
+def case_id(
+    *, workload: str, direction: str, problem: str, dtype: str, distribution: str, implementation: str, variant: str
+) -> str:
+    """Twelve hex digits that name a case, the same in every run and on every machine.
+
+    All arguments are the canonical texts that the columns of the same name hold.
+    """
+    key = "|".join((workload, direction, problem, dtype, distribution, implementation, variant))
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A frozen dataclass that is one line of a CSV file: `None` is an empty cell."""
+
+    @classmethod
+    def columns(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
+    def to_row(self) -> dict[str, str]:
+        """The cells as text.  Floats use the shortest text that reads back to the same number."""
+        return {name: _to_text(getattr(self, name)) for name in self.columns()}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, str]) -> Self:
+        """The record of a row of text; raises `RecordError` on a missing, surplus or unreadable cell."""
+        if set(row) != set(cls.columns()):
+            odd = sorted(str(name) for name in set(row) ^ set(cls.columns()))
+            raise RecordError(f"row has other columns than {cls.__name__}: {', '.join(odd)} missing or surplus")
+        hints = get_type_hints(cls)
+        return cls(**{name: _from_text(name, hints[name], row[name]) for name in cls.columns()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(_Row):
+    """One case as it ended: one row of `measurements.csv`."""
+
+    run_id: str
+    """Folder name of the run: UTC time and six hex digits."""
+    case_id: str
+    """`case_id()` of the next columns."""
+    workload: str
+    """Operation, e.g. `gemm`."""
+    direction: str
+    """`fwd` or `bwd`."""
+    implementation: str
+    """Provider, e.g. `tk` or `cublas`."""
+    variant: str
+    """Canonical options of the implementation, `stages=2;persistent=0`; empty for none."""
+    version: str
+    """What the implementation says of itself and of its library."""
+    problem: str
+    """Canonical text of the problem, `M=4096;N=4096;K=64`."""
+    dtype: str
+    """`bf16`, `fp16`, `fp32` or `e4m3`."""
+    distribution: str
+    """How inputs were drawn: `normal`, `uniform`, `zeros`."""
+    seed: int
+    """Seed of the input generator."""
+    status: Status
+    reason: str
+    """Why it did not pass, in words; for a pass a remark (such as a check on slices) or nothing."""
+    rel_l2_error: float | None
+    """||out - reference|| / ||reference|| against float64, of the worst output."""
+    max_abs_error: float | None
+    """Largest absolute error of the worst output."""
+    worst_output: str
+    """Name of the output with the largest error relative to its tolerance."""
+    tolerance: float | None
+    """Bound on `rel_l2_error`."""
+    n_samples: int
+    """Timed calls; 0 where nothing was timed."""
+    timer: str
+    """`cuda_events` or `cuda_graph`; empty where nothing was timed."""
+    cache: str
+    """State of the L2 before each call: `flushed` or `warm`; empty where nothing was timed."""
+    latency_us_p10: float | None
+    latency_us_p50: float | None
+    latency_us_p90: float | None
+    tflops: float | None
+    """Workload's FLOPs over the median latency."""
+    gbps: float | None
+    """Workload's bytes (each input and output once) over the median latency."""
+    roof_pct_measured: float | None
+    """Share of the roofline built from the roofs that this run measured."""
+    roof_pct_datasheet: float | None
+    """Share of the roofline built from the datasheet, scaled to the maximum clock; empty for a GPU we have none of."""
+    bound: str
+    """`compute` or `memory`: which roof is the lower one for this problem."""
+    aa_noise_pct: float | None
+    """Distance between the medians of the interleaved halves of the case's own samples."""
+    sm_clock_mhz: float | None
+    """Median SM clock over the rounds."""
+    power_w: float | None
+    """Median board power over the rounds."""
+    energy_mj: float | None
+    """Board energy a call, in millijoules: median power times median latency."""
+    tflops_per_w: float | None
+    throttled: str
+    """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
+    peak_memory_mib: float | None
+    """Peak of the caching allocator over the verification call, inputs included."""
+    kernel_names: str
+    """CUDA kernels that the profiler saw in one call, joined by ` | `."""
+    repro_command: str
+    """Command that runs this one case again."""
+
+    def __post_init__(self) -> None:
+        _check_measurement(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio(_Row):
+    """Speed of one case over another's, both timed in the same interleaved rounds: one row of `ratios.csv`."""
+
+    run_id: str
+    case_id: str
+    baseline_case_id: str
+    ratio_p50: float
+    """Median latency of the baseline over that of the case: above 1, the case is faster."""
+    ci_low: float
+    ci_high: float
+    """95 % bootstrap interval over rounds."""
+    verdict: Verdict
+
+    def __post_init__(self) -> None:
+        if self.case_id == self.baseline_case_id:
+            raise RecordError(f"ratio of case {self.case_id} with itself")
+        if not 0 < self.ci_low <= self.ci_high:
+            raise RecordError(f"ratio interval [{self.ci_low}, {self.ci_high}] is empty or not positive")
+        if not self.ratio_p50 > 0:
+            raise RecordError(f"ratio_p50 is {self.ratio_p50}, must be positive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileMetric(_Row):
+    """One Nsight Compute metric of one kernel of a case: one row of `profile.csv`."""
+
+    run_id: str
+    case_id: str
+    kernel_name: str
+    metric: str
+    value: float
+    unit: str
+
+
+SAMPLE_COLUMNS = ("case_id", "round", "latency_us")
+"""Columns of `samples.parquet`: text, int32, float64."""
+
+_TIMED = (
+    "latency_us_p10",
+    "latency_us_p50",
+    "latency_us_p90",
+    "tflops",
+    "gbps",
+    "roof_pct_measured",
+    "roof_pct_datasheet",
+    "aa_noise_pct",
+    "sm_clock_mhz",
+    "power_w",
+    "energy_mj",
+    "tflops_per_w",
+)
+
+
+def _check_measurement(m: Measurement) -> None:
+    """The invariants of a measurement; raises `RecordError` with the case and the broken rule."""
+
+    def require(holds: bool, rule: str) -> None:
+        if not holds:
+            raise RecordError(f"{m.workload} {m.problem} {m.implementation}[{m.variant}] ({m.status}): {rule}")
+
+    for name in m.columns():
+        value = getattr(m, name)
+        require(not isinstance(value, float) or math.isfinite(value) or name.endswith("_error"), f"{name} is {value}")
+    if m.status is not Status.PASSED:
+        require(bool(m.reason), "a case that did not pass needs a reason")
+        require(m.n_samples == 0, "only a case that passed verification may have samples")
+    else:
+        require(m.rel_l2_error is not None and m.tolerance is not None, "a pass needs its error and tolerance")
+        assert m.rel_l2_error is not None and m.tolerance is not None
+        require(m.rel_l2_error <= m.tolerance, f"error {m.rel_l2_error} is above the tolerance {m.tolerance}")
+    if m.n_samples == 0:
+        present = [name for name in _TIMED if getattr(m, name) is not None]
+        require(not present, f"no samples, but {', '.join(present)} set")
+        require(not m.timer and not m.cache, "no samples, but timer or cache set")
+        return
+    p10, p50, p90 = m.latency_us_p10, m.latency_us_p50, m.latency_us_p90
+    require(m.n_samples > 0, f"n_samples is {m.n_samples}")
+    require(p10 is not None and p50 is not None and p90 is not None, "samples without latencies")
+    assert p10 is not None and p50 is not None and p90 is not None
+    require(0 < p10 <= p50 <= p90, f"latencies {p10}, {p50}, {p90} us are not positive and ascending")
+    require(bool(m.timer) and bool(m.cache), "samples without timer or cache state")
+
+
+def _to_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    return " ".join(str(value).split())  # one line a row: a reason may arrive with line breaks in it
+
+
+def _from_text(name: str, hint: Any, text: str) -> Any:
+    try:
+        if hint is str:
+            return text
+        if hint == (float | None):
+            return float(text) if text != "" else None
+        return hint(text)  # int, float, Status, Verdict
+    except ValueError:
+        raise RecordError(f"column {name}: {text!r} is not a {getattr(hint, '__name__', hint)}") from None

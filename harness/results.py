@@ -1,0 +1,210 @@
+"""Reader of stored runs: the only module of the harness that reports import.
+
+A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
+profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pandas as pd
+
+from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
+
+MANIFEST = "manifest.json"
+MEASUREMENTS = "measurements.csv"
+RATIOS = "ratios.csv"
+SAMPLES = "samples.parquet"
+PROFILE = "profile.csv"
+
+
+class ResultsError(Exception):
+    """A run folder that cannot be used, in one sentence: what is wrong, where, and what to do."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as stored.
+
+    measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`.
+    ratios: one row a pair of cases of one interleaved group, columns of `Ratio`.
+    profile: columns of `ProfileMetric`; empty where nothing was profiled.
+    Text cells are `str` ("" for empty), numbers float64 (NaN for empty), `n_samples` and `seed` int64.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+    measurements: pd.DataFrame
+    ratios: pd.DataFrame
+    profile: pd.DataFrame
+    _samples: pd.DataFrame
+
+    @property
+    def run_id(self) -> str:
+        return str(self.manifest["run_id"])
+
+    def samples(self, case_id: str) -> np.ndarray:
+        """Every sample of a case, in the order of the rounds, in microseconds: (n,) float64, empty if not timed."""
+        rows = self._samples[self._samples["case_id"] == case_id].sort_values("round", kind="stable")
+        return rows["latency_us"].to_numpy(dtype=np.float64)
+
+    def rounds(self, case_id: str) -> np.ndarray:
+        """The round of each sample of `samples(case_id)`: (n,) int64.  Equal rounds of two cases are paired."""
+        rows = self._samples[self._samples["case_id"] == case_id].sort_values("round", kind="stable")
+        return rows["round"].to_numpy(dtype=np.int64)
+
+
+def load_run(path: str | Path) -> Run:
+    """The run stored in a folder; raises `ResultsError` if it is missing, truncated or of another schema."""
+    folder = Path(path)
+    manifest = load_manifest(folder)
+    measurements = _read_table(folder / MEASUREMENTS, Measurement)
+    ratios = _read_table(folder / RATIOS, Ratio)
+    profile = _read_table(folder / PROFILE, ProfileMetric) if (folder / PROFILE).exists() else _empty(ProfileMetric)
+    samples = _read_samples(folder / SAMPLES)
+    run = Run(
+        path=folder,
+        manifest=manifest,
+        measurements=_newest(measurements, ["case_id"]),
+        ratios=_newest(ratios, ["case_id", "baseline_case_id"]),
+        profile=_newest(profile, ["case_id", "kernel_name", "metric"]),
+        _samples=samples,
+    )
+    _check_samples(run)
+    return run
+
+
+def load_campaign(path: str | Path) -> list[Run]:
+    """Every run of a campaign folder, newest first; raises `ResultsError` if there is none or one is unusable."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
+    runs = [load_run(child) for child in sorted(folder.iterdir()) if (child / MANIFEST).exists()]
+    if not runs:
+        raise ResultsError(
+            f"{folder} holds no run (no sub-folder with a {MANIFEST}): measure one with python -m harness"
+        )
+    return sorted(runs, key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
+
+
+def load_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run folder, its schema version checked; raises `ResultsError`."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ResultsError(f"{folder} is not a run folder: it has no {MANIFEST}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path} cannot be read: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(
+            f"{path} is truncated or damaged (line {error.lineno}): restore it or measure again"
+        ) from None
+    if not isinstance(manifest, dict):
+        raise ResultsError(f"{path} holds a {type(manifest).__name__}, needs an object: restore it or measure again")
+    version = manifest.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ResultsError(
+            f"{path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
+            "use the program that wrote it, or measure again"
+        )
+    missing = [key for key in ("run_id", "campaign", "started_utc", "device") if key not in manifest]
+    if missing:
+        raise ResultsError(f"{path} lacks {', '.join(missing)}: restore it or measure again")
+    return manifest
+
+
+def complete_lines(text: str) -> tuple[str, str]:
+    """A CSV text as (its complete lines, what follows the last line break, empty if the file is whole)."""
+    end = text.rfind("\n") + 1
+    return text[:end], text[end:]
+
+
+def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
+    """A CSV file whose header must be the columns of `record`, each row with as many cells and readable numbers."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is missing: restore it or measure again") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path} cannot be read: {error}") from None
+    whole, torn = complete_lines(text)
+    if torn or not whole:
+        raise ResultsError(
+            f"{path} is truncated (its last line is incomplete): resume the run with resume={path.parent}, "
+            "which repairs it, or restore the file"
+        )
+    reader = csv.reader(io.StringIO(whole))
+    header = tuple(next(reader, []))
+    if header != record.columns():
+        odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
+        raise ResultsError(
+            f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
+            "use the program that wrote it, or measure again"
+        )
+    rows = []
+    for line, cells in enumerate(reader, start=2):
+        if len(cells) != len(header):
+            raise ResultsError(f"{path} line {line} has {len(cells)} cells, needs {len(header)}: restore the file")
+        rows.append(cells)
+    return _typed(path, pd.DataFrame(rows, columns=list(header), dtype=object), record)
+
+
+def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
+    """Columns of text as `str`, of numbers as float64 or int64, after the record's field types."""
+    for name, hint in get_type_hints(record).items():
+        try:
+            if hint is int:
+                table[name] = table[name].astype("int64")
+            elif hint is float or hint == (float | None):
+                table[name] = table[name].replace("", "nan").astype("float64")
+            else:
+                table[name] = table[name].astype(str).astype(object)
+        except ValueError as error:
+            raise ResultsError(f"{path}, column {name}: {error}: restore the file or measure again") from None
+    return table
+
+
+def _read_samples(path: Path) -> pd.DataFrame:
+    if not path.exists():
+        raise ResultsError(f"{path} is missing: restore it or measure again")
+    try:
+        samples = pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's errors derive from these two
+        raise ResultsError(
+            f"{path} is truncated or damaged ({_first_line(error)}): restore it or measure again"
+        ) from None
+    if tuple(samples.columns) != SAMPLE_COLUMNS:
+        raise ResultsError(f"{path} has columns {list(samples.columns)}, needs {list(SAMPLE_COLUMNS)}: measure again")
+    return samples
+
+
+def _check_samples(run: Run) -> None:
+    """Each case has as many samples as its row says."""
+    counts = run._samples["case_id"].value_counts()
+    for case, expected in zip(run.measurements["case_id"], run.measurements["n_samples"], strict=True):
+        if int(counts.get(case, 0)) != int(expected):
+            raise ResultsError(
+                f"{run.path / SAMPLES} holds {int(counts.get(case, 0))} samples of case {case}, {MEASUREMENTS} says "
+                f"{int(expected)}: resume the run with resume={run.path}, which times the problem again"
+            )
+
+
+def _newest(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Only the last row of each key: a case that was timed again is appended, never edited."""
+    return table.drop_duplicates(subset=keys, keep="last").reset_index(drop=True)
+
+
+def _empty(record: type[_Row]) -> pd.DataFrame:
+    return _typed(Path(), pd.DataFrame(columns=list(record.columns()), dtype=object), record)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
