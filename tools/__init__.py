@@ -1,0 +1,1 @@
+"""Programs that prepare the project for other machines; nothing here is imported by the harness."""

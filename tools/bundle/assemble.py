@@ -1,0 +1,134 @@
+"""Make a bundle: resolve, pack, build, stamp, check its size, and only then put it in place."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import SpecifierSet
+
+from tools.bundle import archive, kernels, stamp
+from tools.bundle.errors import BundleError
+from tools.bundle.plan import HERE, KERNELS, Group, Node
+from tools.bundle.resolve import resolve
+from tools.bundle.wheels import Downloader, Wheel
+
+SCHEMA_VERSION = 1
+MIB = 1 << 20
+LAUNCHER = HERE / "node"  # files that go into every bundle as they are
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to make: ``parts`` as `plan.choose` names them, at most ``max_mib`` MiB, from the checkout ``root``."""
+
+    root: Path
+    output: Path
+    cache: Path
+    node: Node
+    groups: dict[str, Group]
+    parts: tuple[str, ...]
+    max_mib: float
+    command: str
+
+
+def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
+    """Make the bundle at ``order.output``; returns bytes by part. An older bundle there is replaced at the end."""
+    _refuse_foreign_folder(order.output)
+    partial = order.output.with_name(order.output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        info = _fill(order, partial, say)
+        (partial / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
+        sizes = measure(partial)
+        _check_size(sizes, order.max_mib)
+        if order.output.exists():
+            shutil.rmtree(order.output)
+        partial.rename(order.output)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return sizes
+
+
+def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Write everything but the stamp into ``folder``; returns the stamp."""
+    info: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "git_commit": stamp.git_commit(order.root),
+        "git_dirty": stamp.git_dirty(order.root),
+        "built_utc": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": order.command,
+        "node": {"python": order.node.python, "torch": order.node.torch},
+        "parts": list(order.parts),
+        "packages": {},
+        "archives": {},
+        "kernels": [],
+    }
+    packed: list[Wheel] = []
+    for name in (part for part in order.parts if part != KERNELS):
+        wheels = _group_wheels(order, name, packed, say)
+        packed += wheels
+        target = folder / "site" / f"{name}.tar.xz"
+        say(f"{name}: packing {', '.join(f'{w.name} {w.version}' for w in wheels) or 'nothing'}")
+        archive.pack(wheels, order.groups[name].drop, target, order.cache / "packed")
+        info["packages"] |= {w.name: str(w.version) for w in wheels}
+        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
+    if KERNELS in order.parts:
+        say(f"kernels: building for {kernels.TARGET}")
+        info["kernels"] = kernels.build(order.root, folder / "kernels")
+    for file in sorted(LAUNCHER.iterdir()):
+        if file.is_file():
+            shutil.copy(file, folder / file.name)
+    (folder / "run").chmod(0o755)
+    return info
+
+
+def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
+    constraints = order.root / "constraints.txt"
+    downloader = Downloader(
+        order.node.python, order.cache / "wheels" / name, constraints if constraints.is_file() else None
+    )
+
+    def fetch(package: str, specifier: SpecifierSet, from_source: bool) -> Wheel:
+        say(f"{name}: fetching {package}{specifier}")
+        return downloader.fetch(package, specifier, from_source=from_source)
+
+    return resolve(order.groups[name], order.node, fetch, packed)
+
+
+def measure(folder: Path) -> dict[str, int]:
+    """Bytes by part: each archive of site/ by its name, kernels, and ``rest``."""
+    sizes: dict[str, int] = {}
+    for path in (p for p in folder.rglob("*") if p.is_file()):
+        parts = path.relative_to(folder).parts
+        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else parts[0] if parts[0] == KERNELS else "rest"
+        sizes[part] = sizes.get(part, 0) + path.stat().st_size
+    return sizes
+
+
+def describe(sizes: dict[str, int]) -> str:
+    """The sizes in words, largest first."""
+    ordered = sorted(sizes.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {size / MIB:.1f} MiB" for name, size in ordered)
+
+
+def _check_size(sizes: dict[str, int], max_mib: float) -> None:
+    total = sum(sizes.values())
+    if total > max_mib * MIB:
+        raise BundleError(
+            f"the bundle is {total / MIB:.1f} MiB ({describe(sizes)}), the limit is {max_mib:g} MiB; "
+            "leave a part out with --without, or raise --max-mib if your way to the node carries more"
+        )
+
+
+def _refuse_foreign_folder(output: Path) -> None:
+    """An existing output is replaced only if it is a bundle, or empty."""
+    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "build_info.json").is_file()):
+        raise BundleError(f"{output} exists and is not a bundle; name another folder with --output, or remove it")

@@ -1,0 +1,30 @@
+"""Build the kernels a node will load, through the toolchain's own command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.bundle.errors import BundleError
+
+TARGET = "sm_90a"
+
+
+def build(root: Path, folder: Path) -> list[str]:
+    """Fill ``folder`` with every kernel for `TARGET`; returns the files' paths relative to it.
+
+    The toolchain's progress and the compiler's words go to this process's standard error.
+    """
+    command = [sys.executable, "-m", "tk_kernels.toolchain", "build", "--target", TARGET, "--prebuilt", str(folder)]
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(command, check=False, cwd=root, stdout=sys.stderr)
+    if done.returncode:
+        raise BundleError(
+            f"the kernels were not built ({' '.join(command[1:])} ended with status {done.returncode}); "
+            "its messages are above; --without kernels packs the rest"
+        )
+    built = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    if not any(name.endswith(".so") for name in built):
+        raise BundleError(f"the toolchain ended well but left no kernel (.so) in {folder}")
+    return built

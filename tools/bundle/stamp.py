@@ -1,0 +1,29 @@
+"""State of the sources a bundle is made from, for a node that has no git."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tools.bundle.errors import BundleError
+
+
+def git_commit(root: Path) -> str:
+    """Full hash of the commit that is checked out in ``root``."""
+    return _git(root, "rev-parse", "--verify", "HEAD").strip()
+
+
+def git_dirty(root: Path) -> bool:
+    """Whether a tracked file outside ``results/`` differs from the commit; new files do not count."""
+    return bool(_git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results").strip())
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], check=False, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise BundleError("git is not installed; a bundle records the commit it is made from") from error
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise BundleError(f"{root} is no git checkout with a commit, which a bundle records: git said {reason[0]!r}")
+    return done.stdout
