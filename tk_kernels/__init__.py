@@ -1,0 +1,1 @@
+"""Tile kernels in the ThunderKittens vocabulary, with their Python operators."""

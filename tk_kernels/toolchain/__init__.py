@@ -1,0 +1,35 @@
+"""Compile, cache and load kernels.
+
+`python -m tk_kernels.toolchain build --target sm_90a|cpu [names]` compiles; `load(name, target)`
+gives the library to Python; `manifest(name, target)` says what was built and from what.
+"""
+
+from .build import Build, BuildOptions, build, build_all, export
+from .errors import CompileError, CompilerMissing, KernelFolderError, PrebuiltError, QualityError, ToolchainError
+from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
+from .load import ensure_built, load, manifest
+from .targets import TARGETS, Target, find_target
+
+__all__ = [
+    "TARGETS",
+    "Build",
+    "BuildOptions",
+    "CompileError",
+    "CompilerMissing",
+    "KernelFolder",
+    "KernelFolderError",
+    "PrebuiltError",
+    "QualityError",
+    "Target",
+    "ToolchainError",
+    "build",
+    "build_all",
+    "ensure_built",
+    "export",
+    "find_kernel",
+    "find_target",
+    "kernel_names",
+    "load",
+    "manifest",
+    "open_kernel",
+]

@@ -1,0 +1,107 @@
+"""Command line: `python -m tk_kernels.toolchain build|manifest|export|clean`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from .build import Build, BuildOptions, build_all, export, silent
+from .errors import ToolchainError
+from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
+from .load import manifest
+from .store import cache_root, clear
+from .targets import TARGETS, find_target
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    top = argparse.ArgumentParser(prog="python -m tk_kernels.toolchain", description="Compile the kernels.")
+    commands = top.add_subparsers(dest="command", required=True)
+
+    make = commands.add_parser("build", help="compile kernels into the cache")
+    _add_selection(make)
+    make.add_argument("-v", "--verbose", action="store_true", help="show every command line")
+
+    show = commands.add_parser("manifest", help="print a kernel's build manifest as JSON, building it if need be")
+    show.add_argument("name")
+    show.add_argument("--target", required=True, help=f"one of {', '.join(TARGETS)}")
+
+    copy = commands.add_parser("export", help="fill a folder for TK_KERNELS_PREBUILT")
+    _add_selection(copy)
+    copy.add_argument("--to", required=True, type=Path, help="the folder to fill")
+
+    commands.add_parser("clean", help="delete every build in the cache")
+    return top
+
+
+def _add_selection(command: argparse.ArgumentParser) -> None:
+    """Options that say which kernels, for which targets, with how many compilers."""
+    command.add_argument("names", nargs="*", help="kernels, by name or by the path of their folder; all if none")
+    command.add_argument("--target", action="append", help=f"one of {', '.join(TARGETS)}; repeatable; all if none")
+    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at work at once")
+
+
+def select_kernels(names: list[str]) -> list[KernelFolder]:
+    """The named kernels, or all of them. A name with a slash is the path of a folder anywhere."""
+    return [open_kernel(Path(name).resolve()) if "/" in name else find_kernel(name) for name in names or kernel_names()]
+
+
+def describe(built: Build) -> str:
+    """One line about a finished build."""
+    facts = built.manifest
+    line = f"{built.kernel:<16} {built.target:<7} {'cached' if built.cached else 'built':<7}"
+    if facts["registers"] is not None:
+        line += f" {facts['registers']} registers, {facts['spills']} bytes spilled"
+    if facts["hgmma_count"] is not None:
+        line += f", {facts['hgmma_count']} HGMMA, {facts['hmma_count']} HMMA"
+    return f"{line}  {built.library}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Carry out one command; returns the exit status."""
+    if arguments.command == "clean":
+        print(f"deleted {clear(cache_root())} builds in {cache_root()}")
+        return 0
+    if arguments.command == "manifest":
+        print(json.dumps(manifest(arguments.name, arguments.target), indent=1))
+        return 0
+    if arguments.jobs < 1:
+        raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
+    kernels = select_kernels(arguments.names)
+    targets = [find_target(name) for name in dict.fromkeys(arguments.target or TARGETS)]
+    if arguments.command == "export":
+        options = BuildOptions(jobs=arguments.jobs, portable=True)
+        for target in targets:
+            for copy in export(kernels, target, arguments.to, options):
+                print(copy)
+        return 0
+    show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
+    started = time.monotonic()
+    failures = build_all(
+        kernels, targets, BuildOptions(jobs=arguments.jobs, show=show), lambda built: print(describe(built), flush=True)
+    )
+    for failure in failures:
+        print(f"error: {failure}", file=sys.stderr)
+    total = len(kernels) * len(targets)
+    print(f"{total - len(failures)} of {total} builds good, {time.monotonic() - started:.1f} s")
+    return 1 if failures else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point: errors are one sentence on stderr and exit status 1, Ctrl-C is 130."""
+    try:
+        return run(parser().parse_args(arguments))
+    except ToolchainError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; finished builds are kept", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

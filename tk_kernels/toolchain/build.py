@@ -1,0 +1,215 @@
+"""Compiling a kernel folder into one shared library with a manifest that describes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import keys, store
+from .build_manifest import describe_build
+from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
+from .errors import CompileError, QualityError, ToolchainError
+from .kernel_folder import INCLUDE_ROOT, KernelFolder
+from .machine_code import demangle
+from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
+from .targets import Target, binding_command, link_command, unit_command
+
+Say = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """A `say` that says nothing."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build. `portable`: host code for any x86-64-v3 machine, instead of for this one.
+
+    `show` is called with every command line, `include` is the root of the tile library,
+    `jobs` the number of compilers at work at once.
+    """
+
+    cache: Path = field(default_factory=store.cache_root)
+    include: Path = INCLUDE_ROOT
+    portable: bool = False
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    show: Say = silent
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built kernel: its library, its manifest, and whether it came from the cache."""
+
+    kernel: str
+    target: str
+    folder: Path
+    manifest: dict[str, Any]
+    cached: bool
+
+    @property
+    def library(self) -> Path:
+        """The shared library."""
+        return store.library_path(self.folder, self.kernel)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One kernel for one target, with all that its commands need."""
+
+    kernel: KernelFolder
+    target: Target
+    options: BuildOptions
+    gxx: Gxx
+    nvcc: Nvcc | None
+    isa: str
+    source: str
+    key: str
+
+    @property
+    def entry(self) -> Path:
+        return self.options.cache / store.entry_name(self.kernel.name, self.target.name, self.key)
+
+
+def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Executor | None = None) -> Build:
+    """Build `kernel` for `target`, or find it in the cache.
+
+    Raises CompilerMissing, CompileError (with the compiler's words) or QualityError (spills,
+    serialized wgmma, ignored setmaxnreg that kernel.toml does not allow).
+    """
+    job = _plan(kernel, target, options)
+    if store.is_complete(job.entry, kernel.name):
+        return _found(job)
+    if pool is None:
+        with ThreadPoolExecutor(max_workers=options.jobs) as own_pool:
+            return build(kernel, target, options, own_pool)
+    with store.building(options.cache, job.entry.name) as scratch:
+        if store.is_complete(job.entry, kernel.name):
+            return _found(job)
+        manifest = _compile(job, scratch, pool)
+        store.publish(scratch, job.entry)
+    return Build(kernel.name, target.name, job.entry, manifest, cached=False)
+
+
+def build_all(
+    kernels: list[KernelFolder], targets: list[Target], options: BuildOptions, done: Callable[[Build], None]
+) -> list[ToolchainError]:
+    """Build every kernel for every target, compilers in parallel; one failure does not stop the others.
+
+    `done` is called with each build as it is finished, from this thread. Returns the failures.
+    """
+    pairs = [(kernel, target) for kernel in kernels for target in targets]
+    failures: list[ToolchainError] = []
+    with (
+        ThreadPoolExecutor(max_workers=options.jobs) as compilers,
+        ThreadPoolExecutor(max_workers=max(1, len(pairs))) as builders,
+    ):
+        futures = [builders.submit(build, kernel, target, options, compilers) for kernel, target in pairs]
+        for future in futures:
+            try:
+                done(future.result())
+            except ToolchainError as error:
+                failures.append(error)
+    return failures
+
+
+def export(kernels: list[KernelFolder], target: Target, folder: Path, options: BuildOptions) -> list[Path]:
+    """Build `kernels` for `target` and copy them to `folder`, as TK_KERNELS_PREBUILT wants them.
+
+    The copies are named by their sources' hash alone, so that a machine without a compiler finds
+    them. Builds that `folder` held of the same kernels and target are replaced. Returns the copies.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    copies = []
+    for kernel in kernels:
+        built = build(kernel, target, options)
+        for old in folder.glob(f"{kernel.name}-{target.name}-*"):
+            shutil.rmtree(old)
+        source = keys.source_hash(kernel, target, options.include)
+        copy = folder / store.entry_name(kernel.name, target.name, source)
+        shutil.copytree(built.folder, copy)
+        copies.append(copy)
+    return copies
+
+
+def _plan(kernel: KernelFolder, target: Target, options: BuildOptions) -> _Job:
+    """Find the compilers and compute the key."""
+    gxx = find_gxx()
+    nvcc = find_nvcc() if target.cuda else None
+    isa = keys.isa_of(target, options.portable)
+    source = keys.source_hash(kernel, target, options.include)
+    return _Job(kernel, target, options, gxx, nvcc, isa, source, keys.build_key(source, gxx, nvcc, isa))
+
+
+def _found(job: _Job) -> Build:
+    """The build that the cache already has."""
+    return Build(job.kernel.name, job.target.name, job.entry, store.read_manifest(job.entry), cached=True)
+
+
+def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
+    """Compile, check, link and describe one kernel inside `scratch`; returns the manifest."""
+    import tvm_ffi.libinfo
+
+    objects, commands = [], []
+    for unit in job.kernel.units:
+        objects.append(scratch / "objects" / unit.stem / f"{unit.stem}.o")
+        objects[-1].parent.mkdir(parents=True)
+        commands.append(
+            unit_command(job.target, unit, objects[-1], job.options.include, job.gxx, job.nvcc, job.isa)
+        )  # fmt: skip
+    device_objects = list(objects)
+    objects.append(scratch / "objects" / "binding.o")
+    ffi_includes = [tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path()]
+    commands.append(binding_command(job.kernel.binding, objects[-1], ffi_includes, job.gxx))
+    logs = list(pool.map(lambda command: _run(job, command), commands))
+
+    report = read_ptxas_log("\n".join(logs[:-1])) if job.target.cuda else PtxasReport((), ())
+    _require_quality(job, report)
+    link = link_command(job.target, objects, store.library_path(scratch, job.kernel.name), job.gxx, job.nvcc)
+    logs.append(_run(job, link))
+    commands.append(link)
+
+    images = sorted(scratch.glob("objects/*/*.cubin")) if job.target.cuda else device_objects
+    shown = [shlex.join(command) for command in commands]
+    manifest = describe_build(
+        job.kernel, job.target, job.gxx, job.nvcc, job.source, job.key, report, images,
+        [command.replace(str(scratch), "$BUILD").replace(str(job.options.include), "$INCLUDE") for command in shown],
+    )  # fmt: skip
+    (scratch / store.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+    (scratch / store.LOG).write_text("\n".join(f"$ {c}\n{log}" for c, log in zip(shown, logs, strict=True)))
+    shutil.rmtree(scratch / "objects")
+    return manifest
+
+
+def _run(job: _Job, command: list[str]) -> str:
+    """Run one compiler; returns what it said. Raises CompileError with its words."""
+    job.options.show(shlex.join(command))
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    said = result.stderr + result.stdout
+    if result.returncode != 0:
+        words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
+        what = f"it was ended by signal {-result.returncode}" if result.returncode < 0 else "it says"
+        raise CompileError(
+            f"{job.kernel.name} does not compile for {job.target.name}; {what}:\n{words[-8000:]}\n"
+            f"The command was: {shlex.join(command)}"
+        )
+    return said
+
+
+def _require_quality(job: _Job, report: PtxasReport) -> None:
+    """Raise QualityError for findings that kernel.toml does not allow."""
+    readable = demangle(finding.function for finding in report.findings)
+    bad = unexcused(report.findings, job.kernel.allowances, readable)
+    if bad:
+        listed = "\n".join(f"  {f.kind} in {readable.get(f.function, f.function) or 'unknown'}: {f.text}" for f in bad)
+        raise QualityError(
+            f"{job.kernel.name} compiles for {job.target.name} but would be slow:\n{listed}\n"
+            f"Change the kernel, or list the finding with its reason in {job.kernel.path / 'kernel.toml'}"
+        )

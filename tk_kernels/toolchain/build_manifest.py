@@ -1,0 +1,88 @@
+"""The build manifest: what a kernel was built with and what came out, as plain data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .compilers import Gxx, Nvcc
+from .kernel_folder import KernelFolder
+from .machine_code import code_hash, count_instructions, demangle
+from .ptxas_log import PtxasReport
+from .targets import Target
+
+SCHEMA_VERSION = 1
+
+
+def describe_build(
+    kernel: KernelFolder,
+    target: Target,
+    gxx: Gxx,
+    nvcc: Nvcc | None,
+    source_hash: str,
+    key: str,
+    report: PtxasReport,
+    images: list[Path],
+    commands: list[str],
+) -> dict[str, Any]:
+    """The manifest of one build.
+
+    `registers` (a thread), `spills` (bytes a thread) and `shared_memory` (bytes a block, what is
+    declared statically; a kernel's tiles are allocated at launch and not in it) are maxima over
+    the folder's kernels, `entries` has each. A figure that does not exist is None, with the reason
+    in `reasons`. `binary_hash` covers the machine code alone, without paths and line tables.
+    """
+    figures = _gpu_figures(report, images) if nvcc else _cpu_figures()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": kernel.name,
+        "target": target.name,
+        "compiler": f"nvcc {nvcc.version}" if nvcc else f"g++ {gxx.version}",
+        "host_compiler": f"g++ {gxx.version}",
+        "flags": list(target.flags),
+        "commands": commands,
+        "source_hash": source_hash,
+        "key": key,
+        "lines_of_code": kernel.lines_of_code(),
+        "binary_hash": code_hash(images),
+        **figures,
+        "allowed": [
+            {"finding": a.finding, "function": a.function, "reason": a.reason} for a in kernel.allowances
+        ],
+    }  # fmt: skip
+
+
+def _gpu_figures(report: PtxasReport, cubins: list[Path]) -> dict[str, Any]:
+    """Figures of ptxas and of the disassembly."""
+    counts = count_instructions(cubins)
+    readable = demangle(entry.function for entry in report.entries)
+    registers = [entry.registers for entry in report.entries if entry.registers is not None]
+    reasons = {"hgmma_count": counts.reason, "hmma_count": counts.reason} if counts.reason else {}
+    return {
+        "registers": max(registers, default=None),
+        "spills": max((entry.spill_bytes for entry in report.entries), default=0),
+        "shared_memory": max((entry.shared_bytes for entry in report.entries), default=0),
+        "hgmma_count": counts.hgmma,
+        "hmma_count": counts.hmma,
+        "entries": [
+            {
+                "function": readable[entry.function],
+                "registers": entry.registers,
+                "spills": entry.spill_bytes,
+                "stack": entry.stack_bytes,
+                "shared_memory": entry.shared_bytes,
+            }
+            for entry in report.entries
+        ],
+        "reasons": reasons,
+    }
+
+
+def _cpu_figures() -> dict[str, Any]:
+    """The same keys for a target that has none of these figures."""
+    missing = ("registers", "spills", "shared_memory", "hgmma_count", "hmma_count")
+    return {
+        **dict.fromkeys(missing),
+        "entries": [],
+        "reasons": dict.fromkeys(missing, "the cpu target has no such figure"),
+    }

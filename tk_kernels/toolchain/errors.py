@@ -1,0 +1,25 @@
+"""What can go wrong between a kernel's source and a loaded library, each as one clear sentence."""
+
+
+class ToolchainError(Exception):
+    """Base of all toolchain errors; its text is meant for the user as it stands."""
+
+
+class CompilerMissing(ToolchainError):
+    """A compiler or a part of it is not installed; the text has the command that installs it."""
+
+
+class KernelFolderError(ToolchainError):
+    """A kernel folder that is not laid out as the toolchain needs it."""
+
+
+class CompileError(ToolchainError):
+    """A compiler refused a source; the text holds the compiler's own words."""
+
+
+class QualityError(ToolchainError):
+    """The kernel compiled, but spills registers or lost its asynchronous matrix instructions."""
+
+
+class PrebuiltError(ToolchainError):
+    """A folder of prebuilt kernels does not hold what this checkout needs."""

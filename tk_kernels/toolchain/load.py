@@ -1,0 +1,60 @@
+"""Loading kernels: prebuilt, cached, or built now with a line on stderr that says so."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from . import keys, store
+from .build import Build, BuildOptions, build
+from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
+from .targets import find_target
+
+_loaded: dict[tuple[str, str, Path], Any] = {}
+_lock = threading.Lock()
+
+
+def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
+    """The build of a kernel for a target: prebuilt (TK_KERNELS_PREBUILT), else cached, else made now.
+
+    Raises ToolchainError, whose text says what to do.
+    """
+    kernel, wanted = find_kernel(name, root), find_target(target)
+    prebuilt = store.prebuilt_root()
+    if prebuilt is not None:
+        entry = store.find_prebuilt(prebuilt, name, target, keys.source_hash(kernel, wanted, INCLUDE_ROOT))
+        if entry is not None:
+            return Build(name, target, entry, store.read_manifest(entry), cached=True)
+    return build(kernel, wanted, BuildOptions(show=_Announcement(name, target)))
+
+
+def manifest(name: str, target: str, root: Path = KERNELS_ROOT) -> dict[str, Any]:
+    """The build manifest of what `load` would load; builds it if need be."""
+    return ensure_built(name, target, root).manifest
+
+
+def load(name: str, target: str, root: Path = KERNELS_ROOT) -> Any:
+    """The kernel's library as a `tvm_ffi.Module`; its exported functions are attributes. Loaded once a process."""
+    import tvm_ffi
+
+    with _lock:
+        found = _loaded.get((name, target, root))
+        if found is None:
+            found = tvm_ffi.load_module(str(ensure_built(name, target, root).library))
+            _loaded[name, target, root] = found
+        return found
+
+
+class _Announcement:
+    """Says once, when the first compiler starts, that a kernel is being built."""
+
+    def __init__(self, name: str, target: str) -> None:
+        self._text = f"tk_kernels: building {name} for {target}, once; it is kept in {store.cache_root()}"
+        self._said = threading.Event()
+
+    def __call__(self, _: str) -> None:
+        if not self._said.is_set():
+            self._said.set()
+            print(self._text, file=sys.stderr, flush=True)

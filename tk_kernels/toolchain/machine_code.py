@@ -1,0 +1,80 @@
+"""What is inside a compiled kernel: a hash of its machine code, counts of its matrix instructions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .compilers import find_nvdisasm
+
+_SHT_NOBITS = 8
+_HGMMA = re.compile(r"\bHGMMA\.")
+_HMMA = re.compile(r"\bHMMA\.")
+
+
+@dataclass(frozen=True)
+class InstructionCounts:
+    """Static counts over all kernels of a folder; None with the `reason` when they cannot be had."""
+
+    hgmma: int | None
+    hmma: int | None
+    reason: str | None
+
+
+def code_hash(files: Iterable[Path]) -> str:
+    """sha256 over the executable sections of ELF files (cubins or host objects).
+
+    It changes when the machine code does, and does not when only paths, names, line tables or the
+    order of the files do.
+    """
+    digests = sorted(hashlib.sha256(body).digest() for path in files for body in text_sections(path.read_bytes()))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def text_sections(image: bytes) -> list[bytes]:
+    """Contents of the `.text*` sections of a 64-bit little-endian ELF image; raises ValueError for anything else."""
+    if image[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("not a 64-bit little-endian ELF file")
+    (table,) = struct.unpack_from("<Q", image, 0x28)
+    entry_size, count, names_index = struct.unpack_from("<HHH", image, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", image, table + index * entry_size) for index in range(count)]
+    _, _, _, _, names_offset, names_size = headers[names_index]
+    names = image[names_offset : names_offset + names_size]
+    sections = []
+    for name_offset, kind, _, _, offset, size in headers:
+        name = names[name_offset : names.index(b"\0", name_offset)]
+        if name.startswith(b".text") and kind != _SHT_NOBITS and size:
+            sections.append(image[offset : offset + size])
+    return sections
+
+
+def count_instructions(cubins: Iterable[Path]) -> InstructionCounts:
+    """HGMMA (wgmma) and HMMA (mma.sync) instructions, counted in nvdisasm's listing."""
+    disassembler = find_nvdisasm()
+    if disassembler is None:
+        return InstructionCounts(None, None, "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
+    hgmma = hmma = 0
+    for cubin in cubins:
+        listing = subprocess.run([disassembler, "-c", str(cubin)], capture_output=True, text=True, check=False)
+        if listing.returncode != 0:
+            return InstructionCounts(None, None, f"nvdisasm failed: {listing.stderr.strip()[:200]}")
+        hgmma += len(_HGMMA.findall(listing.stdout))
+        hmma += len(_HMMA.findall(listing.stdout))
+    return InstructionCounts(hgmma, hmma, None)
+
+
+def demangle(names: Iterable[str]) -> dict[str, str]:
+    """Readable forms of mangled C++ names; a name stands for itself where c++filt is missing."""
+    names = list(dict.fromkeys(name for name in names if name))
+    tool = shutil.which("c++filt")
+    if not names or tool is None:
+        return {name: name for name in names}
+    result = subprocess.run([tool], input="\n".join(names), capture_output=True, text=True, check=False)
+    lines = result.stdout.splitlines()
+    return dict(zip(names, lines, strict=True)) if len(lines) == len(names) else {name: name for name in names}

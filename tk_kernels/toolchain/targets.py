@@ -1,0 +1,87 @@
+"""The two targets and the command lines that compile one source for each.
+
+A target is chosen by include path alone: `include/kittens/target/<name>` comes first, and
+`kittens.cuh` includes from it what it needs by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .compilers import Gxx, Nvcc
+from .errors import ToolchainError
+
+# Hidden symbols, and none that is unique in the process: two kernels built from different versions
+# of the library must not share its inline variables once both are loaded.
+HOST_FLAGS = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-pthread")
+PORTABLE_ISA = "x86-64-v3"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target's name and the flags of its device compiler; `cuda` says whether that is nvcc."""
+
+    name: str
+    cuda: bool
+    flags: tuple[str, ...]
+
+
+SM_90A = Target(
+    name="sm_90a",
+    cuda=True,
+    flags=(
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-std=c++20",
+        "-O3",
+        "-lineinfo",
+        "--expt-relaxed-constexpr",
+        "-Xptxas=-v",
+        "-Xcompiler=" + ",".join(HOST_FLAGS),
+    ),
+)
+CPU = Target(name="cpu", cuda=False, flags=("-x", "c++", "-std=c++20", "-O3", *HOST_FLAGS))
+TARGETS = {target.name: target for target in (SM_90A, CPU)}
+
+BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
+
+
+def find_target(name: str) -> Target:
+    """The target called `name`; raises ToolchainError that lists the known ones."""
+    if name not in TARGETS:
+        raise ToolchainError(f"target {name!r} does not exist; known targets are {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def unit_command(
+    target: Target, source: Path, output: Path, include: Path, gxx: Gxx, nvcc: Nvcc | None, isa: str
+) -> list[str]:
+    """The command that compiles one `.cu` for `target`.
+
+    `isa` is g++'s -march, for the cpu target alone. For a CUDA target the intermediate files are
+    kept beside `output`, because the cubin among them is what the manifest describes.
+    """
+    includes = [f"-I{include / 'kittens' / 'target' / target.name}", f"-I{include}", f"-I{source.parent}"]
+    if not target.cuda:
+        return [gxx.path, *target.flags, f"-march={isa}", *includes, "-c", str(source), "-o", str(output)]
+    if nvcc is None:
+        raise ToolchainError(f"target {target.name} needs the CUDA compiler")
+    keep = ["--keep", "--keep-dir", str(output.parent)]
+    return [nvcc.path, *target.flags, "-ccbin", gxx.path, *keep, *includes, "-c", str(source), "-o", str(output)]
+
+
+def binding_command(source: Path, output: Path, ffi_includes: list[str], gxx: Gxx) -> list[str]:
+    """The command that compiles `binding.cc`; the same for every target."""
+    includes = [f"-I{source.parent}", *(f"-isystem{path}" for path in ffi_includes)]
+    return [gxx.path, *BINDING_FLAGS, *includes, "-c", str(source), "-o", str(output)]
+
+
+def link_command(target: Target, objects: list[Path], output: Path, gxx: Gxx, nvcc: Nvcc | None) -> list[str]:
+    """The command that links one kernel's objects: cudart statically, libstdc++ never.
+
+    The symbols of libtvm_ffi stay open; loading happens in a process that has it loaded.
+    """
+    command = [gxx.path, "-shared", "-pthread", *map(str, objects), "-o", str(output)]
+    if target.cuda and nvcc is not None:
+        command += [f"-L{nvcc.library_dir}", "-lcudart_static", "-ldl", "-lrt"]
+    return command
