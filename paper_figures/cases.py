@@ -1,0 +1,131 @@
+"""Names of cases: contestants (`tk[stages=2]`), problems (`M=64;N=64;K=64`) and the cases an experiment asks for.
+
+The experiment's configuration file is the only list of cases; an exhibit names its experiment and this module reads
+the list.  A problem's text leaves out options at their default, in the experiment's list as in a stored row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paper_figures.errors import PaperFiguresError
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+
+_CONTESTANT = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(?:\[(?P<options>[^\[\]]*)\])?")
+
+
+@dataclass(frozen=True, order=True)
+class Contestant:
+    """An implementation and the options it runs with: the columns `implementation` and `variant` of a row."""
+
+    implementation: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.implementation}[{self.variant}]" if self.variant else self.implementation
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The cases of `configs/experiment/<name>.yaml`: every problem with every contestant."""
+
+    name: str
+    workload: str
+    direction: str
+    dtype: str
+    distribution: str
+    problems: tuple[str, ...]
+    contestants: tuple[Contestant, ...]
+    profiled: bool
+
+
+def parse_contestant(text: str) -> Contestant:
+    """`tk[stages=2]` as a `Contestant`; options are sorted by name, as stored.  Raises `PaperFiguresError`."""
+    match = _CONTESTANT.fullmatch(text.strip())
+    if match is None:
+        raise PaperFiguresError(f"got the implementation {text!r}, need a name or name[option=value;...]")
+    options = [part.strip() for part in re.split("[;,]", match["options"] or "") if part.strip()]
+    if any("=" not in option for option in options):
+        raise PaperFiguresError(f"got the options {match['options']!r} of {match['name']}, need option=value;...")
+    return Contestant(match["name"], ";".join(sorted(options)))
+
+
+def problem_text(problem: Mapping[str, Any]) -> str:
+    """The text of a problem given as a mapping, in its own order: `{"M": 64, "K": 8}` is `M=64;K=8`."""
+    return ";".join(f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in problem.items())
+
+
+def problem_keys(text: str) -> dict[str, str]:
+    """The keys and values of a problem's text: `M=64;K=8` is `{"M": "64", "K": "8"}`."""
+    return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
+
+
+def same_problem(left: str, right: str) -> bool:
+    """Whether two texts name one problem, in whatever order their keys are."""
+    return problem_keys(left) == problem_keys(right)
+
+
+def expand_problems(entries: list[Any]) -> tuple[str, ...]:
+    """The problems of a list whose entries are a problem or `{"grid": {key: [values]}}`, the last key fastest.
+
+    A grid entry may also tie keys together: `"M=N=K": [64, 128]` gives all three the same value.
+    """
+    problems: list[str] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise PaperFiguresError(f"got {entry!r} in a list of problems, need key: value pairs or a grid")
+        if set(entry) != {"grid"}:
+            problems.append(problem_text(entry))
+            continue
+        grid = entry["grid"]
+        axes = [values if isinstance(values, list) else [values] for values in grid.values()]
+        for point in itertools.product(*axes):
+            tied = zip((str(key).split("=") for key in grid), point, strict=True)
+            problems.append(problem_text({name: value for names, value in tied for name in names}))
+    return tuple(dict.fromkeys(problems))
+
+
+def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
+    """The cases of an experiment; raises `PaperFiguresError` if its file is missing or lists none."""
+    path = configs / "experiment" / f"{name}.yaml"
+    try:
+        config = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise PaperFiguresError(f"there is no experiment {name}: {path} does not exist") from None
+    except yaml.YAMLError as error:
+        raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(config, Mapping) or not config.get("problems") or not config.get("implementations"):
+        raise PaperFiguresError(f"{path} names no problems or no implementations, an exhibit's experiment needs both")
+    return Experiment(
+        name=name,
+        workload=_workload(config, path),
+        direction=str(config.get("direction", "fwd")),
+        dtype=str(config.get("dtype", "bf16")),
+        distribution=str(config.get("distribution", "normal")),
+        problems=expand_problems(list(config["problems"])),
+        contestants=tuple(parse_contestant(str(text)) for text in config["implementations"]),
+        profiled=bool(config.get("profile")),
+    )
+
+
+def _workload(config: Mapping[str, Any], path: Path) -> str:
+    """The workload's name: the choice of the configuration group, or the key of that name."""
+    for choice in config.get("defaults", []):
+        if isinstance(choice, Mapping):
+            for group, value in choice.items():
+                if str(group).split()[-1].lstrip("/") == "workload":
+                    return str(value)
+    workload = config.get("workload")
+    if isinstance(workload, Mapping):
+        workload = workload.get("name")
+    if not isinstance(workload, str):
+        raise PaperFiguresError(f"{path} names no workload, need `override /workload: <name>` among its defaults")
+    return workload

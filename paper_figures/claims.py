@@ -1,0 +1,191 @@
+"""The claim registry: `claims/*.yaml`, what the paper says, how it is compared, and how close counts as the same.
+
+A file is fixed before a run starts: the run's manifest holds its digest, and a verdict whose file has changed since
+says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paper_figures.cases import Contestant, parse_contestant, problem_text
+from paper_figures.errors import PaperFiguresError
+
+CLAIMS = Path(__file__).resolve().parent / "claims"
+COMPARISONS = ("rate", "speedup", "profile", "build")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval of values; either end may be infinite."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of a claim: what is measured, what was published and what counts as agreement."""
+
+    label: str
+    problem: str
+    """Canonical text; empty where the number belongs to no single problem."""
+    of: Contestant
+    over: Contestant | None
+    """The contestant it is divided by; None for a number of one contestant."""
+    published: Interval | None
+    """As printed: one value has equal ends.  None where the paper publishes only the direction."""
+    accept: Interval
+    """Measured values that count as agreement, in the unit of `published`."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the paper."""
+
+    id: str
+    exhibit: str
+    """Module of `paper_figures/exhibits` that shows it."""
+    where: str
+    """Where in the paper it stands."""
+    sentence: str
+    """The statement, in our words."""
+    comparison: str
+    """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
+    `speedup`: median latency of `over` / that of `of`, paired; `profile`: a profiler metric; `build`: a number of the
+    build manifest."""
+    metric: str
+    """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
+    unit: str
+    gpu: str
+    """The GPU of the paper."""
+    tolerance: str
+    """Why this much deviation counts as agreement."""
+    points: tuple[Point, ...]
+    not_comparable: str
+    """Why no verdict on the number is possible; empty where it is."""
+
+
+@dataclass(frozen=True)
+class ClaimFile:
+    """The claims of one YAML file, and its digest."""
+
+    name: str
+    sha256: str
+    claims: tuple[Claim, ...]
+
+
+def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
+    """The claims of `claims/<name>.yaml`; raises `PaperFiguresError` that names the claim and the key."""
+    path = folder / f"{name}.yaml"
+    try:
+        content = path.read_bytes()
+        document = yaml.safe_load(content)
+    except FileNotFoundError:
+        raise PaperFiguresError(f"there is no claim file {path}: an exhibit names it") from None
+    except yaml.YAMLError as error:
+        raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, Mapping) or set(document) != {"exhibit", "claims"}:
+        raise PaperFiguresError(f"{path} needs exactly the keys exhibit and claims")
+    claims = tuple(_claim(path, str(document["exhibit"]), entry) for entry in document["claims"])
+    return ClaimFile(path.name, hashlib.sha256(content).hexdigest(), claims)
+
+
+_CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
+_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable"}
+_POINT_KEYS = {"of"}
+_POINT_OPTIONS = {"problem", "over", "published", "accept", "label"}
+
+
+def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
+    where = f"{path}, claim {entry.get('id', '?')}"
+    _check_keys(where, entry, _CLAIM_KEYS, _CLAIM_OPTIONS)
+    comparison = str(entry["comparison"])
+    if comparison not in COMPARISONS:
+        raise PaperFiguresError(f"{where}: comparison is {comparison!r}, needs to be one of {', '.join(COMPARISONS)}")
+    if comparison in ("profile", "build") and not entry.get("metric"):
+        raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
+    tolerance = entry["tolerance"]
+    if not isinstance(tolerance, Mapping) or not tolerance.get("reason"):
+        raise PaperFiguresError(f"{where}: tolerance needs a reason, and a relative deviation unless accept is given")
+    defaults = {
+        "rate": ("share of the datasheet roof", "TFLOPS"),
+        "speedup": ("ratio of median latencies", "x"),
+    }
+    metric, unit = defaults.get(comparison, ("", ""))
+    points = tuple(_point(where, comparison, entry, tolerance, point) for point in entry["points"])
+    if not points:
+        raise PaperFiguresError(f"{where}: no points, needs at least one number")
+    return Claim(
+        id=str(entry["id"]),
+        exhibit=exhibit,
+        where=str(entry["where"]),
+        sentence=" ".join(str(entry["sentence"]).split()),
+        comparison=comparison,
+        metric=str(entry.get("metric", metric)),
+        unit=str(entry.get("unit", unit)),
+        gpu=str(entry["gpu"]),
+        tolerance=" ".join(str(tolerance["reason"]).split()),
+        points=points,
+        not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
+    )
+
+
+def _point(
+    where: str, comparison: str, claim: Mapping[str, Any], tolerance: Mapping[str, Any], entry: Mapping[str, Any]
+) -> Point:
+    _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
+    of = parse_contestant(str(entry["of"]))
+    over = parse_contestant(str(entry["over"])) if "over" in entry else None
+    if comparison == "speedup" and over is None:
+        raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
+    problem = problem_text(entry["problem"]) if "problem" in entry else ""
+    published = _interval(where, entry["published"]) if "published" in entry else None
+    accept = entry.get("accept", claim.get("accept"))
+    if accept is not None:
+        accepted = _interval(where, accept)
+    elif published is not None and "relative" in tolerance:
+        accepted = around(published, float(tolerance["relative"]))
+    else:
+        raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
+    label = str(entry.get("label", _label(of, over, problem)))
+    return Point(label=label, problem=problem, of=of, over=over, published=published, accept=accepted)
+
+
+def around(published: Interval, relative: float) -> Interval:
+    """`published` widened by a relative deviation to both sides."""
+    return Interval(published.low * (1 - relative), published.high * (1 + relative))
+
+
+def _label(of: Contestant, over: Contestant | None, problem: str) -> str:
+    what = str(of) if over is None else f"{of} over {over}"
+    return f"{what}, {problem}" if problem else what
+
+
+def _interval(where: str, value: Any) -> Interval:
+    """A number, or `{low:, high:}` of which one may be left out."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Interval(float(value), float(value))
+    if isinstance(value, Mapping) and value and set(value) <= {"low", "high"}:
+        interval = Interval(float(value.get("low", -math.inf)), float(value.get("high", math.inf)))
+        if interval.low <= interval.high:
+            return interval
+    raise PaperFiguresError(f"{where}: got {value!r}, need a number or low and high in ascending order")
+
+
+def _check_keys(where: str, entry: Mapping[str, Any], needed: set[str], allowed: set[str]) -> None:
+    missing, odd = needed - set(entry), set(entry) - needed - allowed
+    if missing or odd:
+        problems = [f"lacks {', '.join(sorted(missing))}"] if missing else []
+        problems += [f"has the unknown key {', '.join(sorted(odd))}"] if odd else []
+        raise PaperFiguresError(f"{where} {' and '.join(problems)}")

@@ -1,0 +1,155 @@
+"""The measured side of a claim: each point's number, from the selected cells of an exhibit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.results import Run
+from paper_figures.cases import same_problem
+from paper_figures.claims import Claim, ClaimFile, Interval, Point
+from paper_figures.quantities import profile_value, published_share, rate, speedup, why_missing
+from paper_figures.reference import load_gpus
+from paper_figures.selection import Cell, Selected, kernel_build
+from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """One number of a claim, published and measured, in the unit it is compared in."""
+
+    point: Point
+    unit: str
+    published: Interval | None
+    accept: Interval
+    measured: Measured | Missing
+    outcome: Outcome
+    run_id: str
+    """The run the number is from; empty without one."""
+    case_key: str
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim with its verdict."""
+
+    claim: Claim
+    verdict: Verdict
+    reason: str
+    points: tuple[PointResult, ...]
+    changed: str
+    """Says that the claim's file is not the one the run started with; empty if it is."""
+
+
+def evaluate(claim: Claim, file: ClaimFile, selections: Sequence[Selected]) -> ClaimResult:
+    """The verdict on a claim from an exhibit's selected cells."""
+    points = tuple(_evaluate_point(claim, point, selections) for point in claim.points)
+    outcomes = [result.outcome for result in points]
+    verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
+    return ClaimResult(claim, verdict, _reason(claim, points), points, changed_since(file, selections, points))
+
+
+def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
+    """Why the verdict is what it is, in one line."""
+    parts = [claim.not_comparable] if claim.not_comparable else [summary([result.outcome for result in points])]
+    missing = [result.measured.reason for result in points if isinstance(result.measured, Missing)]
+    parts += [reason for reason in dict.fromkeys(missing) if reason]
+    return "; ".join(parts)
+
+
+def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Sequence[PointResult]) -> str:
+    """Says which runs behind the points started with another edition of the claim file."""
+    used = {result.run_id for result in points}
+    runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
+    changed = []
+    for run_id in sorted(used & set(runs)):
+        recorded = recorded_digest(runs[run_id], file.name)
+        if recorded is None:
+            changed.append(f"run {run_id} did not record the claims file {file.name}")
+        elif recorded != file.sha256:
+            changed.append(f"claims file {file.name} was changed after run {run_id} started")
+    return "; ".join(changed)
+
+
+def recorded_digest(run: Run, name: str) -> str | None:
+    """The digest of a claim file when the run started, whatever folder its key names."""
+    for path, digest in (run.manifest.get("claim_files") or {}).items():
+        if str(path).replace("\\", "/").rsplit("/", 1)[-1] == name:
+            return str(digest).removeprefix("sha256:")
+    return None
+
+
+def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected]) -> PointResult:
+    published, accept, unit = point.published, point.accept, claim.unit
+    selected = _selected(point, selections)
+    cell = selected.cell(point.of) if selected is not None else None
+    if claim.comparison == "rate":
+        unit = "% of roof"
+        measured, share = _rate(claim, cell)
+        published = _scale(published, share)
+        accept = _scale(accept, share) or accept
+    elif claim.comparison == "speedup":
+        measured = speedup(selected, point.of, point.over)
+    elif claim.comparison == "profile":
+        measured = _profile(claim, selected, point)
+    else:
+        measured = _build(claim, cell)
+    run_id = cell.run.run_id if cell is not None and cell.run is not None else ""
+    case_key = cell.key if cell is not None else ""
+    return PointResult(point, unit, published, accept, measured, judge(measured, accept), run_id, case_key)
+
+
+def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
+    """The problem of a point; without one, the first problem that has the contestant's row."""
+    if point.problem:
+        return next((one for one in selections if same_problem(one.problem, point.problem)), None)
+    having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
+    return next(having, selections[0] if selections else None)
+
+
+def _scale(interval: Interval | None, share: float | None) -> Interval | None:
+    if interval is None or share is None:
+        return interval
+    return Interval(interval.low * share, interval.high * share)
+
+
+def _rate(claim: Claim, cell: Cell | None) -> tuple[Measured | Missing, float | None]:
+    """A cell's share of the datasheet roof in %, and what turns a published TFLOPS into the same."""
+    gpu = load_gpus().get(claim.gpu)
+    if gpu is None:
+        return Missing(Outcome.NOT_COMPARABLE, f"no datasheet of the paper's GPU {claim.gpu}"), None
+    if cell is None or not cell.timed:
+        return why_missing(cell, cell.contestant if cell else claim.points[0].of), None
+    assert cell.row is not None
+    share, percent = published_share(cell, gpu), float(cell.row["roof_pct_datasheet"])
+    if share is None or not math.isfinite(percent):
+        return Missing(Outcome.NOT_COMPARABLE, "no datasheet of the GPU that was measured"), share
+    measured = rate(cell)
+    return measured.scaled(percent / measured.value), share
+
+
+def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured | Missing:
+    """A profiler metric of a case, or its ratio to that of another."""
+    values = []
+    for contestant in (point.of, point.over):
+        if contestant is None:
+            continue
+        cell = selected.cell(contestant) if selected is not None else None
+        value = profile_value(cell, contestant, claim.metric)
+        if isinstance(value, Missing):
+            return value
+        values.append(value)
+    number = values[0] if len(values) == 1 else values[0] / values[1]
+    return Measured(number, number, number)
+
+
+def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
+    """A number of the build manifest of a case's kernel."""
+    if cell is None or cell.row is None or cell.run is None:
+        return Missing(Outcome.NOT_RUN, "no run has a build manifest of this kernel")
+    build = kernel_build(cell.run, cell.row)
+    value = (build or {}).get(claim.metric)
+    if not isinstance(value, int | float):
+        return Missing(Outcome.BLOCKED, f"run {cell.run.run_id} recorded no {claim.metric} of {cell.contestant}")
+    return Measured(float(value), float(value), float(value))

@@ -1,0 +1,164 @@
+"""Which run speaks for which case of an exhibit.
+
+Each problem comes from one run, so that no ratio mixes two: the newest run of the campaign in which all of its
+contestants were timed together.  A contestant that the machine does not have, or that does not support the problem,
+is no obstacle: its row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from harness.results import Run
+from paper_figures.cases import Contestant, Experiment, same_problem
+
+EXCUSED = ("unavailable", "unsupported")
+TIMER = "cuda_events"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One case of an exhibit, with the row that speaks for it, if any."""
+
+    problem: str
+    contestant: Contestant
+    run: Run | None
+    row: dict[str, Any] | None
+    stale: str
+    """Why the number is of a kernel that has changed since; empty if it is current."""
+
+    @property
+    def timed(self) -> bool:
+        return self.row is not None and self.row["status"] == "passed" and int(self.row["n_samples"]) > 0
+
+    @property
+    def status(self) -> str:
+        """The status of the row, or `not_run`."""
+        return "not_run" if self.row is None else str(self.row["status"])
+
+    @property
+    def reason(self) -> str:
+        """Why there is no time, in words; empty where there is one."""
+        if self.row is None:
+            return "no run of this campaign has this case"
+        if self.timed:
+            return ""
+        if self.row["status"] == "passed":
+            return "verified, not timed"
+        return str(self.row["reason"])
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the case within a report, unique to its run; empty without a row."""
+        return "" if self.row is None else f"{self.row['run_id']}-{self.row['case_id']}"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One problem of an exhibit: the run it is taken from, and a cell a contestant."""
+
+    problem: str
+    run: Run | None
+    cells: tuple[Cell, ...]
+    note: str
+    """What a reader should know about the choice; empty if there is nothing."""
+
+    def cell(self, contestant: Contestant) -> Cell | None:
+        return next((cell for cell in self.cells if cell.contestant == contestant), None)
+
+
+def select(runs: Sequence[Run], experiment: Experiment) -> tuple[Selected, ...]:
+    """The cells of an experiment, problem by problem; `runs` are one campaign's, newest first."""
+    return tuple(_select_problem(runs, experiment, problem) for problem in experiment.problems)
+
+
+def runs_used(selections: Sequence[Selected]) -> list[Run]:
+    """The runs that at least one cell names, newest first."""
+    runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
+    return sorted(runs.values(), key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
+
+
+def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -> Selected:
+    found = [(run, rows) for run in runs if (rows := _rows(run, experiment, problem))]
+    together = [(run, rows) for run, rows in found if _timed_together(rows, experiment.contestants)]
+    run, rows = next(iter(together or found), (None, {}))
+    newer = _newer_note(found, run) if together else ""
+    if found and not together:
+        newer = "in no run of this campaign were all contestants timed together; this is the newest"
+    cells = tuple(
+        Cell(problem, contestant, run if contestant in rows else None, rows.get(contestant), _stale(runs, run, rows.get(contestant)))
+        for contestant in experiment.contestants
+    )
+    return Selected(problem, run, cells, newer)
+
+
+def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:
+    """The rows of one problem by contestant, of those the experiment asks for."""
+    table = run.measurements
+    if run.manifest.get("device") != "cuda" or table.empty:
+        return {}
+    wanted: pd.Series = (
+        (table["workload"] == experiment.workload)
+        & (table["direction"] == experiment.direction)
+        & (table["dtype"] == experiment.dtype)
+        & (table["distribution"] == experiment.distribution)
+        & table["timer"].isin(["", TIMER])
+        & table["problem"].map(lambda text: same_problem(text, problem))
+    )
+    rows = {
+        Contestant(str(row["implementation"]), str(row["variant"])): {str(key): value for key, value in row.items()}
+        for row in table[wanted].to_dict("records")
+    }
+    return {contestant: row for contestant, row in rows.items() if contestant in experiment.contestants}
+
+
+def _timed_together(rows: dict[Contestant, dict[str, Any]], contestants: Sequence[Contestant]) -> bool:
+    if any(contestant not in rows for contestant in contestants):
+        return False
+    timed = [row["status"] == "passed" and int(row["n_samples"]) > 0 for row in rows.values()]
+    excused = [row["status"] in EXCUSED for row in rows.values()]
+    return any(timed) and all(one or other for one, other in zip(timed, excused, strict=True))
+
+
+def _newer_note(found: list[tuple[Run, dict[Contestant, dict[str, Any]]]], chosen: Run | None) -> str:
+    """Says that a newer run has the problem, but not with every contestant timed, and what it has instead."""
+    newest, rows = found[0]
+    if chosen is None or newest.run_id == chosen.run_id:
+        return ""
+    failed = [f"{contestant} {row['status']}" for contestant, row in rows.items() if row["status"] not in ("passed", *EXCUSED)]
+    what = ", ".join(failed) if failed else "not every contestant timed"
+    return f"run {newest.run_id} is newer, with {what}"
+
+
+def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> str:
+    """Why a row is out of date: a newer run on the same kind of GPU built other machine code for its kernel."""
+    if run is None or row is None:
+        return ""
+    mine = kernel_build(run, row)
+    for newer in runs:  # newest first
+        if newer.run_id == run.run_id:
+            return ""
+        if newer.manifest.get("device") != "cuda":
+            continue
+        theirs = kernel_build(newer, row)
+        if mine and theirs and mine.get("binary_hash") != theirs.get("binary_hash"):
+            return f"the kernel's machine code has changed since: run {newer.run_id} has another"
+    return ""
+
+
+def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
+    """The build manifest of the kernel behind a row, None for an implementation that has none."""
+    builds = run.manifest.get("kernel_builds") or {}
+    contestant = str(Contestant(str(row["implementation"]), str(row["variant"])))
+    for name in (contestant, str(row["implementation"])):
+        build = builds.get(name)
+        if isinstance(build, dict):
+            nested = build.get(str(row["workload"]))
+            return nested if isinstance(nested, dict) else build
+    build = builds.get(str(row["workload"])) if row["implementation"] == "tk" else None
+    return build if isinstance(build, dict) else None
