@@ -49,7 +49,7 @@ def case_id(
 
     All arguments are the canonical texts that the columns of the same name hold.
     """
-    key = "|".join((workload, direction, problem, dtype, distribution, implementation, variant))
+    key = f"{workload}|{direction}|{problem}|{dtype}|{distribution}|{implementation}|{variant}"
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
@@ -128,7 +128,7 @@ class Measurement(_Row):
     roof_pct_measured: float | None
     """Share of the roofline built from the roofs that this run measured."""
     roof_pct_datasheet: float | None
-    """Share of the roofline built from the datasheet, scaled to the maximum clock; empty for a GPU we have none of."""
+    """Share of the roofline built from the datasheet's numbers; empty for a GPU that we have no datasheet of."""
     bound: str
     """`compute` or `memory`: which roof is the lower one for this problem."""
     aa_noise_pct: float | None

@@ -1,0 +1,247 @@
+"""From a composed configuration to the list of cases: pure, no device, no implementation is imported."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness import workloads
+from harness.errors import HarnessError
+from harness.records import case_id
+from harness.variants import Variant, parse_variant
+from harness.workloads.spec import ProblemSpec
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An implementation as asked for: the variant, and the `_target_` entry that makes it."""
+
+    variant: Variant
+    target: Mapping[str, Any]
+    """`_target_` and the keyword arguments that the configuration gives beside it."""
+
+
+@dataclass(frozen=True)
+class TimerSettings:
+    """The group `timer/`; each field is described in its files."""
+
+    kind: str
+    flush_l2: bool
+    warmup_seconds: float
+    budget_seconds: float
+    ci_width: float
+    min_rounds: int
+    max_rounds: int
+    telemetry_interval_ms: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The key `limits`; each field is described in config.yaml."""
+
+    case_seconds: float
+    call_seconds: float
+    profile_seconds: float
+    memory_fraction: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """One problem and all implementations that are timed on it together: the unit of timing, storing and resuming."""
+
+    workload: str
+    problem: ProblemSpec
+    distribution: str
+    seed: int
+    contestants: tuple[Contestant, ...]
+
+    def case_id(self, contestant: Contestant) -> str:
+        return case_id(
+            workload=self.workload,
+            direction=self.problem.direction,
+            problem=self.problem.text,
+            dtype=self.problem.dtype,
+            distribution=self.distribution,
+            implementation=contestant.variant.provider,
+            variant=contestant.variant.text,
+        )
+
+    @property
+    def case_ids(self) -> tuple[str, ...]:
+        return tuple(self.case_id(contestant) for contestant in self.contestants)
+
+    def without(self, index: int) -> Group:
+        """The same group less one contestant."""
+        kept = self.contestants[:index] + self.contestants[index + 1 :]
+        return Group(self.workload, self.problem, self.distribution, self.seed, kept)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a run needs to know of its configuration."""
+
+    name: str
+    workload: str
+    baseline: str
+    groups: tuple[Group, ...]
+    device: Mapping[str, Any]
+    timer: TimerSettings
+    limits: Limits
+    profile_metrics: tuple[str, ...]
+    """Nsight Compute metrics to collect; empty for no profile."""
+    estimate_case_seconds: float
+
+    @property
+    def contestants(self) -> tuple[Contestant, ...]:
+        """The contestants, which are the same in every group."""
+        return self.groups[0].contestants
+
+    def estimated_minutes(self, timed: bool, active: int | None = None) -> float:
+        """Upper estimate; `active`: how many contestants can run at all."""
+        count = len(self.contestants) if active is None else active
+        timing = self.timer.warmup_seconds + self.timer.budget_seconds if timed and count else 0.0
+        return len(self.groups) * (count * self.estimate_case_seconds + timing) / 60
+
+
+def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
+    """The plan of a resolved configuration (plain dicts and lists); raises `HarnessError` for what is wrong in it.
+
+    overrides: the command-line overrides, to refuse those that an experiment's own list would silently ignore.
+    """
+    workload = str(config["workload"]["name"])
+    module = workloads.load(workload)
+    entries = _problem_entries(config, overrides)
+    distribution = str(config["distribution"])
+    if distribution not in module.DISTRIBUTIONS:
+        known = ", ".join(module.DISTRIBUTIONS)
+        raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
+    contestants = _contestants(config)
+    groups = []
+    for entry in entries:
+        own = {key: value for key, value in entry.items() if key not in ("dtype", "direction")}
+        problem = workloads.parse_problem(
+            workload,
+            own,
+            dtype=str(entry.get("dtype", config["dtype"])),
+            direction=str(entry.get("direction", config["direction"])),
+        )
+        group = Group(workload, problem, distribution, _whole_number("seed", config["seed"]), contestants)
+        if group not in groups:
+            groups.append(group)
+    if config["profile"] not in (None, "ncu"):
+        raise HarnessError(f"profile is {config['profile']!r}: there is ncu, or null for none")
+    metrics = config["workload"].get("ncu_metrics", ()) if config["profile"] else ()
+    return Plan(
+        name=str(config["name"] or workload),
+        workload=workload,
+        baseline=str(config["workload"].get("baseline", contestants[0].variant.provider)),
+        groups=tuple(groups),
+        device=config["device"],
+        timer=_timer(config["timer"]),
+        limits=Limits(**{key: _positive(f"limits.{key}", value) for key, value in config["limits"].items()}),
+        profile_metrics=tuple(str(metric) for metric in metrics),
+        estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
+    )
+
+
+def expand_problems(entries: object) -> list[dict[str, Any]]:
+    """A list of problems and grids as a flat list of problems; a grid is the product of its lists, last key fastest."""
+    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
+        raise HarnessError(f"problems is {entries!r}, needs a list of {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
+    flat: list[dict[str, Any]] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise HarnessError(f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
+        if "grid" not in entry:
+            flat.append(dict(entry))
+            continue
+        grid = entry["grid"]
+        if len(entry) > 1 or not isinstance(grid, Mapping) or not grid:
+            raise HarnessError(f"problems: a grid stands alone and maps keys to lists, got {dict(entry)!r}")
+        for key, values in grid.items():
+            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+                raise HarnessError(f"problems: grid key {key} is {values!r}, needs a list of values")
+        flat += [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
+    return flat
+
+
+def closest(word: str, known: Sequence[str]) -> str:
+    """`; did you mean X?` for a near miss, else nothing."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> list[dict[str, Any]]:
+    if config["problems"] is None:
+        return [dict(config["problem"])]
+    ignored = next((text for text in overrides if text.lstrip("+").startswith("problem.")), None)
+    if ignored is not None:
+        raise HarnessError(
+            f"{ignored} has no effect: experiment {config['name']} lists its own problems; give 'problems=[{{...}}]' instead"
+        )
+    return expand_problems(config["problems"])
+
+
+def _contestants(config: Mapping[str, Any]) -> tuple[Contestant, ...]:
+    known: Mapping[str, Any] = config["workload"]["implementations"]
+    labels = config["implementations"]
+    if labels is None:
+        labels = list(known)
+    if isinstance(labels, str) or not isinstance(labels, Sequence) or not labels:
+        raise HarnessError(f"implementations is {labels!r}, needs a list such as [tk,cublas]")
+    contestants = []
+    for label in labels:
+        variant = parse_variant(str(label))
+        if variant.provider not in known:
+            raise HarnessError(
+                f"implementation {variant.provider!r} is unknown for {config['workload']['name']}: there is "
+                f"{', '.join(known)}{closest(variant.provider, list(known))} "
+                f"(+workload.implementations.{variant.provider}._target_=package.function adds one)"
+            )
+        target = known[variant.provider]
+        if not isinstance(target, Mapping) or not isinstance(target.get("_target_"), str):
+            raise HarnessError(
+                f"implementation {variant.provider!r} has no _target_: give package.function or package.Class"
+            )
+        contestant = Contestant(variant, target)
+        if contestant not in contestants:
+            contestants.append(contestant)
+    return tuple(contestants)
+
+
+def _timer(values: Mapping[str, Any]) -> TimerSettings:
+    if values["kind"] not in ("cuda_events", "cuda_graph"):
+        raise HarnessError(f"timer.kind is {values['kind']!r}: there is cuda_events, cuda_graph")
+    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2")}
+    checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if not key.endswith("_rounds")}
+    rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key.endswith("_rounds")}
+    if not 2 <= rounds["min_rounds"] <= rounds["max_rounds"]:
+        raise HarnessError(
+            f"timer.min_rounds is {rounds['min_rounds']}, needs to be at least 2 and at most timer.max_rounds, "
+            f"{rounds['max_rounds']}"
+        )
+    return TimerSettings(
+        kind=values["kind"],
+        flush_l2=bool(values["flush_l2"]),
+        warmup_seconds=checked["warmup_seconds"],
+        budget_seconds=checked["budget_seconds"],
+        ci_width=checked["ci_width"],
+        min_rounds=rounds["min_rounds"],
+        max_rounds=rounds["max_rounds"],
+        telemetry_interval_ms=checked["telemetry_interval_ms"],
+    )
+
+
+def _positive(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise HarnessError(f"{key} is {value!r}, needs a number above 0")
+    return float(value)
+
+
+def _whole_number(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise HarnessError(f"{key} is {value!r}, needs a whole number of at least 0")
+    return value

@@ -1,0 +1,105 @@
+"""Is an output what it should be?  Shapes, dtypes, NaN, and the error against the float64 reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.workloads import Workload
+from harness.workloads.spec import Expected
+
+TORCH_DTYPES = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp32": torch.float32,
+    "e4m3": torch.float8_e4m3fn,
+}
+
+_BLOCK = 2048
+"""Rows compared at once, so that no float64 copy of a whole output is made."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of a verification.  reason: why it failed; for a pass, a remark such as a check on slices."""
+
+    passed: bool
+    reason: str
+    rel_l2_error: float | None = None
+    max_abs_error: float | None = None
+    worst_output: str = ""
+    tolerance: float | None = None
+
+
+def check_outputs(workload: Workload, problem: Any, outputs: object, expected: Sequence[Expected]) -> Check:
+    """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
+
+    The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.
+    """
+    tensors = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    complaint = _complain_of_form(workload, problem, tensors)
+    if complaint:
+        return Check(False, complaint)
+    by_name = dict(zip(workload.OUTPUTS, tensors, strict=True))
+    for name, tensor in by_name.items():
+        bad = int((~torch.isfinite(tensor)).sum())
+        if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):
+            return Check(False, f"{name} has {bad} of {tensor.numel()} elements NaN or infinite: unwritten, or wrong")
+    checks = [_compare(workload, problem, by_name[part.output], part) for part in expected]
+    worst = max(checks, key=lambda check: (not check.passed, _excess(check)))
+    notes = "; ".join(dict.fromkeys(part.note for part in expected if part.note))
+    reason = worst.reason if not worst.passed else notes
+    return Check(worst.passed, reason, worst.rel_l2_error, worst.max_abs_error, worst.worst_output, worst.tolerance)
+
+
+def _complain_of_form(workload: Workload, problem: Any, tensors: Sequence[object]) -> str | None:
+    shapes = workload.output_shapes(problem)
+    if len(tensors) != len(shapes):
+        return f"returned {len(tensors)} outputs, needs {len(shapes)}: {', '.join(workload.OUTPUTS)}"
+    for name, (shape, dtype), tensor in zip(workload.OUTPUTS, shapes, tensors, strict=True):
+        if not isinstance(tensor, torch.Tensor):
+            return f"{name} is a {type(tensor).__name__}, needs a tensor"
+        if tuple(tensor.shape) != shape:
+            return f"{name} has shape {tuple(tensor.shape)}, needs {shape}"
+        if tensor.dtype != TORCH_DTYPES[dtype]:
+            return f"{name} has dtype {tensor.dtype}, needs {TORCH_DTYPES[dtype]}"
+    return None
+
+
+def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: Expected) -> Check:
+    tolerance = workload.tolerance(problem, expected)
+    rel_l2, max_abs = errors(expected.select(output), expected.values)
+    name = expected.output
+    if not rel_l2 <= tolerance.rel_l2:
+        reason = f"{name}: relative L2 error {rel_l2:.3g} is above {tolerance.rel_l2:.3g} ({tolerance.reason})"
+    elif not max_abs <= tolerance.max_abs:
+        reason = f"{name}: largest error {max_abs:.3g} is above {tolerance.max_abs:.3g}: single elements are wrong"
+    else:
+        return Check(True, "", rel_l2, max_abs, name, tolerance.rel_l2)
+    return Check(False, reason, rel_l2, max_abs, name, tolerance.rel_l2)
+
+
+def errors(output: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
+    """(||output - reference|| / ||reference||, largest |output - reference|), computed in float64 by blocks of rows.
+
+    Where the reference is zero everywhere, the relative error is 0 for an exact output and infinite for any other.
+    """
+    squares, largest = 0.0, 0.0
+    for block, wanted in zip(output.split(_BLOCK), reference.split(_BLOCK), strict=True):
+        difference = block.double().sub_(wanted)
+        squares += float(difference.square().sum())
+        largest = max(largest, float(difference.abs_().max()))
+    norm = float(torch.linalg.vector_norm(reference))
+    if norm == 0.0:
+        return (0.0 if squares == 0.0 else math.inf), largest
+    return math.sqrt(squares) / norm, largest
+
+
+def _excess(check: Check) -> float:
+    if not check.tolerance or check.rel_l2_error is None:
+        return 0.0
+    return check.rel_l2_error / check.tolerance

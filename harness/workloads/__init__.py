@@ -1,0 +1,70 @@
+"""The workloads: one module each, found by name, loaded only when asked for.
+
+A workload module satisfies the `Workload` protocol: a frozen dataclass `Problem`, inputs, a float64 reference, a
+cost model and tolerances.  A new workload is a new module in this folder; nothing registers itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from harness.errors import HarnessError
+from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic
+
+
+class Workload(Protocol):
+    """What a module of this folder offers; see `harness.workloads.gemm` for the plainest one."""
+
+    Problem: Any  # the frozen dataclass, a subclass of ProblemSpec
+    DTYPES: tuple[str, ...]
+    DIRECTIONS: tuple[str, ...]
+    DISTRIBUTIONS: tuple[str, ...]
+    OUTPUTS: tuple[str, ...]
+
+    def make_inputs(self, problem: Any, generator: Any, distribution: str) -> dict[str, Any]:
+        """Fresh input tensors on the generator's device."""
+        ...
+
+    def output_shapes(self, problem: Any) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """Shape and dtype of each output, in the order of OUTPUTS."""
+        ...
+
+    def reference(self, problem: Any, inputs: Mapping[str, Any], seed: int) -> tuple[Expected, ...]:
+        """What the outputs should be, in float64; parts of them where the whole would take too long."""
+        ...
+
+    def tolerance(self, problem: Any, expected: Expected) -> Tolerance:
+        """How far an output may be from `expected`, and why."""
+        ...
+
+    def flops(self, problem: Any) -> int:
+        """Floating-point operations of the problem."""
+        ...
+
+    def traffic(self, problem: Any) -> Traffic:
+        """Bytes in and out, each tensor once."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """Every workload there is, sorted."""
+    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name != "spec"))
+
+
+def load(name: str) -> Workload:
+    """The workload module of that name; raises `HarnessError` for an unknown one."""
+    if name not in names():
+        raise HarnessError(f"workload {name!r} is unknown: there is {', '.join(names())}")
+    return cast(Workload, importlib.import_module(f"{__name__}.{name}"))
+
+
+def parse_problem(workload: str, values: Mapping[str, object], *, dtype: str, direction: str) -> ProblemSpec:
+    """The problem of a workload with the given keys; raises `HarnessError` naming the key that is wrong."""
+    module = load(workload)
+    for what, value, known in (("dtype", dtype, module.DTYPES), ("direction", direction, module.DIRECTIONS)):
+        if value not in known:
+            raise HarnessError(f"{workload} has no {what} {value!r}: there is {', '.join(known)}")
+    return cast(ProblemSpec, module.Problem.from_mapping(workload, values, dtype=dtype, direction=direction))

@@ -1,0 +1,130 @@
+"""Matrix multiplication, C = A B: bf16 in, fp32 accumulation, bf16 out.
+
+a: (M, K) bfloat16, b: (K, N) bfloat16, both row-major and contiguous; c: (M, N) bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic
+
+DTYPES = ("bf16",)
+DIRECTIONS = ("fwd",)
+DISTRIBUTIONS = ("normal", "uniform", "zeros")
+OUTPUTS = ("c",)
+
+FULL_CHECK_FLOPS = {"cuda": 2**44, "cpu": 2**34}
+"""Largest product checked in full: 2^44 holds 16384^3 (under a second in float64 on data-center GPUs), and 2^34
+takes a few seconds on two CPU cores.  Beyond, rows and columns are sampled."""
+
+SLICE_ROWS = 64
+"""Rows, and columns, of C that a sampled check computes."""
+
+_BLOCK_ROWS = 2048
+"""Rows of A turned into float64 at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(ProblemSpec):
+    """(M, K) times (K, N)."""
+
+    M: int
+    N: int
+    K: int
+
+
+def flops(problem: Problem) -> int:
+    """2 M N K: a multiply and an add a term, the formula of the paper and of every BLAS."""
+    return 2 * problem.M * problem.N * problem.K
+
+
+def traffic(problem: Problem) -> Traffic:
+    """A and B read once, C written once, two bytes an element."""
+    return Traffic(
+        read=2 * (problem.M * problem.K + problem.K * problem.N),
+        written=2 * problem.M * problem.N,
+    )
+
+
+def output_shapes(problem: Problem) -> tuple[tuple[tuple[int, ...], str], ...]:
+    return (((problem.M, problem.N), "bf16"),)
+
+
+def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
+    """a: (M, K), b: (K, N) bfloat16 on the generator's device.
+
+    normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors).
+    """
+    shapes = {"a": (problem.M, problem.K), "b": (problem.K, problem.N)}
+    return {name: _draw(shape, generator, distribution) for name, shape in shapes.items()}
+
+
+def _draw(shape: tuple[int, int], generator: torch.Generator, distribution: str) -> torch.Tensor:
+    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
+    if distribution == "normal":
+        return tensor.normal_(generator=generator)
+    if distribution == "uniform":
+        return tensor.uniform_(-1, 1, generator=generator)
+    if distribution == "zeros":
+        return tensor.zero_()
+    raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+
+
+def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
+    """C in float64, in blocks of rows; for a large product only sampled rows and columns (the first and last included).
+
+    Sampled rows cross every column of C and sampled columns every row, so no tile of the output goes unseen.
+    """
+    a, b = inputs["a"], inputs["b"]
+    if flops(problem) <= FULL_CHECK_FLOPS[a.device.type]:
+        return (Expected("c", _matmul64(a, b), lambda c: c),)
+    rows = _sample(problem.M, seed).to(a.device)
+    columns = _sample(problem.N, seed + 1).to(a.device)
+    return (
+        Expected("c", _matmul64(a[rows], b), lambda c: c[rows], f"checked on {len(rows)} of {problem.M} rows"),
+        Expected(
+            "c",
+            _matmul64(a, b[:, columns]),
+            lambda c: c[:, columns],
+            f"checked on {len(columns)} of {problem.N} columns",
+        ),
+    )
+
+
+def _matmul64(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    right = b.double()
+    return torch.cat([block.double() @ right for block in a.split(_BLOCK_ROWS)])
+
+
+def _sample(size: int, seed: int) -> torch.Tensor:
+    """Up to SLICE_ROWS distinct indices below `size`, ascending, with 0 and size - 1 among them."""
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.randperm(size, generator=generator)[: SLICE_ROWS - 2]
+    return torch.unique(torch.cat([inner, torch.tensor([0, size - 1])]))
+
+
+def tolerance(problem: Problem, expected: Expected) -> Tolerance:
+    """Twice what rounding the exact product to bf16 costs, and an allowance for fp32 accumulation.
+
+    Rounding to bf16 (8 significant bits) moves each element by at most 2^-8 of itself; how much that is in the L2
+    norm depends on the mantissas (about 1.7e-3 for normal inputs), so it is computed: round(reference) - reference.
+    Twice, because an implementation may round partial sums once more (split-K, as libraries do by default).
+    Accumulation in fp32: the K partial sums grow like sqrt(k) and each is rounded by 2^-24 of itself, together
+    sqrt(K / 2) 2^-24 of the result; 2^-22 sqrt(K) also covers accumulators that truncate.
+    A dropped K step of a normal problem costs 1 / sqrt(K) in the L2 norm, above this bound for K < 60000, and a single
+    wrong element breaks the bound on the largest error, 2 * 2^-8 of the largest element.
+    """
+    values = expected.values
+    norm = float(torch.linalg.vector_norm(values))
+    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
+    accumulation = 2.0**-22 * problem.K**0.5
+    largest = float(values.abs().max())
+    return Tolerance(
+        rel_l2=2 * rounding + accumulation if norm else 0.0,
+        max_abs=largest * (2 * 2.0**-8 + accumulation),
+        reason="twice the rounding of the exact product to bf16, plus 2^-22 sqrt(K) for fp32 accumulation",
+    )
