@@ -16,7 +16,7 @@ def build(root: Path, folder: Path) -> list[str]:
 
     The toolchain's progress and the compiler's words go to this process's standard error.
     """
-    command = [sys.executable, "-m", "tk_kernels.toolchain", "build", "--target", TARGET, "--prebuilt", str(folder)]
+    command = [sys.executable, "-m", "tk_kernels.toolchain", "export", "--target", TARGET, "--to", str(folder)]
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, check=False, cwd=root, stdout=sys.stderr)
     if done.returncode:
