@@ -1,0 +1,81 @@
+"""Where a library is found, and what to say when it is not.
+
+``TK_BASELINES_SITE_<NAME>`` (such as ``TK_BASELINES_SITE_QUACK``) may name a folder that is put first on ``sys.path``
+before that library is looked for. It is for two libraries that own the same import folder, and for a version beside
+the installed one: ``pip install --target FOLDER ...`` fills such a folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PREFIX = "TK_BASELINES_SITE_"
+
+
+class SiteError(Exception):
+    """A site folder that cannot be used; the text is one sentence."""
+
+
+def use_site(library: str) -> None:
+    """Put the folder that ``TK_BASELINES_SITE_<LIBRARY>`` names first on ``sys.path``; nothing if it is not set.
+
+    Raises:
+        SiteError: The variable names no folder.
+    """
+    variable = PREFIX + library.upper()
+    named = os.environ.get(variable)
+    if not named:
+        return
+    folder = Path(named).expanduser().resolve()
+    if not folder.is_dir():
+        raise SiteError(f"{variable} is {named}, which is no folder; correct or unset it")
+    _put_first(str(folder))
+
+
+def use_cutlass_dsl() -> None:
+    """Make ``import cutlass`` work where nvidia-cutlass-dsl lies in a folder that no ``.pth`` file is read from."""
+    if _has("cutlass") or not _has("nvidia_cutlass_dsl"):
+        return
+    spec = importlib.util.find_spec("nvidia_cutlass_dsl")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        inner = Path(location) / "dsl_packages"
+        if inner.is_dir():
+            _put_first(str(inner))
+            return
+
+
+def missing(modules: Sequence[str], install: str) -> str | None:
+    """None if every top-level module can be found (none is imported), else a sentence that ends with ``install``."""
+    absent = [module for module in modules if not _has(module)]
+    if not absent:
+        return None
+    return f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {install}"
+
+
+def distribution_version(*names: str) -> str | None:
+    """Version of the first of these distributions that is installed, from its metadata alone."""
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _put_first(folder: str) -> None:
+    if sys.path[:1] != [folder]:
+        sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]
+        importlib.invalidate_caches()
+
+
+def _has(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # ValueError: in sys.modules without a spec
+        return module in sys.modules

@@ -1,0 +1,104 @@
+"""``torch.compile`` of a matmul with max-autotune: the best of cuBLAS and Inductor's Triton templates.
+
+Which of the two won is in the kernel names of the case: `triton_tem_...` is a template, anything else is cuBLAS.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.cublas import CUBLAS_KERNELS
+from baselines.gemm_problems import GemmProblem, cuda_capability, refuse
+from baselines.options import chosen
+from baselines.sites import distribution_version, missing
+
+if TYPE_CHECKING:
+    import torch
+
+Compiled = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+MODE = "max-autotune-no-cudagraphs"
+
+# A process keeps what it compiled: a problem is asked for once per set of inputs.
+_compiled: dict[tuple[int, int, int, int], Compiled] = {}
+
+
+class Gemm:
+    """C (M, N) = A (M, K) B (K, N), bf16, compiled for exactly this shape.
+
+    The search is Inductor's default space (some twenty Triton configurations and cuBLAS), not the exhaustive one,
+    which takes minutes a problem. CUDA graphs are left to the harness, which times them beside, not inside, a call.
+
+    Options:
+        tma: 1 adds Inductor's persistent templates with tensor maps, which are off by default in PyTorch.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = chosen("torch_compile", options, {"tma": (0, 1)}, {"tma": 0})
+
+    def available(self) -> str | None:
+        """None, or how to install PyTorch with Triton."""
+        return missing(["torch", "triton"], "pip install torch triton")
+
+    def version(self) -> str:
+        """PyTorch's and Triton's versions."""
+        import torch
+
+        return f"torch {torch.__version__}, triton {distribution_version('triton') or 'not installed'}, mode {MODE}"
+
+    def supports(self, problem: GemmProblem, device: str) -> str | None:
+        """Any bf16 problem on a GPU; on a CPU it would be ``torch.matmul`` behind a slow compile."""
+        reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
+        if reason is None and cuda_capability() is None:
+            reason = "torch_compile: there is no CUDA device here"
+        return reason
+
+    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
+        """A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction."""
+        return (f"triton|{CUBLAS_KERNELS}",)
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Kernels of CuTe DSL, of this project and of the Triton baseline."""
+        return ("kernel_cutlass", "kittens", "baseline_gemm")
+
+    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Compile and tune for this shape unless that was done, and run once."""
+        a, b = inputs["a"], inputs["b"]
+        key = (problem.M, problem.N, problem.K, self._options["tma"])
+        if key not in _compiled:
+            _compiled[key] = compile_matmul(f"gemm_{'_'.join(map(str, key))}", tma=bool(self._options["tma"]))
+        function = _compiled[key]
+        function(a, b)
+        return lambda: function(a, b)
+
+
+def inductor_options(*, tma: bool) -> dict[str, Any]:
+    """Inductor's settings: those of `MODE`, with the search space named. Unknown names are left out."""
+    import torch._inductor
+    import torch._inductor.config as config
+
+    options = {
+        **torch._inductor.list_mode_options(MODE),
+        "max_autotune_gemm_search_space": "DEFAULT",
+        "max_autotune_gemm_backends": "ATEN,TRITON",
+        "triton.enable_persistent_tma_matmul": tma,
+    }
+    known = config.get_config_copy()
+    return {name: value for name, value in options.items() if name in known}
+
+
+def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a @ b
+
+
+def compile_matmul(name: str, *, tma: bool) -> Compiled:
+    """A compiled matmul with a code object of its own.
+
+    Dynamo keeps compiled versions by code object and gives up after eight, so that shapes which shared one function
+    would end in plain eager calls.
+    """
+    import torch
+
+    own = types.FunctionType(_matmul.__code__.replace(co_name=name), globals(), name)
+    return torch.compile(own, fullgraph=True, dynamic=False, options=inductor_options(tma=tma))

@@ -1,0 +1,73 @@
+"""Pick the fastest of a few candidates on the GPU, outside of any measurement.
+
+A tuner that times back to back over the same buffers picks what is best with a warm L2, and one that times each
+candidate in a block of its own picks what ran while the clock was high. Both are avoided: L2 is overwritten before
+each call, and the candidates take turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+ROUNDS = 7
+_FLUSH_L2_FACTOR = 2
+
+
+class NoCandidateError(RuntimeError):
+    """No candidate could run; the text names the first reason."""
+
+
+def fastest(candidates: Sequence[tuple[str, Callable[[], Any]]], rounds: int = ROUNDS) -> int:
+    """Index of the candidate with the smallest median time over ``rounds`` turns.
+
+    Each candidate is called once first (it may compile); one that raises then is out.
+
+    Raises:
+        NoCandidateError: Every candidate raised.
+    """
+    import torch
+
+    running: dict[int, list[float]] = {}
+    reasons: list[str] = []
+    for index, (label, call) in enumerate(candidates):
+        try:
+            call()
+            torch.cuda.synchronize()
+        except Exception as error:  # a library may raise anything for a configuration it cannot run
+            reasons.append(f"{label}: {' '.join(str(error).split())[:200] or type(error).__name__}")
+        else:
+            running[index] = []
+    if not running:
+        raise NoCandidateError(f"none of {len(candidates)} configurations could run; {'; '.join(reasons[:1])}")
+    if len(running) > 1:
+        _time_in_turns(candidates, running, rounds)
+    return choose(running)
+
+
+def choose(times: dict[int, list[float]]) -> int:
+    """The key whose times have the smallest median; the first of equals, also where nothing was timed."""
+    return min(times, key=lambda index: statistics.median(times[index]) if times[index] else 0.0)
+
+
+def _time_in_turns(
+    candidates: Sequence[tuple[str, Callable[[], Any]]], times: dict[int, list[float]], rounds: int
+) -> None:
+    """Append one time in ms to every entry of ``times`` in each round."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    flush = torch.empty(_FLUSH_L2_FACTOR * properties.L2_cache_size, dtype=torch.int8, device="cuda")
+    for _ in range(rounds):
+        events = {}
+        for index in times:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush.zero_()
+            start.record()
+            candidates[index][1]()
+            end.record()
+            events[index] = (start, end)
+        torch.cuda.synchronize()
+        for index, (start, end) in events.items():
+            times[index].append(start.elapsed_time(end))
