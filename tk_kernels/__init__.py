@@ -1,1 +1,13 @@
-"""Tile kernels in the ThunderKittens vocabulary, with their Python operators."""
+"""The ThunderKittens paper's kernels as PyTorch operators, built from our own tile library.
+
+    import tk_kernels as tk
+    c = tk.gemm(a, b)
+
+An operator that is called before its kernel is built builds it, which takes about a minute once.
+"""
+
+__version__ = "0.1.0"
+
+from .ops import gemm
+
+__all__ = ["__version__", "gemm"]

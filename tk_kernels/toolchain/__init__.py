@@ -5,17 +5,20 @@ gives the library to Python; `manifest(name, target)` says what was built and fr
 """
 
 from .build import Build, BuildOptions, build, build_all, export
-from .errors import CompileError, CompilerMissing, KernelFolderError, PrebuiltError, QualityError, ToolchainError
+from .errors import CompileError, CompilerMissingError, KernelFolderError, PrebuiltError, QualityError, ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
-from .load import ensure_built, load, manifest
-from .targets import TARGETS, Target, find_target
+from .keys import source_hash
+from .load import ensure_built, load, manifest, obstacle
+from .targets import CPU, SM_90A, TARGETS, Target, find_target
 
 __all__ = [
+    "CPU",
+    "SM_90A",
     "TARGETS",
     "Build",
     "BuildOptions",
     "CompileError",
-    "CompilerMissing",
+    "CompilerMissingError",
     "KernelFolder",
     "KernelFolderError",
     "PrebuiltError",
@@ -31,5 +34,7 @@ __all__ = [
     "kernel_names",
     "load",
     "manifest",
+    "obstacle",
     "open_kernel",
+    "source_hash",
 ]

@@ -81,7 +81,7 @@ class _Job:
 def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Executor | None = None) -> Build:
     """Build `kernel` for `target`, or find it in the cache.
 
-    Raises CompilerMissing, CompileError (with the compiler's words) or QualityError (spills,
+    Raises CompilerMissingError, CompileError (with the compiler's words) or QualityError (spills,
     serialized wgmma, ignored setmaxnreg that kernel.toml does not allow).
     """
     job = _plan(kernel, target, options)

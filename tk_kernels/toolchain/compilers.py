@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .errors import CompilerMissing
+from .errors import CompilerMissingError
 
 INSTALL_CUDA = "pip install 'tk-kernels[cuda]' -c constraints.txt (or `make env` in a checkout)"
 INSTALL_GXX = "apt-get install g++ (Debian, Ubuntu) or dnf install gcc-c++ (Fedora, RHEL)"
@@ -47,14 +47,14 @@ class Nvcc:
 
 @cache
 def find_gxx() -> Gxx:
-    """g++ >= 12, from the variable CXX or from PATH; raises CompilerMissing."""
+    """g++ >= 12, from the variable CXX or from PATH; raises CompilerMissingError."""
     wanted = os.environ.get("CXX", "g++")
     path = shutil.which(wanted)
     if path is None:
-        raise CompilerMissing(f"{wanted}: no such C++ compiler on this machine; install it: {INSTALL_GXX}")
+        raise CompilerMissingError(f"{wanted}: no such C++ compiler on this machine; install it: {INSTALL_GXX}")
     version = _output([path, "-dumpfullversion", "-dumpversion"]).strip()
     if not re.match(r"\d+", version) or int(version.split(".")[0]) < MINIMUM_GXX:
-        raise CompilerMissing(
+        raise CompilerMissingError(
             f"{path}: is version {version or 'unknown'}, g++ {MINIMUM_GXX} or newer is needed; "
             f"install one ({INSTALL_GXX}) and name it in the variable CXX"
         )
@@ -65,7 +65,7 @@ def find_gxx() -> Gxx:
 def find_nvcc() -> Nvcc:
     """nvcc: of the wheels in this Python environment, else of CUDA_HOME, else of PATH.
 
-    Raises CompilerMissing when there is none, when a part of the wheels is missing, or when the
+    Raises CompilerMissingError when there is none, when a part of the wheels is missing, or when the
     wheels are of mixed releases (ptxas then refuses cicc's output).
     """
     for root in wheel_roots():
@@ -75,12 +75,16 @@ def find_nvcc() -> Nvcc:
     home = os.environ.get("CUDA_HOME")
     if home:
         if not (Path(home) / "bin" / "nvcc").is_file():
-            raise CompilerMissing(f"CUDA_HOME is {home}, which has no bin/nvcc; correct it or install: {INSTALL_CUDA}")
+            raise CompilerMissingError(
+                f"CUDA_HOME is {home}, which has no bin/nvcc; correct it or install: {INSTALL_CUDA}"
+            )
         return _nvcc_at(Path(home) / "bin" / "nvcc", Path(home))
     on_path = shutil.which("nvcc")
     if on_path:
         return _nvcc_at(Path(on_path), _toolkit_root(on_path))
-    raise CompilerMissing(f"no CUDA compiler in this Python environment, CUDA_HOME or PATH; install it: {INSTALL_CUDA}")
+    raise CompilerMissingError(
+        f"no CUDA compiler in this Python environment, CUDA_HOME or PATH; install it: {INSTALL_CUDA}"
+    )
 
 
 @cache
@@ -103,10 +107,12 @@ def wheel_roots() -> tuple[Path, ...]:
 
 
 def _check_wheels(root: Path) -> None:
-    """Raise CompilerMissing unless all parts of the compiler are there and of one release."""
+    """Raise CompilerMissingError unless all parts of the compiler are there and of one release."""
     for package, candidates in _NVCC_PARTS:
         if not any((root / candidate).exists() for candidate in candidates):
-            raise CompilerMissing(f"{root}: has nvcc but not {package}; install the whole compiler: {INSTALL_CUDA}")
+            raise CompilerMissingError(
+                f"{root}: has nvcc but not {package}; install the whole compiler: {INSTALL_CUDA}"
+            )
     releases: dict[str, str] = {}
     for package in ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt"):
         try:
@@ -115,7 +121,7 @@ def _check_wheels(root: Path) -> None:
             continue
     if len({release.rsplit(".", 1)[0] for release in releases.values()}) > 1:
         listed = ", ".join(f"{package} {release}" for package, release in releases.items())
-        raise CompilerMissing(
+        raise CompilerMissingError(
             f"the CUDA compiler's wheels are of mixed releases ({listed}); install one: {INSTALL_CUDA}"
         )
 
@@ -124,15 +130,15 @@ def _nvcc_at(path: Path, root: Path) -> Nvcc:
     """Describe the nvcc at `path`, whose toolkit is `root`."""
     match = re.search(r"V(\d+\.\d+\.\d+)", _output([str(path), "--version"]))
     if match is None:
-        raise CompilerMissing(f"{path}: does not answer --version as nvcc does; install: {INSTALL_CUDA}")
+        raise CompilerMissingError(f"{path}: does not answer --version as nvcc does; install: {INSTALL_CUDA}")
     version = match.group(1)
     if tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_NVCC:
         needed = ".".join(map(str, MINIMUM_NVCC))
-        raise CompilerMissing(f"{path}: is CUDA {version}, {needed} or newer is needed; install: {INSTALL_CUDA}")
+        raise CompilerMissingError(f"{path}: is CUDA {version}, {needed} or newer is needed; install: {INSTALL_CUDA}")
     for library in ("lib", "lib64", "targets/x86_64-linux/lib"):
         if (root / library / "libcudart_static.a").is_file():
             return Nvcc(str(path), version, str(root / library))
-    raise CompilerMissing(f"{root}: has no libcudart_static.a in lib or lib64; install: {INSTALL_CUDA}")
+    raise CompilerMissingError(f"{root}: has no libcudart_static.a in lib or lib64; install: {INSTALL_CUDA}")
 
 
 def _toolkit_root(nvcc: str) -> Path:

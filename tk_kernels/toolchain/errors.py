@@ -5,7 +5,7 @@ class ToolchainError(Exception):
     """Base of all toolchain errors; its text is meant for the user as it stands."""
 
 
-class CompilerMissing(ToolchainError):
+class CompilerMissingError(ToolchainError):
     """A compiler or a part of it is not installed; the text has the command that installs it."""
 
 

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from .compilers import Gxx, Nvcc
-from .kernel_folder import KernelFolder
+from .kernel_folder import INCLUDE_ROOT, KernelFolder
 from .targets import BINDING_FLAGS, PORTABLE_ISA, Target
 
 
-def source_hash(kernel: KernelFolder, target: Target, include: Path) -> str:
+def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_ROOT) -> str:
     """sha256 of everything in the project that decides what is built.
 
     That is the kernel's folder, the tile library without the folders of other targets, and the

@@ -9,6 +9,8 @@ from typing import Any
 
 from . import keys, store
 from .build import Build, BuildOptions, build
+from .compilers import find_gxx, find_nvcc
+from .errors import ToolchainError
 from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
 from .targets import find_target
 
@@ -28,6 +30,23 @@ def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
         if entry is not None:
             return Build(name, target, entry, store.read_manifest(entry), cached=True)
     return build(kernel, wanted, BuildOptions(show=_Announcement(name, target)))
+
+
+def obstacle(name: str, target: str, root: Path = KERNELS_ROOT) -> str | None:
+    """Why a kernel can be neither loaded nor built for a target, or None. Compiles nothing."""
+    try:
+        kernel, wanted = find_kernel(name, root), find_target(target)
+        prebuilt = store.prebuilt_root()
+        if prebuilt is not None:
+            source = keys.source_hash(kernel, wanted, INCLUDE_ROOT)
+            if store.find_prebuilt(prebuilt, name, target, source) is not None:
+                return None
+        find_gxx()
+        if wanted.cuda:
+            find_nvcc()
+    except ToolchainError as error:
+        return str(error)
+    return None
 
 
 def manifest(name: str, target: str, root: Path = KERNELS_ROOT) -> dict[str, Any]:

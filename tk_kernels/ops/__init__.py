@@ -1,0 +1,5 @@
+"""The public operators, one module a kernel."""
+
+from .gemm import gemm
+
+__all__ = ["gemm"]

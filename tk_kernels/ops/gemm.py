@@ -1,0 +1,198 @@
+"""`gemm`: the product of two bf16 matrices, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gemm_options import AUTOMATIC, encode_options
+from .library import LIBRARY, NAMESPACE, compiled
+
+_log = logging.getLogger("tk_kernels")
+_OPTIONS = (
+    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
+    "int cluster_m=0, int cluster_n=0, int schedule=0, int split_k=0"
+)
+
+
+def gemm(
+    a: Tensor,
+    b: Tensor,
+    *,
+    out: Tensor | None = None,
+    stages: int | None = None,
+    persistent: bool | int | None = None,
+    order: str | None = None,
+    tile: str | tuple[int, int] | None = None,
+    cluster: str | tuple[int, int] | None = None,
+    schedule: str | None = None,
+    split_k: int | None = None,
+) -> Tensor:
+    """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
+
+    a: (M, K) bfloat16, b: (K, N) bfloat16, out: (M, N) bfloat16, all on one device: a Hopper GPU
+    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is
+    for correctness). Any sizes >= 1. The result is contiguous.
+
+    The kernel reads matrices whose columns are dense, whose rows start every multiple of 8
+    elements, and whose base is a multiple of 16 bytes. Any other operand (a transpose, an odd
+    K or N) goes through a copy that is, which costs a pass over it; the first such copy is
+    logged by the logger `tk_kernels`. So does an odd `out`.
+
+    Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
+    0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong), `split_k`.
+
+    Differentiable in a and b unless `out` is given. Raises ValueError that names the argument
+    for a wrong dtype, device, rank, shape, an empty matrix, an `out` that shares memory with an
+    operand, or an option the kernel is not built for.
+    """
+    if (
+        stages is None
+        and persistent is None
+        and order is None
+        and tile is None
+        and cluster is None
+        and schedule is None
+        and split_k is None
+    ):
+        options: tuple[int, ...] = ()
+    else:
+        options = encode_options(stages, persistent, order, tile, cluster, schedule, split_k)
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+        name, value = ("b", b) if isinstance(a, Tensor) else ("a", a)
+        raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
+    records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    if out is None:
+        if records_gradient or torch.compiler.is_compiling():
+            return _gemm(a, b, *options)
+        with _BelowAutograd():  # 12.1 -> 7.5 us of host time: autograd's Python kernel is not asked
+            return _gemm(a, b, *options)
+    if records_gradient or out.requires_grad:
+        raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
+    _gemm_out(a, b, out, *options)
+    return out
+
+
+def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
+    """Kernel of `gemm` on both devices."""
+    if a.dim() != 2 or b.dim() != 2:
+        _require_matrices(a, b)
+    out = a.new_empty((a.shape[0], b.shape[1]))
+    _launch(a, b, out, options or AUTOMATIC)
+    return out
+
+
+def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
+    """Kernel of `gemm_out` on both devices."""
+    _launch(a, b, out, options or AUTOMATIC)
+
+
+def _launch(a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:
+    """Write a b into `out`, through aligned copies where the kernel asks for them."""
+    device = a.device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return _launch(a, b, out, options)
+    if len(options) != len(AUTOMATIC):
+        options = (*options, *AUTOMATIC[len(options) :])
+    function = compiled("gemm", device)
+    copies = function(a, b, out, *options)
+    if copies:
+        _launch_on_copies(function, copies, a, b, out, options)
+    return None
+
+
+def _launch_on_copies(function: Any, copies: int, a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:
+    """Launch on aligned copies of the operands whose bit is set in `copies` (1: a, 2: b, 4: out)."""
+    _log_copies_once(copies, a, b, out)
+    left = aligned_like(a).copy_(a) if copies & 1 else a
+    right = aligned_like(b).copy_(b) if copies & 2 else b
+    result = aligned_like(out) if copies & 4 else out
+    remaining = function(left, right, result, *options)
+    if remaining:
+        raise RuntimeError(f"gemm: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
+    if copies & 4:
+        out.copy_(result)
+
+
+def aligned_like(matrix: Tensor) -> Tensor:
+    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 8."""
+    rows, cols = matrix.shape
+    return matrix.new_empty((rows, (cols + 7) // 8 * 8))[:, :cols]
+
+
+_copies_logged = False
+
+
+def _log_copies_once(copies: int, a: Tensor, b: Tensor, out: Tensor) -> None:
+    """Tell, the first time in a process, that an operand is copied."""
+    global _copies_logged
+    if _copies_logged:
+        return
+    _copies_logged = True
+    named = [
+        f"{name} {tuple(tensor.shape)} with strides {tuple(tensor.stride())}"
+        for bit, name, tensor in ((1, "a", a), (2, "b", b), (4, "out", out))
+        if copies & bit
+    ]
+    _log.info("gemm: %s goes through an aligned copy; row strides of multiples of 8 avoid it", ", ".join(named))
+
+
+def _require_matrices(a: Tensor, b: Tensor) -> None:
+    """The checks that need no kernel: rank, dtype, device, shape. Raises ValueError."""
+    for name, tensor in (("a", a), ("b", b)):
+        if tensor.dim() != 2:
+            raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 2")
+        if tensor.dtype != torch.bfloat16:
+            raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs bfloat16")
+        if any(size == 0 for size in tensor.shape):
+            raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+    if b.device != a.device:
+        raise ValueError(f"b: is on {b.device}, needs to be on {a.device} as a is")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+
+
+def _fake(a: Tensor, b: Tensor, *options: int) -> Tensor:
+    """Shape, dtype and strides of the result, for tracing."""
+    _require_matrices(a, b)
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _fake_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
+    """The checks of `gemm_out`, for tracing."""
+    _require_matrices(a, b)
+    if tuple(out.shape) != (a.shape[0], b.shape[1]):
+        raise ValueError(f"out: got shape {tuple(out.shape)}, needs ({a.shape[0]}, {b.shape[1]})")
+
+
+def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep for the backward what each gradient needs: b for that of a, a for that of b."""
+    a, b = inputs[0], inputs[1]
+    ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """DA = dC B^T and dB = A^T dC, by the same operator on contiguous transposes, options chosen by shape."""
+    a, b = ctx.saved_tensors
+    grad = grad.contiguous()
+    grad_a = _gemm(grad, b.t().contiguous()) if b is not None else None
+    grad_b = _gemm(a.t().contiguous(), grad) if a is not None else None
+    return (grad_a, grad_b, *[None] * len(AUTOMATIC))
+
+
+LIBRARY.define(f"gemm(Tensor a, Tensor b, {_OPTIONS}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+LIBRARY.define(f"gemm_out(Tensor a, Tensor b, Tensor(a!) out, {_OPTIONS}) -> ()", tags=(torch.Tag.pt2_compliant_tag,))
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("gemm", _run, _key)
+    LIBRARY.impl("gemm_out", _run_out, _key)
+torch.library.register_fake(f"{NAMESPACE}::gemm", _fake, lib=LIBRARY)
+torch.library.register_fake(f"{NAMESPACE}::gemm_out", _fake_out, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::gemm", _backward, setup_context=_save_operands, lib=LIBRARY)
+_gemm = torch.ops.tk_kernels.gemm.default
+_BelowAutograd = torch._C._AutoDispatchBelowAutograd
+_gemm_out = torch.ops.tk_kernels.gemm_out.default

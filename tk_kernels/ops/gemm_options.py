@@ -1,0 +1,70 @@
+"""The options of `tk.gemm`: how a user writes them, and the integers that the kernel takes."""
+
+from __future__ import annotations
+
+import re
+
+ORDERS = ("supergroup", "row_major", "hilbert")
+SCHEDULES = ("cooperative", "pingpong")
+
+# stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split_k: as in gemm.h.
+Encoded = tuple[int, int, int, int, int, int, int, int, int]
+AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0, 0)
+
+
+def encode_options(
+    stages: int | None = None,
+    persistent: bool | int | None = None,
+    order: str | None = None,
+    tile: str | tuple[int, int] | None = None,
+    cluster: str | tuple[int, int] | None = None,
+    schedule: str | None = None,
+    split_k: int | None = None,
+) -> Encoded:
+    """Check the options and turn them into what the kernel takes; None means "choose by shape".
+
+    Raises ValueError that names the option, what it got and what it needs. Combinations are
+    checked by the kernel, which knows what it was built for.
+    """
+    tile_m, tile_n = _pair("tile", tile)
+    cluster_m, cluster_n = _pair("cluster", cluster)
+    return (
+        _integer("stages", stages, 1, 4),
+        -1 if persistent is None else _integer("persistent", persistent, 0, 1),
+        -1 if order is None else _choice("order", order, ORDERS),
+        tile_m,
+        tile_n,
+        cluster_m,
+        cluster_n,
+        0 if schedule is None else 1 + _choice("schedule", schedule, SCHEDULES),
+        _integer("split_k", split_k, 1, 1024),
+    )
+
+
+def _integer(name: str, value: int | None, low: int, high: int) -> int:
+    """An integer in [low, high], or 0 for None."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
+    return int(value)
+
+
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> int:
+    """Position of `value` among `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}: got {value!r}, needs one of {', '.join(choices)}")
+    return choices.index(value)
+
+
+def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:
+    """Two positive integers, written "128x256" or (128, 256); (0, 0) for None."""
+    if value is None or value == "auto":
+        return (0, 0)
+    parts: object = value
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", value)
+        parts = tuple(int(part) for part in match.groups()) if match else None
+    if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(p, int) and p >= 1 for p in parts)):
+        raise ValueError(f"{name}: got {value!r}, needs two positive integers, written like '128x256' or (128, 256)")
+    return (parts[0], parts[1])

@@ -1,0 +1,47 @@
+"""What the operators share: the namespace they are registered in, and their compiled libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+NAMESPACE = "tk_kernels"
+LIBRARY = torch.library.Library(NAMESPACE, "DEF")
+
+_functions: dict[tuple[str, int], Any] = {}
+
+
+def compiled(kernel: str, device: torch.device) -> Any:
+    """The exported function of `kernel` for a CPU or CUDA device; builds and loads it at the first call.
+
+    Raises ToolchainError when it cannot be built, RuntimeError when the GPU is not a Hopper one.
+    """
+    key = (kernel, device.index if device.type == "cuda" else -1)
+    found = _functions.get(key)
+    if found is None:
+        found = _functions[key] = getattr(_load(kernel, device), kernel)
+    return found
+
+
+def _load(kernel: str, device: torch.device) -> Any:
+    from tk_kernels import toolchain
+
+    if device.type == "cuda":
+        reason = unsupported_gpu(device)
+        if reason:
+            raise RuntimeError(reason)
+        return toolchain.load(kernel, "sm_90a")
+    return toolchain.load(kernel, "cpu")
+
+
+def unsupported_gpu(device: torch.device) -> str | None:
+    """Why the kernels cannot run on this GPU, or None."""
+    capability = torch.cuda.get_device_capability(device)
+    if capability != (9, 0):
+        name = torch.cuda.get_device_name(device)
+        return (
+            f"{name} has compute capability {capability[0]}.{capability[1]}; "
+            "the kernels are built for Hopper GPUs (9.0), or run on CPU tensors"
+        )
+    return None
