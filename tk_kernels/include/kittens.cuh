@@ -1,0 +1,20 @@
+// kittens: tiles of 16x16 for a warp, pipelines for a block, task orders for a grid.
+//
+// One kernel source compiles for every target; the target is the folder that the include path names
+// (`-I kittens/target/sm_90a` or `-I kittens/target/cpu`), never an `#if`. See docs/tile_library.md.
+#pragma once
+
+#include <kittens_base.cuh>  // target: macros, scalar types, call sites, who am I
+
+#include "kittens/types/shared.cuh"
+#include "kittens/types/global.cuh"
+
+#include <kittens_target.cuh>  // target: registers, memory, matrix multiply, asynchrony, launch
+
+#include "kittens/ops/maps.cuh"
+#include "kittens/ops/reductions.cuh"
+#include "kittens/ops/masks.cuh"
+#include "kittens/grid/order.cuh"
+#include "kittens/pipeline/ring.cuh"
+#include "kittens/pipeline/lcf.cuh"
+#include "kittens/pipeline/lcsf.cuh"

@@ -1,0 +1,131 @@
+// load-compute-finish: one warpgroup loads, the others compute; the template owns the ring of input buffers, the
+// semaphores, the roles and the registers. A kernel K gives
+//
+//   types      globals; input (one stage of the ring); output (a consumer warpgroup's own shared memory, for finish);
+//              task (what is computed next; has `steps`); accumulator (a consumer's registers)
+//   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers
+//   functions  bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
+//              load(input&, task, step, semaphore& full, globals)
+//              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
+//              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
+//
+// Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its result
+// the other multiplies, so the tensor cores see no epilogue.
+//
+// Every block of a cluster may write (multicast) into every other's ring; a stage is therefore released to all of them.
+#pragma once
+
+#include "kittens/pipeline/ring.cuh"
+
+namespace kittens {
+
+// Registers a thread of the producer keeps, so that the consumers can have more.
+inline constexpr int producer_registers(int consumers) { return consumers >= 3 ? 32 : 40; }
+
+template <typename K> struct lcf {
+    using globals = typename K::globals;
+    using input = typename K::input;
+    using output = typename K::output;
+    using task = typename K::task;
+    using position = ring_position<K::stages>;
+
+    static constexpr int cluster_blocks = K::cluster_blocks;
+    static constexpr int blocks_per_sm = 1;
+    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    // Warps that release a stage in one block: with pingpong, those of the one consumer whose task it is.
+    static constexpr int releasing_warps = warpgroup_warps * (K::pingpong ? 1 : K::consumers);
+    static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::consumers * int(sizeof(output)) +
+                                        (2 * K::stages + K::consumers) * int(sizeof(semaphore));
+    static_assert(shared_bytes <= max_shared_bytes, "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
+
+    struct shared {
+        input* ring;
+        output* results;
+        semaphore *full, *empty, *turn;
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        shared s;
+        s.ring = memory.allocate<input>("input", K::stages);
+        s.results = memory.allocate<output>("output", K::consumers);
+        s.full = memory.allocate<semaphore>("full", K::stages);
+        s.empty = memory.allocate<semaphore>("empty", K::stages);
+        s.turn = memory.allocate<semaphore>("turn", K::consumers);
+        if (warp_index() == 0) {
+            for (int i = 0; i < K::stages; i++) {
+                init(s.full[i], 1);
+                init(s.empty[i], releasing_warps * cluster_blocks);
+            }
+            for (int i = 0; i < K::consumers; i++) init(s.turn[i], warpgroup_warps);
+        }
+        sync_start<cluster_blocks>();
+        if (warpgroup_index() == K::consumers) {
+            decrease_registers<producer_registers(K::consumers)>();
+            if (warp_in_group() == 0) produce(s, g);
+        } else {
+            increase_registers<K::consumer_registers>();
+            consume(s, g, warpgroup_index());
+        }
+        if constexpr (cluster_blocks > 1) sync_cluster();  // a neighbour may still write here, or release a stage of ours
+    }
+
+    kittens_device static void produce(shared& s, const globals& g) {
+        position at;
+        task t;
+        for (int i = 0; K::get_task(t, g, i); i++)
+            for (int step = 0; step < t.steps; step++, at.advance()) {
+                wait(s.empty[at.stage], 1 - at.parity);
+                expect_bytes(s.full[at.stage], sizeof(input));
+                K::load(s.ring[at.stage], t, step, s.full[at.stage], g);
+            }
+    }
+
+    kittens_device static void release(semaphore& empty) {
+        if constexpr (cluster_blocks == 1) arrive(empty);
+        else
+            for (int rank = 0; rank < cluster_blocks; rank++) arrive_at(empty, rank);
+    }
+
+    kittens_device static void consume(shared& s, const globals& g, int consumer) {
+        position at;
+        task t;
+        int round = 0;  // of this consumer's turns
+        for (int i = 0; K::get_task(t, g, i); i++) {
+            if constexpr (K::pingpong) {
+                if (i % K::consumers != consumer) {
+                    at.advance(t.steps);
+                    continue;
+                }
+                // The first consumer's first turn is there from the start: a fresh semaphore passes parity 1.
+                wait(s.turn[consumer], (round + (consumer == 0)) & 1);
+                round++;
+            }
+            typename K::accumulator acc;
+            multiply(s, at, acc, t);
+            if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
+            warpgroup::mma_wait(acc);
+            if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            K::finish(acc, s.results[consumer], t, g);
+        }
+        store_wait();
+    }
+
+    // One task's steps. A stage is released once the next step's multiply is in the queue and its own has ended; the last
+    // one is left to the caller. A single stage cannot wait for the next step: it is released at once.
+    kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t) {
+        for (int step = 0; step < t.steps; step++, at.advance()) {
+            wait(s.full[at.stage], at.parity);
+            K::compute(acc, s.ring[at.stage], t, step);
+            if constexpr (K::stages == 1) {
+                warpgroup::mma_wait<0>();
+                release(s.empty[at.stage]);
+            } else if (step > 0) {
+                warpgroup::mma_wait<1>();
+                release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            }
+        }
+    }
+};
+
+}  // namespace kittens

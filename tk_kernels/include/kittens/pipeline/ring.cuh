@@ -1,0 +1,21 @@
+// A ring of buffers between a producer and its consumers, and where each side is in it.
+#pragma once
+
+namespace kittens {
+
+// Position in a ring of Stages buffers: the stage, and the parity of the round. A consumer waits for `full` at `parity`;
+// a producer for `empty` at `1 - parity`, which a fresh semaphore passes.
+template <int Stages> struct ring_position {
+    int stage = 0;
+    int parity = 0;
+
+    kittens_device void advance() {
+        if (++stage == Stages) stage = 0, parity ^= 1;
+    }
+    kittens_device void advance(int steps) {
+        parity ^= (stage + steps) / Stages & 1;
+        stage = (stage + steps) % Stages;
+    }
+};
+
+}  // namespace kittens

@@ -1,0 +1,67 @@
+// sm_90a: shared memory of a block, and launch.
+#pragma once
+
+#include "kittens/target/sm_90a/mma.cuh"
+
+namespace kittens {
+
+inline constexpr int max_shared_bytes = 227 * 1024;
+
+// Hands out the block's shared memory. Every warp makes the same calls in the same order and gets the same addresses.
+struct shared_allocator {
+    uint32_t used = 0;
+
+    template <typename T> kittens_device T* allocate(const char* /*name*/, int count = 1) {
+        extern __shared__ __align__(1024) unsigned char block_shared[];
+        used = (used + uint32_t(alignof(T)) - 1) / uint32_t(alignof(T)) * uint32_t(alignof(T));
+        T* result = reinterpret_cast<T*>(block_shared + used);
+        used += uint32_t(sizeof(T)) * count;
+        return result;
+    }
+};
+
+// Blocks, threads a block (the kernel's own), blocks a cluster, bytes of dynamic shared memory.
+struct launch_shape {
+    int blocks;
+    int shared_bytes;
+};
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::warps * warp_threads, Kernel::blocks_per_sm)
+kernel_entry(const __grid_constant__ typename Kernel::globals globals) {
+    Kernel::run(globals);
+}
+
+// Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters of
+// Kernel::cluster_blocks. Throws std::runtime_error where CUDA refuses.
+template <typename Kernel>
+void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
+    auto* entry = kernel_entry<Kernel>;
+    static const cudaError_t raised = [entry] {
+        return cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared_bytes);
+    }();
+    check_cuda(raised, "raising the shared memory limit");
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(shape.blocks);
+    config.blockDim = dim3(Kernel::warps * warp_threads);
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = static_cast<cudaStream_t>(stream);
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {unsigned(Kernel::cluster_blocks), 1, 1};
+    config.attrs = &attribute;
+    config.numAttrs = Kernel::cluster_blocks > 1 ? 1 : 0;
+    check_cuda(cudaLaunchKernelEx(&config, entry, globals), "launching the kernel");
+}
+
+// Streaming multiprocessors of the current device: how many blocks a persistent grid has.
+inline int multiprocessors() {
+    static thread_local int of_device[64] = {};
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "asking for the current device");
+    if (of_device[device % 64] == 0)
+        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+    return of_device[device % 64];
+}
+
+}  // namespace kittens

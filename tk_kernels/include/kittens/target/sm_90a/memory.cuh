@@ -1,0 +1,250 @@
+// sm_90a: synchronous moves between registers, shared and global memory, at warp and warpgroup scope.
+#pragma once
+
+#include "kittens/target/sm_90a/registers.cuh"
+#include "kittens/types/global.cuh"
+
+namespace kittens {
+
+// Byte offset of an element in a shared tile, swizzled: the 16-byte unit within a chunk is xored with row bits.
+template <shared_tile Tile>
+kittens_device uint32_t shared_offset(int row, int col) {
+    constexpr int unit_mask = Tile::chunk_bytes / 16 - 1;                  // 7, 3, 1
+    constexpr int rows_per_line = 128 / Tile::chunk_bytes;                 // rows in 128 bytes: 1, 2, 4
+    const uint32_t plain = col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
+                           col % Tile::chunk_cols * int(sizeof(typename Tile::T));
+    return plain ^ ((row / rows_per_line & unit_mask) << 4);
+}
+template <shared_tile Tile>
+kittens_device uint32_t shared_address(const Tile& tile, int row, int col) {
+    return shared_address(static_cast<const void*>(tile.data)) + shared_offset<Tile>(row, col);
+}
+template <shared_tile Tile>
+kittens_device typename Tile::T& element(Tile& tile, int row, int col) {
+    return *reinterpret_cast<typename Tile::T*>(reinterpret_cast<unsigned char*>(tile.data) + shared_offset<Tile>(row, col));
+}
+template <shared_tile Tile>
+kittens_device const typename Tile::T& element(const Tile& tile, int row, int col) {
+    return *reinterpret_cast<const typename Tile::T*>(reinterpret_cast<const unsigned char*>(tile.data) + shared_offset<Tile>(row, col));
+}
+
+// First row, in the shared or global tile, of base-tile row i of a register tile: a warp's own rows follow one
+// another; a warpgroup's tile of 64 * h rows gives 16 of every 64 to each of its warps.
+struct warp_rows {
+    kittens_device static int base(int i) { return 16 * i; }
+    static constexpr int share = 1;
+};
+struct warpgroup_rows {
+    kittens_device static int base(int i) { return 64 * i + 16 * warp_in_group(); }
+    static constexpr int share = 4;
+};
+
+template <typename RowMap, register_tile Dst, shared_tile Src>
+kittens_device void load_tile(Dst& dst, const Src& src) {
+    using T = typename Dst::T;
+    static_assert(Src::rows == Dst::rows * RowMap::share && Src::cols == Dst::cols,
+                  "load: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
+    if constexpr (sizeof(T) == 2 && std::is_same_v<T, typename Src::T>) {
+        constexpr bool row_major = Dst::order == layout::row;
+        const int half_a = 8 * (lane() / 8 % 2), half_b = 8 * (lane() / 16);
+#pragma unroll
+        for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+            for (int j = 0; j < Dst::width; j++) {
+                const uint32_t from = shared_address(src, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
+                                                     16 * j + (row_major ? half_b : half_a));
+                uint32_t piece[4];
+                if constexpr (row_major)
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3]) : "r"(from) : "memory");
+                else
+                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3]) : "r"(from) : "memory");
+#pragma unroll
+                for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
+            }
+    } else {
+#pragma unroll
+        for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+            for (int j = 0; j < Dst::width; j++)
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    dst.data[i][8 * j + e] = from_float<T>(to_float(
+                        element(src, RowMap::base(i) + Dst::row(0, e), Dst::col(j, e))));
+    }
+}
+
+// 16-bit destinations take stmatrix, whatever the register type: a float pair is rounded on the way.
+template <typename RowMap, shared_tile Dst, register_tile Src>
+kittens_device void store_tile(Dst& dst, const Src& src) {
+    using T = typename Dst::T;
+    static_assert(Dst::rows == Src::rows * RowMap::share && Dst::cols == Src::cols,
+                  "store: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
+    if constexpr (sizeof(T) == 2) {
+        constexpr bool row_major = Src::order == layout::row;
+        const int half_a = 8 * (lane() / 8 % 2), half_b = 8 * (lane() / 16);
+#pragma unroll
+        for (int i = 0; i < Src::height; i++)
+#pragma unroll
+            for (int j = 0; j < Src::width; j++) {
+                const uint32_t to = shared_address(dst, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
+                                                   16 * j + (row_major ? half_b : half_a));
+                uint32_t piece[4];
+#pragma unroll
+                for (int p = 0; p < 4; p++) {
+                    const auto* two = &src.data[i][8 * j + 2 * p];
+                    if constexpr (std::is_same_v<T, typename Src::T>) piece[p] = packed(two);
+                    else piece[p] = pack<T>(to_float(two[0]), to_float(two[1]));
+                }
+                if constexpr (row_major)
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+                                 :: "r"(to), "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3]) : "memory");
+                else
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};"
+                                 :: "r"(to), "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3]) : "memory");
+            }
+    } else {
+#pragma unroll
+        for (int i = 0; i < Src::height; i++)
+#pragma unroll
+            for (int j = 0; j < Src::width; j++)
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    element(dst, RowMap::base(i) + Src::row(0, e), Src::col(j, e)) = from_float<T>(to_float(src.data[i][8 * j + e]));
+    }
+}
+
+// Elements past the tensor's end load as zero and are not stored.
+template <typename RowMap, register_tile Dst, global_tensor Src>
+kittens_device void load_tile(Dst& dst, const Src& src, element_coord at) {
+    using T = typename Dst::T;
+#pragma unroll
+    for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+        for (int j = 0; j < Dst::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                const int row = at.r + RowMap::base(i) + Dst::row(0, e), col = at.c + Dst::col(j, e);
+                const bool inside = row < src.rows() && col < src.cols();
+                dst.data[i][8 * j + e] = from_float<T>(inside ? to_float(src.row(at.b, at.d, row)[col]) : 0.f);
+            }
+}
+template <typename RowMap, global_tensor Dst, register_tile Src>
+kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at) {
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int j = 0; j < Src::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                const int row = at.r + RowMap::base(i) + Src::row(0, e), col = at.c + Src::col(j, e);
+                if (row < dst.rows() && col < dst.cols())
+                    dst.row(at.b, at.d, row)[col] = from_float<typename Dst::T>(to_float(src.data[i][8 * j + e]));
+            }
+}
+
+// --- warp scope -----------------------------------------------------------------------------------------------
+template <register_tile Dst, shared_tile Src>
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) { load_tile<warp_rows>(dst, src); }
+template <shared_tile Dst, register_tile Src>
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) { store_tile<warp_rows>(dst, src); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) { load_tile<warp_rows>(dst, src, at); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
+    load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols});
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) { store_tile<warp_rows>(dst, src, at); }
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+    store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
+}
+
+template <register_vec Dst, shared_vec Src>
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Dst::length == Src::length, "load: vectors of one length");
+    each([&](int i, auto& x) { x = from_float<typename Dst::T>(to_float(src.data[i])); }, dst);
+}
+template <shared_vec Dst, register_vec Src>
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Dst::length == Src::length, "store: vectors of one length");
+    each([&](int i, auto& x) {
+        if (lane() == Src::owner(i)) dst.data[i] = from_float<typename Dst::T>(to_float(x));
+    }, src);
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    each([&](int i, auto& x) {
+        x = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
+    }, dst);
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
+    load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length});
+}
+template <global_tensor Dst, register_vec Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    each([&](int i, auto& x) {
+        if (lane() == Src::owner(i) && at.c + i < dst.cols())
+            dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(x));
+    }, src);
+}
+template <global_tensor Dst, register_vec Src>
+kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+    store(dst, src, element_coord{at.b, at.d, at.r, at.c * Src::length});
+}
+
+// --- groups of warps ------------------------------------------------------------------------------------------
+// Moves between global and shared memory made by the threads themselves, for tensors that TMA cannot take.
+template <int Warps> struct group {
+    static constexpr int threads = Warps * warp_threads;
+    kittens_device static int rank() { return threadIdx.x % threads; }
+
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
+        const element_coord from = corner<Dst>(at);
+        for (int k = rank(); k < Dst::rows * Dst::cols; k += threads) {
+            const int row = k / Dst::cols, col = k % Dst::cols;
+            const bool inside = from.r + row < src.rows() && from.c + col < src.cols();
+            element(dst, row, col) = from_float<typename Dst::T>(
+                inside ? to_float(src.row(from.b, from.d, from.r + row)[from.c + col]) : 0.f);
+        }
+    }
+    template <global_tensor Dst, shared_tile Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+        const element_coord to = corner<Src>(at);
+        for (int k = rank(); k < Src::rows * Src::cols; k += threads) {
+            const int row = k / Src::cols, col = k % Src::cols;
+            if (to.r + row < dst.rows() && to.c + col < dst.cols())
+                dst.row(to.b, to.d, to.r + row)[to.c + col] = from_float<typename Dst::T>(to_float(element(src, row, col)));
+        }
+    }
+    template <shared_vec Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
+        const element_coord from = corner<Dst>(at);
+        for (int i = rank(); i < Dst::length; i += threads)
+            dst.data[i] = from_float<typename Dst::T>(from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
+    }
+    template <global_tensor Dst, shared_vec Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+        const element_coord to = corner<Src>(at);
+        for (int i = rank(); i < Src::length; i += threads)
+            if (to.c + i < dst.cols()) dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
+    }
+};
+
+namespace warpgroup {
+
+template <register_tile Dst, shared_tile Src>
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) { load_tile<warpgroup_rows>(dst, src); }
+template <shared_tile Dst, register_tile Src>
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) { store_tile<warpgroup_rows>(dst, src); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) { load_tile<warpgroup_rows>(dst, src, at); }
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) { store_tile<warpgroup_rows>(dst, src, at); }
+
+}  // namespace warpgroup
+}  // namespace kittens

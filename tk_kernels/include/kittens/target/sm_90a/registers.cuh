@@ -1,0 +1,302 @@
+// sm_90a: register tiles and vectors, and which lane holds what.
+//
+// A 16x16 base tile of a row-layout rt holds 8 elements a lane, in the order of the tensor core's A operand and
+// accumulator: element e of lane l is at row l / 4 + 8 * (e / 2 % 2), column 2 * (l % 4) + e % 2 + 8 * (e / 4).
+// A col-layout tile is the same with row and column exchanged.
+#pragma once
+
+#include "kittens/types/layout.cuh"
+
+namespace kittens {
+
+template <typename T_, int Length, vec_layout Layout = vec_layout::naive>
+struct rv {
+    using T = T_;
+    static constexpr int length = Length;
+    static constexpr vec_layout spread = Layout;
+    static_assert(Length % base_tile == 0, "rv: length must be a multiple of 16");
+    // Values a lane holds for every 16 (ortho, align), or in all (naive).
+    static constexpr int per_base = Layout == vec_layout::ortho ? 2 : 4;
+    static constexpr int held = Layout == vec_layout::naive ? (Length + 31) / 32 : Length / base_tile * per_base;
+
+    T data[held];
+
+    // Index of the k-th value that this lane holds; a naive vector's last one may lie past the end.
+    kittens_device static int index(int k) {
+        if constexpr (Layout == vec_layout::ortho) return k / 2 * 16 + lane() / 4 + 8 * (k % 2);
+        else if constexpr (Layout == vec_layout::align) return k / 4 * 16 + 2 * (lane() % 4) + k % 2 + 8 * (k / 2 % 2);
+        else return k * 32 + lane();
+    }
+    kittens_device static bool holds(int k) {
+        return Layout != vec_layout::naive || Length % 32 == 0 || index(k) < Length;
+    }
+    // Lane and position of value i (the lowest lane that holds it).
+    kittens_device static int owner(int i) {
+        if constexpr (Layout == vec_layout::ortho) return i % 8 * 4;
+        else if constexpr (Layout == vec_layout::align) return i % 8 / 2;
+        else return i % 32;
+    }
+    kittens_device static int position(int i) {
+        if constexpr (Layout == vec_layout::ortho) return i / 16 * 2 + i / 8 % 2;
+        else if constexpr (Layout == vec_layout::align) return i / 16 * 4 + i / 8 % 2 * 2 + i % 2;
+        else return i / 32;
+    }
+};
+
+template <typename T_, int Rows, int Cols, layout Layout = layout::row>
+struct rt {
+    using T = T_;
+    static constexpr int rows = Rows;
+    static constexpr int cols = Cols;
+    static constexpr layout order = Layout;
+    static_assert(Rows % base_tile == 0 && Cols % base_tile == 0, "rt: rows and cols must be multiples of 16");
+    static constexpr int height = Rows / base_tile;
+    static constexpr int width = Cols / base_tile;
+
+    // One value a row and one a column, spread as the tile's own lanes need them.
+    using col_vec = rv<T, Rows, Layout == layout::row ? vec_layout::ortho : vec_layout::align>;
+    using row_vec = rv<T, Cols, Layout == layout::row ? vec_layout::align : vec_layout::ortho>;
+
+    // Base tile (i, j) is data[i][8 * j .. 8 * j + 7].
+    alignas(4) T data[height][8 * width];
+
+    kittens_device static constexpr int at(int j, int e) { return 8 * j + e; }
+    kittens_device static int row(int i, int e) {
+        return 16 * i + (Layout == layout::row ? lane() / 4 + 8 * (e / 2 % 2) : 2 * (lane() % 4) + e % 2 + 8 * (e / 4));
+    }
+    kittens_device static int col(int j, int e) {
+        return 16 * j + (Layout == layout::row ? 2 * (lane() % 4) + e % 2 + 8 * (e / 4) : lane() / 4 + 8 * (e / 2 % 2));
+    }
+    // Position of element (i, e)'s row in a col_vec, and of (j, e)'s column in a row_vec.
+    kittens_device static constexpr int row_slot(int i, int e) {
+        return Layout == layout::row ? 2 * i + e / 2 % 2 : 4 * i + e % 2 + 2 * (e / 4);
+    }
+    kittens_device static constexpr int col_slot(int j, int e) {
+        return Layout == layout::row ? 4 * j + e % 2 + 2 * (e / 4) : 2 * j + e / 2 % 2;
+    }
+};
+
+template <typename X> inline constexpr bool is_rt = false;
+template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
+template <typename X> inline constexpr bool is_rv = false;
+template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
+template <typename X> concept register_tile = is_rt<X>;
+template <typename X> concept register_vec = is_rv<X>;
+
+// Two elements as the 32-bit register that an instruction takes.
+template <typename T> kittens_device uint32_t packed(const T* elements) {
+    static_assert(sizeof(T) == 2);
+    return *reinterpret_cast<const uint32_t*>(elements);
+}
+template <typename T> kittens_device void unpack(T* elements, uint32_t value) {
+    *reinterpret_cast<uint32_t*>(elements) = value;
+}
+
+// f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout.
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each(F f, Tile& tile, Tiles&... tiles) {
+    static_assert(((Tiles::rows == Tile::rows && Tiles::cols == Tile::cols && Tiles::order == Tile::order) && ...),
+                  "the tiles of one operation must have one shape and layout; use swap_layout or a sub-tile");
+#pragma unroll
+    for (int i = 0; i < Tile::height; i++)
+#pragma unroll
+        for (int j = 0; j < Tile::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                f(Tile::row(i, e), Tile::col(j, e), tile.data[i][Tile::at(j, e)], tiles.data[i][Tile::at(j, e)]...);
+}
+
+// f(index, element of the first vector, of the second, ...); vectors of one length and spread.
+template <typename F, register_vec Vec, register_vec... Vecs>
+kittens_device void each(F f, Vec& vec, Vecs&... vecs) {
+    static_assert(((Vecs::length == Vec::length && Vecs::spread == Vec::spread) && ...),
+                  "the vectors of one operation must have one length and layout; copy() converts layouts");
+#pragma unroll
+    for (int k = 0; k < Vec::held; k++)
+        if (Vec::holds(k)) f(Vec::index(k), vec.data[k], vecs.data[k]...);
+}
+
+// f(row, col, the row's value, elements...): a col_vec of the tiles beside them.
+template <typename F, register_vec Vec, register_tile Tile, register_tile... Tiles>
+kittens_device void each_with_col_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
+                  "one value a row: declare the vector as the tile's col_vec");
+#pragma unroll
+    for (int i = 0; i < Tile::height; i++)
+#pragma unroll
+        for (int j = 0; j < Tile::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::row_slot(i, e)], tile.data[i][Tile::at(j, e)],
+                  tiles.data[i][Tile::at(j, e)]...);
+}
+
+// f(row, col, the column's value, elements...): a row_vec of the tiles beside them.
+template <typename F, register_vec Vec, register_tile Tile, register_tile... Tiles>
+kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread,
+                  "one value a column: declare the vector as the tile's row_vec");
+#pragma unroll
+    for (int i = 0; i < Tile::height; i++)
+#pragma unroll
+        for (int j = 0; j < Tile::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::col_slot(j, e)], tile.data[i][Tile::at(j, e)],
+                  tiles.data[i][Tile::at(j, e)]...);
+}
+
+// --- reductions -----------------------------------------------------------------------------------------------
+// dst[k] = combine over a tile's row (col_vec) or column (row_vec), lanes apart: each lane has combined its own
+// elements only. finish_* combines the lanes. Splitting the two lets a loop finish once, after its last step.
+template <typename Combine, register_vec Vec, register_tile Tile>
+kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread, "one value a row: use the tile's col_vec");
+#pragma unroll
+    for (int i = 0; i < Tile::height; i++) {
+#pragma unroll
+        for (int j = 0; j < Tile::width; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                const int slot = Tile::row_slot(i, e);
+                const bool first = j == 0 && (Tile::order == layout::row ? (e == 0 || e == 2) : (e / 2 % 2 == 0));
+                const auto value = src.data[i][Tile::at(j, e)];
+                if (first && !accumulate) dst.data[slot] = value;
+                else dst.data[slot] = combine(dst.data[slot], value);
+            }
+    }
+}
+template <typename Combine, register_vec Vec, register_tile Tile>
+kittens_device void reduce_cols_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread, "one value a column: use the tile's row_vec");
+#pragma unroll
+    for (int j = 0; j < Tile::width; j++) {
+#pragma unroll
+        for (int i = 0; i < Tile::height; i++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                const int slot = Tile::col_slot(j, e);
+                const bool first = i == 0 && (Tile::order == layout::row ? (e / 2 % 2 == 0) : (e == 0 || e == 2));
+                const auto value = src.data[i][Tile::at(j, e)];
+                if (first && !accumulate) dst.data[slot] = value;
+                else dst.data[slot] = combine(dst.data[slot], value);
+            }
+    }
+}
+
+template <typename T> kittens_device T shuffle_xor(T value, int mask) {
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+template <typename T> kittens_device T shuffle(T value, int source) {
+    return __shfl_sync(0xffffffffu, value, source);
+}
+
+// Combines the lanes that hold the same value of an ortho (a quad) or align vector (every fourth lane).
+template <typename Combine, register_vec Vec>
+kittens_device void reduce_finish(Vec& vec, Combine combine) {
+    static_assert(Vec::spread != vec_layout::naive);
+#pragma unroll
+    for (int k = 0; k < Vec::held; k++) {
+        if constexpr (Vec::spread == vec_layout::ortho) {
+            vec.data[k] = combine(vec.data[k], shuffle_xor(vec.data[k], 1));
+            vec.data[k] = combine(vec.data[k], shuffle_xor(vec.data[k], 2));
+        } else {
+            vec.data[k] = combine(vec.data[k], shuffle_xor(vec.data[k], 4));
+            vec.data[k] = combine(vec.data[k], shuffle_xor(vec.data[k], 8));
+            vec.data[k] = combine(vec.data[k], shuffle_xor(vec.data[k], 16));
+        }
+    }
+}
+
+// All values of a vector combined, the same in every lane.
+template <typename Combine, register_vec Vec>
+kittens_device typename Vec::T reduce_all(const Vec& vec, Combine combine, typename Vec::T identity) {
+    typename Vec::T value = identity;
+#pragma unroll
+    for (int k = 0; k < Vec::held; k++)
+        if (Vec::holds(k)) value = combine(value, vec.data[k]);
+    if constexpr (Vec::spread != vec_layout::ortho) {
+        value = combine(value, shuffle_xor(value, 1));
+        value = combine(value, shuffle_xor(value, 2));
+    }
+    if constexpr (Vec::spread != vec_layout::align) {
+        value = combine(value, shuffle_xor(value, 4));
+        value = combine(value, shuffle_xor(value, 8));
+        value = combine(value, shuffle_xor(value, 16));
+    }
+    return value;
+}
+
+// --- between layouts ------------------------------------------------------------------------------------------
+// A vector in another spread: every lane asks the owner for what it holds.
+template <register_vec Dst, register_vec Src>
+kittens_device void convert_spread(Dst& dst, const Src& src) {
+    static_assert(Dst::length == Src::length);
+#pragma unroll
+    for (int k = 0; k < Dst::held; k++) {
+        const int wanted = Dst::index(k) < Dst::length ? Dst::index(k) : 0;
+        const int slot = Src::position(wanted);
+#pragma unroll
+        for (int s = 0; s < Src::held; s++) {
+            const auto candidate = shuffle(src.data[s], Src::owner(wanted));
+            if (s == slot) dst.data[k] = from_float<typename Dst::T>(to_float(candidate));
+        }
+    }
+}
+
+// The same matrix in the other layout: movmatrix transposes an 8x8 piece across the warp.
+template <typename T, int R, int C, layout L>
+kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst, const rt<T, R, C, L>& src) {
+    static_assert(sizeof(T) == 2, "swap_layout: 16-bit elements; convert first");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+#pragma unroll
+            for (int p = 0; p < 4; p++) {
+                // Piece p of a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
+                const int other = p / 2 + 2 * (p % 2);
+                uint32_t moved;
+                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(moved) : "r"(packed(&src.data[i][8 * j + 2 * other])));
+                unpack(&dst.data[i][8 * j + 2 * p], moved);
+            }
+}
+
+// dst = src transposed, in the same layout: the lanes keep what they hold, except that each 8x8 piece is turned.
+template <typename T, int R, int C, layout L>
+kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
+    static_assert(sizeof(T) == 2, "transpose: 16-bit elements; convert first");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+#pragma unroll
+            for (int p = 0; p < 4; p++) {
+                const int other = p / 2 + 2 * (p % 2);
+                uint32_t moved;
+                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(moved) : "r"(packed(&src.data[i][8 * j + 2 * other])));
+                unpack(&dst.data[j][8 * i + 2 * p], moved);
+            }
+}
+
+// Part (r, c) of a tile, in units of the part. Constant indices cost nothing: the registers are renamed.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r, int c) {
+    static_assert(PR <= R && PC <= C, "part: larger than the tile");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+            if (i / (PR / 16) == r && j / (PC / 16) == c)
+#pragma unroll
+                for (int e = 0; e < 8; e++) dst.data[i % (PR / 16)][8 * (j % (PC / 16)) + e] = src.data[i][8 * j + e];
+}
+
+template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
+template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
+template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_fl = rv<float, N, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_bf = rv<bf16, N, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_hf = rv<half, N, L>;
+
+}  // namespace kittens

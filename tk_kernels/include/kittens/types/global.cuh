@@ -1,0 +1,72 @@
+// Global tensors.
+#pragma once
+
+#include <concepts>
+#include <tuple>
+#include <type_traits>
+
+#include "kittens/types/shared.cuh"
+
+namespace kittens {
+
+// A tensor of batch x depth x rows x cols elements in global memory; columns are contiguous, the other dimensions
+// have strides in elements. An extent is a compile-time number or `dynamic`. Each type in Tiles gets a tensor map,
+// made on the host when the gl is, for asynchronous loads and stores of that tile or vector: a map keeps every
+// dimension, so tails are filled with zeros or clipped exactly where the tensor ends and never touch the next head.
+//
+// The host constructor throws std::invalid_argument where TMA needs more than the tensor has: a 16-byte aligned base
+// and strides that are multiples of 16 bytes.
+template <typename T_, int Batch, int Depth, int Rows, int Cols, typename... Tiles>
+struct gl {
+    using T = T_;
+    static constexpr bool is_matrix = Batch == 1 && Depth == 1;  // two-dimensional tensor maps are enough
+
+    T* data;
+    int extent[4];      // batch, depth, rows, cols
+    int64_t stride[3];  // batch, depth, row, in elements
+    std::tuple<tensor_map<typename Tiles::whole>...> maps;
+
+    gl(T* data_, int batch, int depth, int rows, int cols, int64_t row_stride, int64_t depth_stride,
+       int64_t batch_stride)
+        : data(data_),
+          extent{pick<Batch>(batch), pick<Depth>(depth), pick<Rows>(rows), pick<Cols>(cols)},
+          stride{batch_stride, depth_stride, row_stride},
+          maps(tensor_map<typename Tiles::whole>(static_cast<const void*>(data_), extent, stride, is_matrix)...) {}
+
+    // A dense tensor.
+    gl(T* data_, int batch, int depth, int rows, int cols)
+        : gl(data_, batch, depth, rows, cols, cols, int64_t(rows) * cols, int64_t(depth) * rows * cols) {}
+
+    kittens_host_device int batch() const { return known<Batch>(extent[0]); }
+    kittens_host_device int depth() const { return known<Depth>(extent[1]); }
+    kittens_host_device int rows() const { return known<Rows>(extent[2]); }
+    kittens_host_device int cols() const { return known<Cols>(extent[3]); }
+
+    template <typename Tile>
+    kittens_host_device const tensor_map<typename Tile::whole>& map() const {
+        static_assert((std::is_same_v<typename Tile::whole, typename Tiles::whole> || ...),
+                      "gl: no tensor map for this tile type; name it in the gl's type list");
+        return std::get<tensor_map<typename Tile::whole>>(maps);
+    }
+
+    kittens_host_device T* row(int b, int d, int r) const { return data + b * stride[0] + d * stride[1] + r * stride[2]; }
+
+private:
+    template <int Static> static int pick(int given) { return Static == dynamic ? given : Static; }
+    template <int Static> kittens_host_device static int known(int held) { return Static == dynamic ? held : Static; }
+};
+
+template <typename X> inline constexpr bool is_gl = false;
+template <typename T, int B, int D, int R, int C, typename... Tiles>
+inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
+template <typename X> concept global_tensor = is_gl<X>;
+
+// Corner of the tile or vector at a tile coordinate, in elements.
+template <shared_tile Tile> kittens_host_device element_coord corner(coord at) {
+    return {at.b, at.d, at.r * Tile::rows, at.c * Tile::cols};
+}
+template <shared_vec Vec> kittens_host_device element_coord corner(coord at) {
+    return {at.b, at.d, at.r, at.c * Vec::length};
+}
+
+}  // namespace kittens

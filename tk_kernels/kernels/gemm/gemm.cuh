@@ -1,0 +1,108 @@
+// bf16 GEMM, C = A B: A (M, K), B (K, N), C (M, N) row-major, sums in fp32.
+//
+// A block computes tiles of C in the load-compute-finish template. The producer loads, for 64 values of K at a time, a
+// tile of A (tile_m x 64) and one of B (64 x tile_n) by TMA into a ring of `stages`; consumer warpgroups multiply them from
+// shared memory (wgmma). Cooperative: the consumers share a tile, each tile_m / 2 of its rows. Ping-pong: each has a tile of
+// its own, and one's epilogue runs under the other's multiplies. In a cluster of cluster_m x cluster_n blocks, blocks of one
+// tile row share A and blocks of one tile column share B: each loads a part and multicasts it. The result goes through two
+// 64 x 64 shared tiles a consumer to TMA stores that are still in flight when the next tile begins.
+//
+// shared memory  stages x (tile_m + tile_n) x 128 B + consumers x 16 KB: 224 KB at 128x256 and 4 stages
+// registers      accumulator tile_m x tile_n / 128 a thread of two consumers: 128 at 128x256; consumers have 232
+// any M, N, K: tails are zeros on load and are clipped on store
+#pragma once
+
+#include "kittens.cuh"
+
+namespace tk::gemm {
+
+using namespace kittens;
+
+struct config {
+    int tile_m, tile_n, stages, cluster_m, cluster_n;
+    bool pingpong;
+};
+
+template <config C> struct kernel {
+    static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
+    static constexpr bool pingpong = C.pingpong;
+    static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
+    static constexpr int consumer_registers = 232;
+    static constexpr int tile_k = 64;
+    static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
+
+    using piece = st_bf<64, 64>;  // what one TMA instruction moves
+    using matrix = gl<bf16, 1, 1, dynamic, dynamic, piece>;
+    struct globals {
+        matrix a, b, c;
+        int tiles_m, tiles_n;  // in units of a cluster's tiles
+        int steps;
+        tile_order order;
+        int band;
+    };
+    struct input {
+        st_bf<C.tile_m, tile_k> a;
+        st_bf<tile_k, C.tile_n> b;
+    };
+    struct output {
+        piece c[2];
+    };
+    struct task {
+        int m, n, steps;  // tile of C, in units of 64 rows and columns
+    };
+    using accumulator = rt_fl<rows / 4, C.tile_n>;
+
+    kittens_device static bool get_task(task& t, const globals& g, int i) {
+        const int index = (block_index() + i * block_count()) / cluster_blocks;
+        if (index >= g.tiles_m * g.tiles_n) return false;
+        const auto [row, col] = tile_at(g.order, index, g.tiles_m, g.tiles_n, g.band);
+        t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
+        t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * (C.tile_n / 64);
+        t.steps = g.steps;
+        return true;
+    }
+
+    kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
+        const int row = cluster_rank() / C.cluster_n, col = cluster_rank() % C.cluster_n;
+        // Blocks of this cluster row need the same A, blocks of this column the same B; one block needs no multicast.
+        const int same_a = C.cluster_n == 1 ? 0 : ((1 << C.cluster_n) - 1) << row * C.cluster_n;
+        const int same_b = C.cluster_m == 1 ? 0 : column_mask() << col;
+        for (int i = col; i < C.tile_m / 64; i += C.cluster_n)
+            load_async(subtile<64, 64>(in.a, i, 0), g.a, coord{0, 0, t.m + i, step}, full, same_a);
+        for (int j = row; j < C.tile_n / 64; j += C.cluster_m)
+            load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
+    }
+
+    kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
+        auto& a = subtile<rows, tile_k>(in.a, pingpong ? 0 : warpgroup_index(), 0);
+        warpgroup::mma_AB(acc, a, in.b, step > 0);
+    }
+
+    kittens_device static void finish(accumulator& acc, output& out, const task& t, const globals& g) {
+        const int first_row = t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64));
+        const int barrier = 1 + warpgroup_index();
+#pragma unroll
+        for (int i = 0; i < rows / 64; i++)
+#pragma unroll
+            for (int j = 0; j < C.tile_n / 64; j++) {
+                auto& c = out.c[(i * (C.tile_n / 64) + j) % 2];
+                rt_fl<16, 64> slice;
+                part(slice, acc, i, j);
+                if (warp_in_group() == 0) store_read_wait<1>();  // the store before the last one has left this buffer
+                warpgroup::sync(barrier);
+                warpgroup::store(c, slice);
+                fence_async();
+                warpgroup::sync(barrier);
+                if (warp_in_group() == 0) store_async(g.c, c, coord{0, 0, first_row + i, t.n + j});
+            }
+    }
+
+    // Bits of the first cluster column's blocks.
+    kittens_device static constexpr int column_mask() {
+        int mask = 0;
+        for (int i = 0; i < C.cluster_m; i++) mask |= 1 << i * C.cluster_n;
+        return mask;
+    }
+};
+
+}  // namespace tk::gemm
