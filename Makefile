@@ -10,8 +10,8 @@ REPRODUCE_ARGS ?=
 BUNDLE_ARGS ?=
 
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 comma := ,
+STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 CPP_SOURCES = $(shell git ls-files '*.cu' '*.cuh' '*.cc' '*.h' '*.hpp')
 GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q GPU && echo --target sm_90a)
 
