@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,8 @@ class Plan:
     profile_metrics: tuple[str, ...]
     """Nsight Compute metrics to collect; empty for no profile."""
     estimate_case_seconds: float
+    carried: tuple[str, ...] = ()
+    """Overrides that a repetition of a single case needs too, such as the `_target_` of a user's own kernel."""
 
     @property
     def contestants(self) -> tuple[Contestant, ...]:
@@ -144,6 +147,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         limits=Limits(**{key: _positive(f"limits.{key}", value) for key, value in config["limits"].items()}),
         profile_metrics=tuple(str(metric) for metric in metrics),
         estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
+        carried=tuple(o for o in overrides if re.match(r"\+*(workload\.|device|timer|limits\.)", o)),
     )
 
 
@@ -180,7 +184,8 @@ def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> lis
     ignored = next((text for text in overrides if text.lstrip("+").startswith("problem.")), None)
     if ignored is not None:
         raise HarnessError(
-            f"{ignored} has no effect: experiment {config['name']} lists its own problems; give 'problems=[{{...}}]' instead"
+            f"{ignored} has no effect: experiment {config['name']} lists its own problems; "
+            "give 'problems=[{...}]' instead"
         )
     return expand_problems(config["problems"])
 

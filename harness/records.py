@@ -222,7 +222,8 @@ def _check_measurement(m: Measurement) -> None:
         require(m.n_samples == 0, "only a case that passed verification may have samples")
     else:
         require(m.rel_l2_error is not None and m.tolerance is not None, "a pass needs its error and tolerance")
-        assert m.rel_l2_error is not None and m.tolerance is not None
+        assert m.rel_l2_error is not None
+        assert m.tolerance is not None
         require(m.rel_l2_error <= m.tolerance, f"error {m.rel_l2_error} is above the tolerance {m.tolerance}")
     if m.n_samples == 0:
         present = [name for name in _TIMED if getattr(m, name) is not None]
@@ -232,7 +233,9 @@ def _check_measurement(m: Measurement) -> None:
     p10, p50, p90 = m.latency_us_p10, m.latency_us_p50, m.latency_us_p90
     require(m.n_samples > 0, f"n_samples is {m.n_samples}")
     require(p10 is not None and p50 is not None and p90 is not None, "samples without latencies")
-    assert p10 is not None and p50 is not None and p90 is not None
+    assert p10 is not None
+    assert p50 is not None
+    assert p90 is not None
     require(0 < p10 <= p50 <= p90, f"latencies {p10}, {p50}, {p90} us are not positive and ascending")
     require(bool(m.timer) and bool(m.cache), "samples without timer or cache state")
 

@@ -26,6 +26,8 @@ _BOOTSTRAP_CELLS = 4_000_000
 
 @dataclass(frozen=True)
 class Interval:
+    """A closed interval of the real line."""
+
     low: float
     high: float
 
@@ -140,7 +142,7 @@ def verdict(ratio: RatioEstimate, noise_pct: Sequence[float], min_effect_pct: fl
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """exp of the mean logarithm: the mean for ratios, as inverting all of them inverts it.  Needs positive values."""
+    """The exponential of the mean logarithm: inverting all values inverts it.  They need to be positive."""
     if not len(values) or min(values) <= 0:
         raise ValueError(f"geometric mean needs positive values, got {list(values)}")
     return math.exp(math.fsum(math.log(value) for value in values) / len(values))

@@ -51,6 +51,7 @@ def traffic(problem: Problem) -> Traffic:
 
 
 def output_shapes(problem: Problem) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """c: (M, N) bfloat16."""
     return (((problem.M, problem.N), "bf16"),)
 
 

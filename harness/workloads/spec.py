@@ -48,12 +48,13 @@ class ProblemSpec:
     def from_mapping(cls, workload: str, values: Mapping[str, object], *, dtype: str, direction: str) -> Self:
         """The problem with these keys; raises `HarnessError` for an unknown, missing or ill-typed one."""
         hints = get_type_hints(cls)
-        unknown = [key for key in values if key not in cls.keys()]
+        known = cls.keys()
+        unknown = [key for key in values if key not in known]
         if unknown:
-            raise HarnessError(f"{workload} has no problem key {unknown[0]!r}: its keys are {', '.join(cls.keys())}")
+            raise HarnessError(f"{workload} has no problem key {unknown[0]!r}: its keys are {', '.join(known)}")
         missing = [f.name for f in cls._own_fields() if f.default is MISSING and f.name not in values]
         if missing:
-            raise HarnessError(f"{workload} problem lacks {', '.join(missing)}: its keys are {', '.join(cls.keys())}")
+            raise HarnessError(f"{workload} problem lacks {', '.join(missing)}: its keys are {', '.join(known)}")
         typed = {key: _typed(workload, key, hints[key], value) for key, value in values.items()}
         return cls(dtype=dtype, direction=direction, **typed)
 

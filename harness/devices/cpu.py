@@ -1,0 +1,67 @@
+"""The CPU: it verifies, and its times are no results."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from harness.planning import TimerSettings
+from harness.timing.rounds import Stopwatch
+from harness.timing.telemetry import NoTelemetry, Telemetry
+
+
+class CpuDevice:
+    """Verification only: `timed` is false and there is no stopwatch."""
+
+    kind = "cpu"
+    timed = False
+    l2_bytes = 0
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def libraries(self) -> dict[str, str]:
+        return {"python": platform.python_version(), "torch": torch.__version__}
+
+    def roofs(self) -> dict[str, float]:
+        return {}
+
+    def generator(self, seed: int) -> torch.Generator:
+        return torch.Generator("cpu").manual_seed(seed)
+
+    def poisoned(self, call: Callable[[], Any], output_bytes: int) -> Any:
+        """Runs the call with torch.empty filling its memory with NaN, which torch does in deterministic mode."""
+        was_on = torch.are_deterministic_algorithms_enabled()
+        was_warning = torch.is_deterministic_algorithms_warn_only_enabled()
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            return call()
+        finally:
+            torch.use_deterministic_algorithms(was_on, warn_only=was_warning)
+
+    def peak_memory_mib(self, call: Callable[[], Any]) -> float | None:
+        return None
+
+    def kernel_names(self, call: Callable[[], Any]) -> tuple[str, ...] | None:
+        return None
+
+    def stopwatch(self, settings: TimerSettings) -> Stopwatch:
+        raise NotImplementedError("the CPU verifies and never times")
+
+    def telemetry(self) -> Telemetry:
+        return NoTelemetry()
+
+    def energy_j(self) -> float | None:
+        return None
+
+    def free_bytes(self) -> int:
+        return 0
+
+    def release(self) -> None:
+        """Nothing is cached."""
+
+    def broken(self) -> str | None:
+        return None

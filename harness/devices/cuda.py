@@ -1,0 +1,165 @@
+"""The first visible CUDA GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from harness.errors import HarnessError
+from harness.planning import TimerSettings
+from harness.roofs import measure_roofs
+from harness.timing.cuda import EventStopwatch, make_stopwatch
+from harness.timing.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
+
+Call = Callable[[], Any]
+
+_POISON_BYTE = 0xFF
+"""All bits set is a NaN in bf16, fp16, fp32 and e4m3."""
+
+
+class CudaDevice:
+    """Verifies and measures on device 0."""
+
+    kind = "cuda"
+    timed = True
+
+    def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise HarnessError("device=cuda: torch sees no CUDA GPU here; device=cpu verifies and never times")
+        self._properties = torch.cuda.get_device_properties(0)
+        self.l2_bytes = int(self._properties.L2_cache_size)
+        uuid = str(getattr(self._properties, "uuid", ""))
+        self._uuid = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+        self._nvml = open_nvml(self._uuid)
+        self._profiler_works: bool | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Name, driver, limits and clocks of the board; None for what NVML does not tell."""
+        query = self._query
+        return {
+            "name": self._properties.name,
+            "uuid_hash": hashlib.sha256(self._uuid.encode()).hexdigest()[:16],
+            "driver": query(lambda n, h: _text(n.nvmlSystemGetDriverVersion())),
+            "power_limit_w": query(lambda n, h: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3),
+            "sm_clock_max_mhz": self._sm_clock_max_mhz(),
+            "memory_clock_max_mhz": query(lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_MEM)),
+            "ecc": query(lambda n, h: bool(n.nvmlDeviceGetEccMode(h)[0])),
+            "sm_count": self._properties.multi_processor_count,
+            "l2_bytes": self.l2_bytes,
+            "memory_bytes": self._properties.total_memory,
+            "compute_capability": f"{self._properties.major}.{self._properties.minor}",
+        }
+
+    def libraries(self) -> dict[str, str]:
+        return {"python": platform.python_version(), "torch": torch.__version__, "cuda": str(torch.version.cuda)}
+
+    def roofs(self) -> dict[str, float]:
+        return measure_roofs(self._make_stopwatch("cuda_events", flush_l2=True))
+
+    def generator(self, seed: int) -> torch.Generator:
+        return torch.Generator("cuda").manual_seed(seed)
+
+    def poisoned(self, call: Call, output_bytes: int) -> Any:
+        torch.cuda.synchronize()
+        poison_free_memory(output_bytes)
+        output = call()
+        torch.cuda.synchronize()
+        return output
+
+    def peak_memory_mib(self, call: Call) -> float | None:
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() / 2**20
+
+    def kernel_names(self, call: Call) -> tuple[str, ...] | None:
+        if self._profiler_works is None:
+            probe = torch.ones(1024, device="cuda")
+            self._profiler_works = bool(_profiled(lambda: probe + probe))
+        return _profiled(call) if self._profiler_works else None
+
+    def stopwatch(self, settings: TimerSettings) -> EventStopwatch:
+        return self._make_stopwatch(settings.kind, flush_l2=settings.flush_l2)
+
+    def telemetry(self) -> Telemetry:
+        return NoTelemetry() if self._nvml is None else NvmlTelemetry(*self._nvml)
+
+    def energy_j(self) -> float | None:
+        return self._query(lambda n, h: n.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3)
+
+    def free_bytes(self) -> int:
+        return int(torch.cuda.mem_get_info()[0])
+
+    def release(self) -> None:
+        torch.cuda.empty_cache()
+
+    def broken(self) -> str | None:
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:  # torch.AcceleratorError derives from it
+            return " ".join(str(error).split())
+        return None
+
+    def _make_stopwatch(self, kind: str, *, flush_l2: bool) -> EventStopwatch:
+        return make_stopwatch(
+            kind, flush_l2=flush_l2, l2_bytes=self.l2_bytes, sm_clock_max_mhz=self._sm_clock_max_mhz() or 2000.0
+        )
+
+    def _sm_clock_max_mhz(self) -> float | None:
+        return self._query(lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_SM))
+
+    def _query(self, query: Callable[[Any, Any], Any]) -> Any:
+        """What NVML answers; None without NVML or where this board does not have it."""
+        if self._nvml is None:
+            return None
+        nvml, handle = self._nvml
+        try:
+            return query(nvml, handle)
+        except (nvml.NVMLError, AttributeError):
+            return None
+
+
+def poison_free_memory(output_bytes: int) -> None:
+    """Fills with NaN what the caching allocator would hand to the next call.
+
+    First every free block of the allocator, largest first and at its exact size, so that each request is served by the
+    block it is meant for; then two fresh blocks of the size of the outputs, for a call whose outputs fit no free block.
+    Blocks that cannot be had (another stream's) are left.
+    """
+    sizes = sorted(
+        (
+            int(block["size"])
+            for segment in torch.cuda.memory_snapshot()
+            for block in segment["blocks"]
+            if block["state"] == "inactive"
+        ),
+        reverse=True,
+    )
+    held = []
+    for size in [*sizes, output_bytes, output_bytes]:
+        try:
+            held.append(torch.empty(max(size, 1), dtype=torch.uint8, device="cuda").fill_(_POISON_BYTE))
+        except torch.OutOfMemoryError:
+            continue
+    torch.cuda.synchronize()
+    del held
+
+
+def _profiled(call: Call) -> tuple[str, ...]:
+    """Names of the kernels that the profiler saw in one call, each once, copies and fills left out."""
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as session:
+        call()
+        torch.cuda.synchronize()
+    names = [event.name for event in session.events() or () if event.device_type == torch.autograd.DeviceType.CUDA]
+    return tuple(dict.fromkeys(name for name in names if not name.startswith(("Memcpy", "Memset"))))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,64 @@
+"""Where a run comes from: commit, dirty flag, hashes of the declared claims, a name of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+"""The checkout, or the bundle that stands for one."""
+
+BUILD_INFO = "build_info.json"
+"""Stamped into a bundle: {"git_commit": "...", "git_dirty": false}."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """git_commit: 40 hex digits or `unknown`; git_dirty: tracked files outside results/ differ, None if not known."""
+
+    git_commit: str
+    git_dirty: bool | None
+
+
+def new_run_id(now: datetime | None = None) -> str:
+    """UTC time and six random hex digits, `20261120T134501Z-3fa94c`: sorts by time, unique across machines."""
+    return f"{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%SZ')}-{secrets.token_hex(3)}"
+
+
+def utc_now() -> str:
+    """The time as the manifest writes it, ISO 8601 to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def source(root: Path = ROOT) -> Source:
+    """Commit and dirty flag from git, or where there is no git from the bundle's build information."""
+    commit = _git(root, "rev-parse", "HEAD")
+    if commit is not None:
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return Source(commit, None if changed is None else bool(changed))
+    try:
+        info = json.loads((root / BUILD_INFO).read_text())
+        return Source(str(info["git_commit"]), bool(info["git_dirty"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Source("unknown", None)
+
+
+def claim_hashes(root: Path = ROOT) -> dict[str, str]:
+    """sha256 of every claim file as it is now: a verdict whose claim changed after the run can be told."""
+    files = sorted((root / "paper_figures" / "claims").glob("*.yaml"))
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    if not (root / ".git").exists():  # a bundle inside somebody else's checkout is not that checkout
+        return None
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

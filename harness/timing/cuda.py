@@ -1,0 +1,102 @@
+"""Stopwatches for CUDA: events around one call, the L2 flushed before it, the stream kept ahead of the host.
+
+A sample is enqueued as  flush | spin | start event | call | stop event.  While the spin kernel holds the stream, the
+host enqueues the rest, so that the call's kernels follow each other without the host's launch latency in between.
+Whether the host was in time is checked on every sample: had the start event already happened when the stop event was
+enqueued, the sample is thrown away and the spin made longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from harness.timing.rounds import Sample
+
+Call = Callable[[], Any]
+
+FIRST_SPIN_US = 30.0
+LONGEST_SPIN_US = 20_000.0
+"""A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
+
+_GRAPH_WARMUPS = 3
+"""Calls before a capture, as torch.cuda.graph asks for: lazy initialisation may not happen in one."""
+
+
+class L2Flush:
+    """Overwrites twice the L2, so that no input of the next call is still in it."""
+
+    def __init__(self, l2_bytes: int) -> None:
+        self._buffer = torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
+
+    def __call__(self) -> None:
+        self._buffer.zero_()
+
+
+class EventStopwatch:
+    """Times one call by CUDA events.  cycles_per_us: of the SM clock at its highest, for the length of the spin."""
+
+    def __init__(self, flush: Callable[[], None], cycles_per_us: float) -> None:
+        self._flush = flush
+        self._cycles_per_us = cycles_per_us
+        self._spin_us: dict[int, float] = {}  # by identity of the call: each has its own host time
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._stop = torch.cuda.Event(enable_timing=True)
+
+    def wrap(self, call: Call) -> Call:
+        """The call itself: events time whatever it enqueues."""
+        return call
+
+    def sample(self, call: Call, while_running: Callable[[], None]) -> Sample:
+        """One call, repeated with a longer spin until the stream was ahead of the host, if that can be had."""
+        spin_us = self._spin_us.get(id(call), FIRST_SPIN_US)
+        while True:
+            sample = self._once(call, spin_us, while_running)
+            if sample.in_time or spin_us >= LONGEST_SPIN_US:
+                # Forget slowly: one hiccup of the host may not lengthen all later samples.
+                self._spin_us[id(call)] = max(FIRST_SPIN_US, 0.95 * spin_us) if sample.in_time else spin_us
+                return sample
+            del sample  # the memory of its output is needed by the repetition
+            spin_us = min(2 * spin_us, LONGEST_SPIN_US)
+
+    def _once(self, call: Call, spin_us: float, while_running: Callable[[], None]) -> Sample:
+        self._flush()
+        torch.cuda._sleep(int(spin_us * self._cycles_per_us))
+        self._start.record()
+        output = call()
+        self._stop.record()
+        in_time = not self._start.query()
+        while_running()
+        self._stop.synchronize()
+        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time)
+
+
+class GraphStopwatch(EventStopwatch):
+    """Times the replay of a CUDA graph that holds one call: its kernels follow each other as the graph orders them."""
+
+    def wrap(self, call: Call) -> Call:
+        """A replay of the captured call; gives the call's own output tensors, rewritten by each replay."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_GRAPH_WARMUPS):
+                call()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output = call()
+
+        def replay() -> Any:
+            graph.replay()
+            return output
+
+        return replay
+
+
+def make_stopwatch(kind: str, *, flush_l2: bool, l2_bytes: int, sm_clock_max_mhz: float) -> EventStopwatch:
+    """The stopwatch of the group `timer/`: cuda_events or cuda_graph."""
+    flush: Callable[[], None] = L2Flush(l2_bytes) if flush_l2 else lambda: None
+    stopwatch = {"cuda_events": EventStopwatch, "cuda_graph": GraphStopwatch}[kind]
+    return stopwatch(flush, cycles_per_us=sm_clock_max_mhz)

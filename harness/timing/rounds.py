@@ -1,0 +1,185 @@
+"""Interleaved rounds: every contestant once a round in random order, until the medians are known well enough.
+
+Clocks, heat and power drift over seconds; contestants timed in the same round see the same drift, so their ratios are
+paired.  Inputs rotate from round to round, the same set for all contestants of a round.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness import stats
+from harness.planning import TimerSettings
+from harness.timing.telemetry import Reading, Telemetry
+
+Call = Callable[[], Any]
+
+CHECK_EVERY = 10
+"""Rounds between two looks at the stopping rule; an interval costs more than a sample of a small kernel."""
+
+LOOK_SECONDS = 0.5
+"""But at least this often: a look is also the sign of life that the parent waits for."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call.  in_time: the device never waited for the host, so no launch latency is in `latency_us`."""
+
+    latency_us: float
+    output: Any
+    in_time: bool = True
+
+
+class Stopwatch(Protocol):
+    """Times single calls on one device."""
+
+    def wrap(self, call: Call) -> Call:
+        """The call in the form that is timed, such as a captured graph; done once, outside the clock."""
+        ...
+
+    def sample(self, call: Call, while_running: Callable[[], None]) -> Sample:
+        """Times the call once; `while_running` is called while the device is busy with it."""
+        ...
+
+
+@dataclass
+class Series:
+    """What was collected of one contestant."""
+
+    latency_us: list[float] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+    late: int = 0  # samples for which the device had to wait for the host
+    last_output: Any = None
+    last_set: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the timing of a group is: `worst_width` is the widest median interval over its median."""
+
+    round: int
+    seconds: float
+    worst_width: float
+
+
+class ContestantError(Exception):
+    """One contestant failed while being timed: its index, and the error as `__cause__`."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+def time_rounds(
+    calls: Sequence[Sequence[Call]],
+    stopwatch: Stopwatch,
+    settings: TimerSettings,
+    telemetry: Telemetry,
+    *,
+    seed: int,
+    enter: Callable[[int], None] = lambda index: None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Series]:
+    """Samples of every contestant, one a round each; the outputs of the last round stay in the series.
+
+    calls[i][s]: contestant i on input set s.  enter(i) is told before contestant i runs, so that a hang or a crash has
+    a name.  Raises `ContestantError` from whatever a call raised.
+    """
+    order = random.Random(seed)
+    wrapped = _wrap_all(calls, stopwatch, enter)
+    sets = len(wrapped[0])
+    _warm_up(wrapped, stopwatch, settings.warmup_seconds, enter, clock)
+    series = [Series() for _ in wrapped]
+    start = clock()
+    last_reading = -float("inf")
+    last_look = 0.0
+    number = 0
+    while True:
+        read = (clock() - last_reading) * 1e3 >= settings.telemetry_interval_ms
+        last_reading = clock() if read else last_reading
+        for index in order.sample(range(len(wrapped)), len(wrapped)):
+            mine = series[index]
+            mine.last_output = None  # its memory is free again before the call asks for more
+
+            def watch(mine: Series = mine) -> None:
+                mine.readings.append(telemetry.read())
+
+            enter(index)
+            with _attributed(index):
+                sample = stopwatch.sample(wrapped[index][number % sets], watch if read else _nothing)
+            mine.latency_us.append(sample.latency_us)
+            mine.rounds.append(number)
+            mine.late += not sample.in_time
+            mine.last_output, mine.last_set = sample.output, number % sets
+            del sample
+        number += 1
+        elapsed = clock() - start
+        due = number % CHECK_EVERY == 0 or elapsed - last_look > LOOK_SECONDS
+        if not due and elapsed < settings.budget_seconds and number < settings.max_rounds:
+            continue
+        last_look = elapsed
+        width = max(_relative_width(one) for one in series)
+        report(Progress(number, elapsed, width))
+        if finished(number, elapsed, width, settings):
+            return series
+
+
+def finished(rounds: int, seconds: float, worst_width: float, settings: TimerSettings) -> bool:
+    """The stopping rule: enough rounds, and either every median known to `ci_width` or the budget spent."""
+    if rounds >= settings.max_rounds:
+        return True
+    return rounds >= settings.min_rounds and (worst_width <= settings.ci_width or seconds >= settings.budget_seconds)
+
+
+def _warm_up(
+    wrapped: Sequence[Sequence[Call]],
+    stopwatch: Stopwatch,
+    seconds: float,
+    enter: Callable[[int], None],
+    clock: Callable[[], float],
+) -> None:
+    """Every call at least once, then all in turn until the board has reached its working temperature and clocks."""
+    start, turn = clock(), 0
+    sets = len(wrapped[0])
+    while turn < sets or clock() - start < seconds:
+        for index, calls in enumerate(wrapped):
+            enter(index)
+            with _attributed(index):
+                stopwatch.sample(calls[turn % sets], _nothing)
+        turn += 1
+
+
+def _relative_width(series: Series) -> float:
+    samples = np.asarray(series.latency_us)
+    return stats.median_interval(samples).relative_width(float(np.median(samples)))
+
+
+@contextmanager
+def _attributed(index: int) -> Iterator[None]:
+    """Whatever is raised inside becomes a `ContestantError` of this contestant."""
+    try:
+        yield
+    except Exception as error:
+        raise ContestantError(index) from error
+
+
+def _wrap_all(calls: Sequence[Sequence[Call]], stopwatch: Stopwatch, enter: Callable[[int], None]) -> list[list[Call]]:
+    wrapped = []
+    for index, sets in enumerate(calls):
+        enter(index)
+        with _attributed(index):
+            wrapped.append([stopwatch.wrap(call) for call in sets])
+    return wrapped
+
+
+def _nothing() -> None:
+    """Called while the device runs, in rounds without telemetry."""

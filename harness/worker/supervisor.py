@@ -1,0 +1,219 @@
+"""The parent's side of the worker: starts it, watches its time limits, and names who is to blame when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+from harness.errors import HarnessError
+from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.records import Status
+from harness.worker import child
+from harness.worker.messages import (
+    Broken,
+    CaseOutcome,
+    Describe,
+    Done,
+    Inspect,
+    Inspected,
+    Machine,
+    Measure,
+    Phase,
+    Refused,
+    Stop,
+    Timing,
+)
+
+START_SECONDS = 180.0
+"""Starting a process, importing torch and, for a description, measuring the roofs may take this long."""
+
+
+class WorkerDeathError(Exception):
+    """The worker is gone or was killed.  index: the contestant whose code ran, -1 for none."""
+
+    def __init__(self, index: int, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """Outcomes in the order of the group's contestants; energy_j over the timed rounds, where the board counts."""
+
+    outcomes: tuple[CaseOutcome, ...]
+    energy_j: float | None
+
+
+class Supervisor:
+    """One worker at a time, started when needed and again after it died.  Use as a context manager."""
+
+    def __init__(self, device: Mapping[str, Any], on_event: Callable[[object], None] = lambda event: None) -> None:
+        self._device = dict(device)
+        self._on_event = on_event
+        self._context = multiprocessing.get_context("spawn")
+        self._running = self._context.Value("i", -1, lock=False)
+        self._process: Any = None
+        self._pipe: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def describe(self, roofs: bool) -> Machine:
+        """The machine; with `roofs`, measured there and then."""
+        try:
+            self._send(Describe(roofs))
+            return self._receive(Machine, START_SECONDS)
+        except WorkerDeathError as death:
+            raise HarnessError(f"the worker could not describe the device: {death.reason}", exit_code=1) from None
+
+    def inspect(self, contestants: Sequence[Contestant], problems: Sequence[Any]) -> list[Inspected]:
+        """What can be said of each contestant before it runs; one whose import kills the worker is missing."""
+        found: list[Inspected] = []
+        while len(found) < len(contestants):
+            rest = tuple(contestants[len(found) :])
+            try:
+                self._send(Inspect(rest, tuple(problems)))
+                for _ in rest:
+                    found.append(self._receive(Inspected, START_SECONDS))
+                self._receive(Done, START_SECONDS)
+            except WorkerDeathError as death:  # the first that did not answer
+                found.append(Inspected(contestants[len(found)], missing=death.reason))
+        return found
+
+    def measure(self, group: Group, timer: TimerSettings, limits: Limits) -> GroupResult:
+        """Verifies and times a group; whoever takes the worker down ends alone, the others are timed without it."""
+        lost: dict[int, CaseOutcome] = {}
+        while len(lost) < len(group.contestants):
+            alive = [index for index in range(len(group.contestants)) if index not in lost]
+            rest = replace(group, contestants=tuple(group.contestants[index] for index in alive))
+            try:
+                got, energy = self._measure_once(rest, timer, limits)
+            except WorkerDeathError as death:
+                blamed = [death.index] if death.index >= 0 else list(range(len(alive)))
+                for position in blamed:
+                    lost[alive[position]] = CaseOutcome(alive[position], death.status, death.reason)
+                continue
+            for position, outcome in got.items():
+                lost[alive[position]] = replace(outcome, index=alive[position])
+            return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), energy)
+        return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), None)
+
+    def stop(self) -> None:
+        """Ends the worker, kindly if it listens."""
+        if self._process is None:
+            return
+        assert self._pipe is not None
+        with contextlib.suppress(OSError):
+            self._pipe.send(Stop())
+            self._process.join(2.0)
+        self._kill()
+
+    def kill(self) -> None:
+        """Ends the worker at once."""
+        self._kill()
+
+    def _measure_once(
+        self, group: Group, timer: TimerSettings, limits: Limits
+    ) -> tuple[dict[int, CaseOutcome], float | None]:
+        self._send(Measure(group, timer, limits))
+        outcomes: dict[int, CaseOutcome] = {}
+        allowance, phase = START_SECONDS, Phase("start", -1, START_SECONDS)
+        while True:
+            message = self._next(allowance, phase)
+            self._on_event(message)
+            match message:
+                case Phase():
+                    allowance, phase = message.seconds, message
+                case Timing():
+                    allowance = limits.call_seconds
+                case CaseOutcome():
+                    outcomes[message.index] = message
+                case Broken():
+                    self._kill()
+                    raise WorkerDeathError(message.index, Status.ERROR, message.reason)
+                case Done():
+                    missing = [index for index in range(len(group.contestants)) if index not in outcomes]
+                    if missing:
+                        raise WorkerDeathError(
+                            missing[0], Status.ERROR, "the worker ended the group without a word on it"
+                        )
+                    return outcomes, message.energy_j
+
+    def _send(self, request: object) -> None:
+        if self._process is None or not self._process.is_alive():
+            self._start()
+        assert self._pipe is not None
+        self._running.value = -1
+        with contextlib.suppress(OSError):  # died since: its own message, if it left one, says why
+            self._pipe.send(request)
+
+    def _receive(self, kind: type, seconds: float) -> Any:
+        message = self._next(seconds, Phase("answer", -1, seconds))
+        if not isinstance(message, kind):
+            raise WorkerDeathError(
+                -1, Status.ERROR, f"the worker sent {type(message).__name__}, expected {kind.__name__}"
+            )
+        return message
+
+    def _next(self, seconds: float, phase: Phase) -> object:
+        """The next message; raises `WorkerDeathError` on silence for `seconds` or the end of the process."""
+        assert self._pipe is not None
+        deadline = time.monotonic() + seconds
+        while not self._pipe.poll(max(0.0, min(0.2, deadline - time.monotonic()))):
+            if time.monotonic() >= deadline:
+                index = int(self._running.value)
+                self._kill()
+                raise WorkerDeathError(
+                    index, Status.TIMEOUT, f"no answer for {seconds:g} s during '{phase.name}'; killed"
+                )
+        try:
+            message = self._pipe.recv()
+        except (EOFError, OSError):
+            index = int(self._running.value)
+            raise WorkerDeathError(index, Status.ERROR, f"the worker {self._epitaph()} during '{phase.name}'") from None
+        if isinstance(message, Refused):
+            raise HarnessError(message.sentence)
+        return message
+
+    def _start(self) -> None:
+        self._kill()
+        self._pipe, theirs = self._context.Pipe()
+        self._process = self._context.Process(
+            target=child.main, args=(theirs, self._running, self._device), name="tk-bench worker", daemon=False
+        )
+        self._process.start()
+        theirs.close()  # so that its end is seen here as the end of the pipe
+
+    def _epitaph(self) -> str:
+        """How the process ended, in words."""
+        self._process.join(10.0)
+        code = self._process.exitcode
+        if code is None:
+            self._kill()
+            return "closed its pipe and was killed"
+        if code >= 0:
+            return f"ended by itself with exit code {code}"
+        name = signal.Signals(-code).name
+        hint = ", which is often the system running out of memory" if name == "SIGKILL" else ""
+        return f"was ended by {name}{hint}"
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            if self._process.is_alive():
+                self._process.kill()
+            self._process.join(10.0)
+            self._process = None
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
