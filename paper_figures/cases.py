@@ -74,22 +74,16 @@ def same_problem(left: str, right: str) -> bool:
 
 
 def expand_problems(entries: list[Any]) -> tuple[str, ...]:
-    """The problems of a list whose entries are a problem or `{"grid": {key: [values]}}`, the last key fastest.
-
-    A grid entry may also tie keys together: `"M=N=K": [64, 128]` gives all three the same value.
-    """
+    """The problems of a list whose entries are a problem or `{"grid": {key: [values]}}`, the last key fastest."""
     problems: list[str] = []
     for entry in entries:
         if not isinstance(entry, Mapping):
             raise PaperFiguresError(f"got {entry!r} in a list of problems, need key: value pairs or a grid")
-        if set(entry) != {"grid"}:
+        if "grid" not in entry:
             problems.append(problem_text(entry))
             continue
         grid = entry["grid"]
-        axes = [values if isinstance(values, list) else [values] for values in grid.values()]
-        for point in itertools.product(*axes):
-            tied = zip((str(key).split("=") for key in grid), point, strict=True)
-            problems.append(problem_text({name: value for names, value in tied for name in names}))
+        problems += [problem_text(dict(zip(grid, point, strict=True))) for point in itertools.product(*grid.values())]
     return tuple(dict.fromkeys(problems))
 
 

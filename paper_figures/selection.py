@@ -91,7 +91,13 @@ def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -
     if found and not together:
         newer = "in no run of this campaign were all contestants timed together; this is the newest"
     cells = tuple(
-        Cell(problem, contestant, run if contestant in rows else None, rows.get(contestant), _stale(runs, run, rows.get(contestant)))
+        Cell(
+            problem,
+            contestant,
+            run if contestant in rows else None,
+            rows.get(contestant),
+            _stale(runs, run, rows.get(contestant)),
+        )
         for contestant in experiment.contestants
     )
     return Selected(problem, run, cells, newer)
@@ -130,7 +136,9 @@ def _newer_note(found: list[tuple[Run, dict[Contestant, dict[str, Any]]]], chose
     newest, rows = found[0]
     if chosen is None or newest.run_id == chosen.run_id:
         return ""
-    failed = [f"{contestant} {row['status']}" for contestant, row in rows.items() if row["status"] not in ("passed", *EXCUSED)]
+    failed = [
+        f"{contestant} {row['status']}" for contestant, row in rows.items() if row["status"] not in ("passed", *EXCUSED)
+    ]
     what = ", ".join(failed) if failed else "not every contestant timed"
     return f"run {newest.run_id} is newer, with {what}"
 

@@ -1,0 +1,120 @@
+"""What a reader finds behind a cell: the case's row, samples, build and how to run it again."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.results import Run
+from paper_figures.labels import contestant_label, words
+from paper_figures.numbers import fixed, significant
+from paper_figures.selection import Cell, kernel_build
+from paper_figures.svg import histogram_svg
+
+PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+
+
+@dataclass(frozen=True)
+class CaseDetails:
+    """One case of the report."""
+
+    key: str
+    title: str
+    status: str
+    reason: str
+    stale: str
+    run_id: str
+    facts: tuple[tuple[str, str], ...]
+    """Names and values, as text."""
+    percentiles: tuple[tuple[str, str], ...]
+    """Of the latency in us; empty where nothing was timed."""
+    histogram: str
+    """SVG; empty where nothing was timed."""
+    samples_file: str
+    """Path within the report; empty where nothing was timed."""
+    command: str
+
+
+def case_details(cell: Cell) -> CaseDetails:
+    """The details of a cell that has a row."""
+    assert cell.row is not None and cell.run is not None
+    samples = cell.run.samples(str(cell.row["case_id"]))
+    title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.problem}"
+    percentiles = np.percentile(samples, PERCENTILES) if samples.size else []
+    return CaseDetails(
+        key=cell.key,
+        title=title,
+        status=words(cell.status),
+        reason=str(cell.row["reason"]),
+        stale=cell.stale,
+        run_id=cell.run.run_id,
+        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row) if value),
+        percentiles=tuple(
+            (f"p{p}", fixed(float(value), 2)) for p, value in zip(PERCENTILES, percentiles, strict=False)
+        ),
+        histogram=histogram_svg(samples, f"histogram of {samples.size} latencies") if samples.size else "",
+        samples_file=f"samples/{cell.key}.csv" if samples.size else "",
+        command=str(cell.row["repro_command"]),
+    )
+
+
+def samples_csv(run: Run, case_id: str) -> str:
+    """Every sample of a case: its round and its latency in us."""
+    text = io.StringIO()
+    text.write("round,latency_us\n")
+    for number, latency in zip(run.rounds(case_id), run.samples(case_id), strict=True):
+        text.write(f"{int(number)},{float(latency)!r}\n")
+    return text.getvalue()
+
+
+def unique_cases(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells that have a row, each case of each run once, in the order given."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.row is not None:
+            found.setdefault(cell.key, cell)
+    return tuple(found.values())
+
+
+def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
+    build = kernel_build(run, row) or {}
+    return [
+        ("version", str(row["version"])),
+        ("relative L2 error", _scientific(row["rel_l2_error"])),
+        ("tolerance", _scientific(row["tolerance"])),
+        ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
+        ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),
+        ("TFLOPS", _value(row["tflops"])),
+        ("GB/s", _value(row["gbps"])),
+        ("% of the datasheet roof", _value(row["roof_pct_datasheet"])),
+        ("% of the measured roof", _value(row["roof_pct_measured"])),
+        ("bound by", str(row["bound"])),
+        ("A/A noise, %", _value(row["aa_noise_pct"])),
+        ("SM clock, MHz", _value(row["sm_clock_mhz"])),
+        ("power, W", _value(row["power_w"])),
+        ("energy a call, mJ", _value(row["energy_mj"])),
+        ("throttled", str(row["throttled"])),
+        ("inputs", f"{row['distribution']}, seed {row['seed']}"),
+        ("kernels", str(row["kernel_names"])),
+        ("registers a thread", _build_text(build, "registers")),
+        ("spills, bytes", _build_text(build, "spills")),
+        ("machine code", str(build.get("binary_hash") or "")[:16]),
+    ]
+
+
+def _build_text(build: dict[str, Any], key: str) -> str:
+    value = build.get(key)
+    return "" if value is None else str(value)
+
+
+def _value(value: Any) -> str:
+    return significant(float(value)) if math.isfinite(float(value)) else ""
+
+
+def _scientific(value: Any) -> str:
+    return f"{float(value):.2e}" if math.isfinite(float(value)) else ""

@@ -1,0 +1,108 @@
+"""What an exhibit is: a declaration that names its experiment, its claims and how its cases are laid out.
+
+A new exhibit is one module in `exhibits/` that defines `EXHIBIT`, and one file in `claims/`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from paper_figures.cases import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
+from paper_figures.errors import PaperFiguresError
+
+
+@dataclass(frozen=True)
+class ProfileColumn:
+    """A profiler metric that an exhibit shows beside the rate."""
+
+    title: str
+    metric: str
+    """Nsight Compute's name; byte rates are shown in GB/s."""
+    unit: str
+    published_metric: str
+    """The metric of the published row; empty where the paper has none."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure of the paper."""
+
+    id: str
+    """Name of the module, and of the experiment unless `experiment` says otherwise."""
+    where: str
+    """The paper's name of it, and the `exhibit` of its published rows: `Table 1`."""
+    title: str
+    summary: str
+    """What it shows and how to read it, in a sentence or two."""
+    order: int
+    """Place in the report."""
+    claims: tuple[str, ...]
+    """Files in `claims/`, without the suffix."""
+    problem_label: str
+    """How a problem is named in the table, with its keys in braces: `K = {K}`."""
+    axis: str
+    """Title of the figure's axis of problems."""
+    tick: str
+    """How a problem is named on that axis: `{K}`."""
+    baseline: str
+    """The contestant that ratios are against."""
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
+    profile: tuple[ProfileColumn, ...] = ()
+    experiment: str = ""
+
+    def load_experiment(self) -> Experiment:
+        """The cases it needs, from its experiment's file."""
+        return load_experiment(self.experiment or self.id)
+
+    @property
+    def baseline_contestant(self) -> Contestant:
+        return parse_contestant(self.baseline)
+
+    def name_problem(self, problem: str) -> str:
+        """A problem's label; raises `PaperFiguresError` if the template names a key the problem lacks."""
+        return self._format(self.problem_label, problem)
+
+    def name_tick(self, problem: str) -> str:
+        """A problem's label on the axis of the figure."""
+        return self._format(self.tick, problem)
+
+    def _format(self, template: str, problem: str) -> str:
+        keys = problem_keys(problem)
+        try:
+            return template.format(**keys)
+        except KeyError as missing:
+            raise PaperFiguresError(
+                f"exhibit {self.id}: {template!r} names {missing}, problem {problem!r} lacks it"
+            ) from None
+
+
+def load_exhibits() -> tuple[Exhibit, ...]:
+    """Every exhibit of the package `exhibits`, in the paper's order; raises `PaperFiguresError`."""
+    package = importlib.import_module("paper_figures.exhibits")
+    exhibits = []
+    for module in pkgutil.iter_modules(package.__path__):
+        found = getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "EXHIBIT", None)
+        if not isinstance(found, Exhibit) or found.id != module.name:
+            raise PaperFiguresError(f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit with id {module.name!r}")
+        exhibits.append(found)
+    return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))
+
+
+def choose_exhibits(names: list[str] | None) -> tuple[Exhibit, ...]:
+    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on an unknown one."""
+    exhibits = load_exhibits()
+    if not names:
+        return exhibits
+    chosen = []
+    for name in names:
+        matching = [exhibit for exhibit in exhibits if exhibit.id == name or exhibit.id.startswith(f"{name}_")]
+        if not matching:
+            known = ", ".join(exhibit.id for exhibit in exhibits)
+            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {known}")
+        chosen += matching
+    return tuple(exhibit for exhibit in exhibits if exhibit in chosen)

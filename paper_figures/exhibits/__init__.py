@@ -1,0 +1,1 @@
+"""One module an exhibit of the paper, each with an `EXHIBIT`."""

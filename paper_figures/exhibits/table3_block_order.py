@@ -1,0 +1,21 @@
+"""Table 3, GEMM half: the order in which blocks take output tiles, and the L2."""
+
+from paper_figures.exhibit import Exhibit, ProfileColumn
+
+EXHIBIT = Exhibit(
+    id="table3_block_order",
+    where="Table 3",
+    title="Block order",
+    summary=(
+        "At 16384^3 one row of output tiles needs more of the inputs than the L2 holds. Taking the tiles in groups of a few "
+        "rows keeps the inputs there; going row by row fetches them from HBM again and again."
+    ),
+    order=30,
+    claims=("table3_block_order",),
+    problem_label="M = N = K = {M}",
+    axis="Order of output tiles, M = N = K = 16384",
+    tick="{M}",
+    baseline="tk[order=row_major]",
+    names={"tk[order=supergroup]": "super-grouped", "tk[order=row_major]": "row-major"},
+    profile=(ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "hbm_gbps"),),
+)

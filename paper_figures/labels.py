@@ -1,0 +1,31 @@
+"""Names for readers: of implementations, statuses and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paper_figures.cases import Contestant
+
+IMPLEMENTATIONS: dict[str, str] = {
+    "tk": "TK (ours)",
+    "cublas": "cuBLAS",
+    "cublaslt": "cuBLASLt",
+    "torch_compile": "torch.compile",
+    "triton": "Triton",
+    "quack": "quack (CuTe DSL)",
+    "cudnn": "cuDNN",
+}
+"""Names of implementations that differ from their key; a key that is not here is shown as it is."""
+
+
+def contestant_label(contestant: Contestant, names: Mapping[str, str] | None = None) -> str:
+    """A contestant's name for a table or a legend; `names` holds those that an exhibit chooses itself."""
+    if names and str(contestant) in names:
+        return names[str(contestant)]
+    name = IMPLEMENTATIONS.get(contestant.implementation, contestant.implementation)
+    return f"{name} [{contestant.variant}]" if contestant.variant else name
+
+
+def words(key: str) -> str:
+    """A status or verdict in words: `not_reproduced` is `not reproduced`."""
+    return key.replace("_", " ")

@@ -1,0 +1,117 @@
+"""The lines of an exhibit: one a case, published and measured side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paper_figures.exhibit import Exhibit, ProfileColumn
+from paper_figures.labels import contestant_label
+from paper_figures.quantities import profile_value, published_share, rate, stored_ratio
+from paper_figures.reference import Published, find, load_gpus, load_reference
+from paper_figures.selection import Cell, Selected
+from paper_figures.verdicts import Measured, Missing
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """A profiler metric of a line: published and measured, either may be missing."""
+
+    column: ProfileColumn
+    published: float | None
+    measured: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case of an exhibit."""
+
+    problem: str
+    problem_label: str
+    tick: str
+    label: str
+    cell: Cell
+    published: Published | None
+    published_pct: float | None
+    """The published rate in % of the datasheet roof of the paper's GPU, for this problem."""
+    rate: Measured | None
+    """TFLOPS."""
+    rate_pct: float | None
+    """The measured rate in % of the datasheet roof."""
+    ratio: Measured | None
+    """Speed relative to the exhibit's baseline."""
+    ratio_verdict: str
+    published_ratio: float | None
+    profile: tuple[ProfileEntry, ...]
+
+
+def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
+    """The lines of an exhibit, problem by problem, contestants in the experiment's order."""
+    return tuple(_line(exhibit, selected, cell) for selected in selections for cell in selected.cells)
+
+
+def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
+    published = _published(exhibit, cell, "tflops")
+    ratio, verdict = _ratio(exhibit, selected, cell)
+    return Line(
+        problem=cell.problem,
+        problem_label=exhibit.name_problem(cell.problem),
+        tick=exhibit.name_tick(cell.problem),
+        label=contestant_label(cell.contestant, exhibit.names),
+        cell=cell,
+        published=published,
+        published_pct=_published_pct(cell, published),
+        rate=rate(cell) if cell.timed else None,
+        rate_pct=_finite(cell.row["roof_pct_datasheet"]) if cell.timed and cell.row is not None else None,
+        ratio=ratio,
+        ratio_verdict=verdict,
+        published_ratio=_published_ratio(exhibit, selected, cell, published),
+        profile=tuple(_profile(exhibit, cell, column) for column in exhibit.profile),
+    )
+
+
+def _published(exhibit: Exhibit, cell: Cell, metric: str) -> Published | None:
+    return find(
+        load_reference(), exhibit=exhibit.where, metric=metric, problem=cell.problem, contestant=cell.contestant
+    )
+
+
+def _published_pct(cell: Cell, published: Published | None) -> float | None:
+    """Needs the problem's arithmetic intensity, which a measured row has."""
+    gpu = load_gpus().get(published.gpu) if published is not None else None
+    if gpu is None or published is None or published.number is None or not cell.timed:
+        return None
+    share = published_share(cell, gpu)
+    return None if share is None else published.number * share
+
+
+def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str]:
+    baseline = selected.cell(exhibit.baseline_contestant)
+    if baseline is None or not baseline.timed or not cell.timed or cell.contestant == baseline.contestant:
+        return None, ""
+    assert cell.run is not None and cell.row is not None and baseline.row is not None
+    found = stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]))
+    return found if found is not None else (None, "")
+
+
+def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:
+    baseline = selected.cell(exhibit.baseline_contestant)
+    if baseline is None or cell.contestant == baseline.contestant or published is None or published.number is None:
+        return None
+    theirs = _published(exhibit, baseline, "tflops")
+    return published.number / theirs.number if theirs is not None and theirs.number else None
+
+
+def _profile(exhibit: Exhibit, cell: Cell, column: ProfileColumn) -> ProfileEntry:
+    published = _published(exhibit, cell, column.published_metric) if column.published_metric else None
+    measured = profile_value(cell, cell.contestant, column.metric)
+    return ProfileEntry(
+        column,
+        published.number if published is not None else None,
+        None if isinstance(measured, Missing) else measured,
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(float(value)) else None

@@ -1,0 +1,96 @@
+"""The report as one page that needs no network."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from paper_figures.table import Table, Text, footnotes
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+_VERDICT_MARKS = {
+    "reproduced": "✓",
+    "holds": "✓",
+    "partly": "◐",
+    "undecided": "◐",
+    "not reproduced": "✗",
+    "fails": "✗",
+}
+"""Verdicts are told apart without colour."""
+
+
+def render_page(template: str, **values: Any) -> str:
+    """A template of `templates/` with the style sheet, the script and the values; undefined names are an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["anchor"] = anchor
+    environment.globals["html_table"] = html_table
+    environment.globals["badge"] = badge
+    style, script = (Markup((TEMPLATES / name).read_text()) for name in ("style.css", "script.js"))
+    return environment.get_template(template).render(style=style, script=script, **values)
+
+
+def anchor(text: str) -> str:
+    """A text as an identifier of the page."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()
+
+
+def badge(verdict: str) -> Markup:
+    """A verdict as a coloured word with a mark before it."""
+    mark = _VERDICT_MARKS.get(verdict, "–")
+    return Markup(
+        f'<span class="badge {anchor(verdict)}"><span aria-hidden="true">{mark}</span> {escape(verdict)}</span>'
+    )
+
+
+def html_table(table: Table, name: str) -> Markup:
+    """A table in a region that scrolls sideways where the page is narrow, with its remarks and notes under it."""
+    notes = footnotes(table)
+    head = "".join(
+        f'<th scope="col"{" class=number" if column.numeric else ""}>{escape(column.title)}</th>'
+        for column in table.columns
+    )
+    body = []
+    for number, row in enumerate(table.rows):
+        cells = "".join(
+            _cell(text, column.numeric, notes, name) for text, column in zip(row, table.columns, strict=True)
+        )
+        body.append(f"<tr{' class=group' if number in table.groups else ''}>{cells}</tr>")
+    below = "".join(f"<li>{escape(remark)}</li>" for remark in table.remarks)
+    remarks = f'<ul class="remarks">{below}</ul>' if below else ""
+    listed = "".join(f'<li id="{name}-note-{i}">{escape(note)}</li>' for i, note in enumerate(notes, start=1))
+    numbered = f'<ol class="remarks">{listed}</ol>' if listed else ""
+    return Markup(
+        f'<div class="scroll" role="region" aria-label="{escape(table.caption)}" tabindex="0"><table>'
+        f"<caption>{escape(table.caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table></div>{numbered}{remarks}"
+    )
+
+
+def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str) -> str:
+    inner = badge(text.text) if text.kind == "verdict" else escape(text.text)
+    if text.case:
+        inner = f'<a href="#case-{anchor(text.case)}">{inner}</a>'
+    elif text.run:
+        inner = f'<a href="#run-{anchor(text.run)}">{inner}</a>'
+    if text.detail:
+        inner += f" <small>{escape(text.detail)}</small>"
+    if text.note:
+        number = notes.index(text.note) + 1
+        inner += f'<sup><a href="#{name}-note-{number}" aria-label="note {number}">{number}</a></sup>'
+    kinds = [
+        kind for kind in ("number" if numeric else "", text.kind if text.kind in ("paper", "status") else "") if kind
+    ]
+    return f'<td class="{" ".join(kinds)}">{inner}</td>' if kinds else f"<td>{inner}</td>"

@@ -1,0 +1,64 @@
+"""A table as LaTeX, for `booktabs`."""
+
+from __future__ import annotations
+
+from paper_figures.table import Table, Text, footnotes
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "–": "--",
+    "³": r"$^3$",
+    "µ": r"$\mu$",
+}
+
+
+def latex_table(table: Table, label: str) -> str:
+    """A `table` environment with a `tabular` in it; needs `booktabs`.  `label` is a plain identifier."""
+    widths = "".join("r" if column.numeric else "l" for column in table.columns)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escape(table.caption)}}}",
+        rf"\label{{tab:{label}}}",
+        rf"\begin{{tabular}}{{{widths}}}",
+        r"\toprule",
+        " & ".join(escape(column.title) for column in table.columns) + r" \\",
+        r"\midrule",
+    ]
+    notes = footnotes(table)
+    for number, row in enumerate(table.rows):
+        if number and number in table.groups:
+            lines.append(r"\addlinespace")
+        lines.append(" & ".join(_cell(text, notes) for text in row) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\par\footnotesize {escape(remark)}" for remark in table.remarks]
+    lines += [rf"\par\footnotesize ({number}) {escape(note)}" for number, note in enumerate(notes, start=1)]
+    lines.append(r"\end{table}")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: Text, notes: tuple[str, ...]) -> str:
+    parts = [escape(part) for part in (text.text, text.detail) if part]
+    if text.note:
+        parts.append(f"({notes.index(text.note) + 1})")
+    return " ".join(parts)
+
+
+def escape(text: str) -> str:
+    """Plain text as LaTeX text."""
+    return "".join(_SPECIAL.get(character, character) for character in text)

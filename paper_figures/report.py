@@ -1,0 +1,207 @@
+"""The report: from recorded runs to one folder of a page, tables, figures, manifests and samples.
+
+The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.results import Run
+from paper_figures.campaign import campaign_end, load_runs
+from paper_figures.charts import draw_exhibit, save_figure
+from paper_figures.claims import load_claims
+from paper_figures.details import case_details, samples_csv, unique_cases
+from paper_figures.errors import PaperFiguresError
+from paper_figures.evaluation import ClaimResult, evaluate
+from paper_figures.exhibit import Exhibit
+from paper_figures.labels import words
+from paper_figures.lines import Line, build_lines
+from paper_figures.machine import machine_facts, measured_roof
+from paper_figures.render.html import render_page
+from paper_figures.render.latex import latex_table
+from paper_figures.render.markdown import markdown_table
+from paper_figures.selection import Selected, runs_used, select
+from paper_figures.svg import inline_svg
+from paper_figures.table import Table, claims_table, exhibit_table, points_table, short_run
+from paper_figures.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class ExhibitReport:
+    """An exhibit with its numbers."""
+
+    exhibit: Exhibit
+    selections: tuple[Selected, ...]
+    lines: tuple[Line, ...]
+    table: Table
+    results: tuple[ClaimResult, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says, before it is written."""
+
+    campaign: str
+    runs: tuple[Run, ...]
+    """Every GPU run of the campaign, newest first."""
+    exhibits: tuple[ExhibitReport, ...]
+
+    @property
+    def results(self) -> tuple[ClaimResult, ...]:
+        return tuple(result for exhibit in self.exhibits for result in exhibit.results)
+
+    @property
+    def used(self) -> tuple[Run, ...]:
+        """The runs that at least one cell is from, newest first; all if none is."""
+        used = runs_used([selected for exhibit in self.exhibits for selected in exhibit.selections])
+        return tuple(used) or self.runs
+
+
+def make_report(folder: Path, exhibits: Sequence[Exhibit]) -> Report:
+    """The report on the runs of a campaign's folder; raises `PaperFiguresError` if they cannot be used."""
+    runs = load_runs(folder)
+    return Report(
+        campaign=str(runs[0].manifest["campaign"]),
+        runs=tuple(runs),
+        exhibits=tuple(_exhibit_report(runs, exhibit) for exhibit in exhibits),
+    )
+
+
+def _exhibit_report(runs: Sequence[Run], exhibit: Exhibit) -> ExhibitReport:
+    selections = select(runs, exhibit.load_experiment())
+    lines = build_lines(exhibit, selections)
+    files = [load_claims(name) for name in exhibit.claims]
+    results = tuple(evaluate(claim, file, selections) for file in files for claim in file.claims)
+    table = exhibit_table(exhibit, lines, _remarks(exhibit, selections, lines))
+    return ExhibitReport(exhibit, selections, lines, table, results)
+
+
+def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line]) -> list[str]:
+    """What a reader of the table alone should know."""
+    remarks = []
+    gpus = dict.fromkeys(line.published.gpu for line in lines if line.published is not None)
+    if gpus:
+        remarks.append(f"Paper columns: {', '.join(gpus)}, each rate in % of the roofline of that GPU.")
+    remarks += [f"{exhibit.name_problem(one.problem)}: {one.note}." for one in selections if one.note]
+    for run in runs_used(selections):
+        gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
+        commit = str(run.manifest.get("git_commit") or "unknown")[:12]
+        dirty = " with local changes" if run.manifest.get("git_dirty") else ""
+        remarks.append(f"Run {short_run(run.run_id)} is {run.run_id} on {gpu}, commit {commit}{dirty}.")
+    if not runs_used(selections):
+        remarks.append(f"No run of this campaign has a case of experiment {exhibit.experiment or exhibit.id}.")
+    return remarks
+
+
+def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
+    """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
+    _clear(out)
+    for name in ("figures", "tables", "runs", "samples"):
+        (out / name).mkdir(parents=True, exist_ok=True)
+    for exhibit in report.exhibits:
+        _write_exhibit(report, exhibit, out)
+    _write_table(claims_table(report.results), out / "tables", "claims")
+    for run in report.used:
+        (out / "runs" / run.run_id).mkdir()
+        shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
+    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
+    for cell in cells:
+        if cell.run is not None and cell.row is not None and cell.timed:
+            (out / "samples" / f"{cell.key}.csv").write_text(samples_csv(cell.run, str(cell.row["case_id"])))
+    page = render_page("index.html.j2", **_page_values(report, out, measured_here))
+    (out / "index.html").write_text(page, encoding="utf-8")
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _clear(out: Path) -> None:
+    """Removes an earlier report; refuses a folder that is something else."""
+    if not out.exists():
+        return
+    if not out.is_dir() or (any(out.iterdir()) and not (out / "index.html").exists()):
+        raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
+    shutil.rmtree(out)
+
+
+def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> None:
+    roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
+    figure = draw_exhibit(exhibit.exhibit, exhibit.lines, roof)
+    save_figure(figure, out / "figures", exhibit.exhibit.id, campaign_end(report.used))
+    _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
+
+
+def _write_table(table: Table, folder: Path, name: str) -> None:
+    (folder / f"{name}.md").write_text(markdown_table(table), encoding="utf-8")
+    (folder / f"{name}.tex").write_text(latex_table(table, name.replace("_", "-")), encoding="utf-8")
+
+
+def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, Any]:
+    titles = {one.exhibit.id: f"{one.exhibit.where}: {one.exhibit.title}" for one in report.exhibits}
+    verdicts = Counter(result.verdict for result in report.results)
+    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
+    return {
+        "campaign": report.campaign,
+        "banner": banner(report, measured_here),
+        "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
+        "results": [_result_values(result, titles) for result in report.results],
+        "exhibits": [_exhibit_values(exhibit, out) for exhibit in report.exhibits],
+        "runs": [_run_values(run) for run in report.used],
+        "cases": [
+            replace(details, histogram=Markup(details.histogram)) for details in (case_details(cell) for cell in cells)
+        ],
+    }
+
+
+def banner(report: Report, measured_here: bool) -> str:
+    """Where the times are from, in one sentence or two."""
+    gpus = dict.fromkeys(str((run.manifest.get("gpu") or {}).get("name", "an unknown GPU")) for run in report.used)
+    day = campaign_end(report.used).date().isoformat()
+    source = f"campaign {report.campaign}, {len(report.used)} run{'s' if len(report.used) > 1 else ''}, ended {day}"
+    if measured_here:
+        return f"Measured on this machine, {' and '.join(gpus)}: {source}."
+    return (
+        f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; nothing "
+        "was timed when it was made."
+    )
+
+
+def _result_values(result: ClaimResult, titles: dict[str, str]) -> dict[str, Any]:
+    return {
+        "claim": result.claim,
+        "verdict": str(result.verdict),
+        "reason": result.reason,
+        "changed": result.changed,
+        "table": points_table(result),
+        "exhibit_title": titles[result.claim.exhibit],
+    }
+
+
+def _exhibit_values(report: ExhibitReport, out: Path) -> dict[str, Any]:
+    exhibit = report.exhibit
+    svg = (out / "figures" / f"{exhibit.id}.svg").read_text(encoding="utf-8")
+    label = f"{exhibit.where}, {exhibit.title}: bars of measured TFLOPS, the numbers are in the table below"
+    return {
+        "id": exhibit.id,
+        "where": exhibit.where,
+        "title": exhibit.title,
+        "summary": exhibit.summary,
+        "figure": Markup(inline_svg(svg, exhibit.id.replace("_", "-"), label)),
+        "table": report.table,
+        "results": report.results,
+    }
+
+
+def _run_values(run: Run) -> dict[str, Any]:
+    command = run.manifest.get("command") or ""
+    return {
+        "id": run.run_id,
+        "facts": machine_facts(run),
+        "command": command if isinstance(command, str) else " ".join(str(part) for part in command),
+    }

@@ -1,0 +1,206 @@
+"""Tables as data, the same for the page, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paper_figures.claims import Interval
+from paper_figures.evaluation import ClaimResult, PointResult
+from paper_figures.exhibit import Exhibit
+from paper_figures.labels import contestant_label, words
+from paper_figures.lines import Line
+from paper_figures.numbers import fixed, interval_text, measured_text, range_text
+from paper_figures.verdicts import Missing
+
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Text:
+    """One cell of a table."""
+
+    text: str
+    detail: str = ""
+    """Smaller print beside it: an interval, a verdict."""
+    case: str = ""
+    """Key of the case that it links to."""
+    run: str = ""
+    """Id of the run that it links to."""
+    note: str = ""
+    """Why there is no number, or what to know about it."""
+    kind: str = "text"
+    """`text`, `number`, `paper` (a published number), `status` (no number) or `verdict`."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, and whether its cells are numbers."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and the remarks under it."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    remarks: tuple[str, ...]
+    groups: tuple[int, ...] = ()
+    """Indices of the rows that start a new group."""
+
+
+def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str]) -> Table:
+    """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run."""
+    baseline = contestant_label(exhibit.baseline_contestant, exhibit.names)
+    columns = [
+        Column("Problem"),
+        Column("Implementation"),
+        Column("Paper TFLOPS", True),
+        Column("TFLOPS", True),
+        Column("Paper % of roof", True),
+        Column("% of roof", True),
+        Column(f"Paper × {baseline}", True),
+        Column(f"× {baseline}", True),
+    ]
+    for column in exhibit.profile:
+        columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
+    columns.append(Column("Run"))
+    starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
+    return Table(
+        caption=f"{exhibit.where}: {exhibit.title}",
+        columns=tuple(columns),
+        rows=tuple(_exhibit_row(line) for line in lines),
+        remarks=tuple(remarks),
+        groups=starts,
+    )
+
+
+def _exhibit_row(line: Line) -> tuple[Text, ...]:
+    key = line.cell.key
+    published = None if line.published is None else line.published.number
+    note = line.published.note if line.published is not None else ""
+    row = [
+        Text(line.problem_label),
+        Text(line.label, case=key, note=line.cell.stale),
+        _paper(published, 0, note),
+        _rate(line),
+        _paper(line.published_pct, 1),
+        _number(line.rate_pct, 1, key),
+        _paper(line.published_ratio, 2),
+        _ratio(line),
+    ]
+    for entry in line.profile:
+        row += [_paper(entry.published, 0), _number(entry.measured, 0, key)]
+    run = line.cell.run
+    row.append(Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id))
+    return tuple(row)
+
+
+def short_run(run_id: str) -> str:
+    """The part of a run's id that tells runs of one campaign apart: `20261120T141500Z-a1b2c3` is `a1b2c3`."""
+    return run_id.rsplit("-", 1)[-1]
+
+
+def footnotes(table: Table) -> tuple[str, ...]:
+    """The notes of a table's cells, each once, in reading order."""
+    return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
+
+
+def _rate(line: Line) -> Text:
+    if line.rate is None:
+        return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
+    detail = "stale" if line.cell.stale else ""
+    return Text(fixed(line.rate.value, 1), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
+
+
+def _ratio(line: Line) -> Text:
+    if line.ratio is None:
+        return Text(ABSENT, kind="number")
+    detail = f"{interval_text(line.ratio, 2)} {line.ratio_verdict}"
+    return Text(fixed(line.ratio.value, 2), detail=detail, case=line.cell.key, kind="number")
+
+
+def _paper(value: float | None, digits: int, note: str = "") -> Text:
+    return Text(ABSENT if value is None else fixed(value, digits), note=note, kind="paper")
+
+
+def _number(value: float | None, digits: int, key: str) -> Text:
+    return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
+
+
+def claims_table(results: Sequence[ClaimResult]) -> Table:
+    """One row a claim: where, what, the published and the measured number, and the verdict with its reason."""
+    columns = ("Verdict", "Where", "Claim", "Published", "Measured", "Reason")
+    return Table(
+        caption="Verdicts",
+        columns=tuple(Column(title) for title in columns),
+        rows=tuple(_claim_row(result) for result in results),
+        remarks=(),
+    )
+
+
+def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
+    reason = "; ".join(filter(None, (result.reason, result.changed)))
+    return (
+        Text(words(result.verdict), kind="verdict"),
+        Text(result.claim.where),
+        Text(result.claim.sentence, detail=result.claim.id),
+        Text(_span([range_text(point.published) for point in result.points], result.points)),
+        Text(_span([measured_text(point.measured) for point in result.points], result.points)),
+        Text(reason),
+    )
+
+
+def _span(texts: list[str], points: Sequence[PointResult]) -> str:
+    """The values of a claim's points in one cell, each once."""
+    known = list(dict.fromkeys(text for text in texts if text))
+    return f"{', '.join(known)} {points[0].unit}" if known else ABSENT
+
+
+def points_table(result: ClaimResult) -> Table:
+    """The numbers behind one verdict: published, accepted, measured with its interval, outcome."""
+    columns = (
+        Column("Case"),
+        Column(f"Published ({result.claim.unit})", True),
+        Column("Compared as", True),
+        Column("Accepted", True),
+        Column("Measured", True),
+        Column("Outcome"),
+    )
+    return Table(
+        caption=result.claim.sentence,
+        columns=columns,
+        rows=tuple(_point_row(point) for point in result.points),
+        remarks=(),
+    )
+
+
+def _point_row(point: PointResult) -> tuple[Text, ...]:
+    measured: Text
+    if isinstance(point.measured, Missing):
+        measured = Text(ABSENT, note=point.measured.reason, kind="status")
+    else:
+        exact = point.measured.low == point.measured.high
+        detail = "" if exact else interval_text(point.measured, 2)
+        measured = Text(measured_text(point.measured), detail=detail, case=point.case_key, kind="number")
+    return (
+        Text(point.point.label),
+        Text(range_text(point.point.published) or ABSENT, kind="paper"),
+        Text(_with_unit(point.published, point.unit), kind="paper"),
+        Text(_accepted(point.accept), kind="paper"),
+        measured,
+        Text(words(point.outcome), kind="verdict"),
+    )
+
+
+def _with_unit(interval: Interval | None, unit: str) -> str:
+    text = range_text(interval)
+    return f"{text} {unit}" if text else ABSENT
+
+
+def _accepted(interval: Interval) -> str:
+    return range_text(interval) or "any"

@@ -1,0 +1,184 @@
+"""Made-up runs, written with the harness's own records, for tests and for looking at the page.  Never results."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.records import (
+    SAMPLE_COLUMNS,
+    SCHEMA_VERSION,
+    Measurement,
+    ProfileMetric,
+    Ratio,
+    Status,
+    Verdict,
+    case_id,
+)
+from paper_figures.cases import Contestant, Experiment, load_experiment, problem_keys
+
+ROUNDS = 60
+PEAK_TFLOPS, BANDWIDTH_GBPS = 1070.5, 4800.0
+CLAIM_FILES = Path(__file__).resolve().parents[2] / "paper_figures" / "claims"
+
+Rate = Callable[[str, Contestant], float | str]
+"""TFLOPS of a case, or the status and reason of one without a time: `unavailable: not installed`."""
+
+
+def plausible_rate(problem: str, contestant: Contestant) -> float | str:
+    """Rates that look like a GEMM's on an H200, so that the page can be judged by eye."""
+    size = {key: int(value) for key, value in problem_keys(problem).items()}
+    base = 700.0 * size["K"] / (size["K"] + 400) * min(1.0, size["M"] / 2048)
+    factors = {"cublas": 0.97, "triton": 0.84, "torch_compile": 0.93, "quack": 0.99}
+    options = {"stages=1": 0.36, "stages=2": 0.66, "stages=3": 0.93, "persistent=0": 0.89, "order=row_major": 0.55}
+    if contestant.implementation == "quack" and size["K"] == 1024:
+        return "unavailable: quack-kernels is not installed: pip install quack-kernels==0.6.5"
+    return base * factors.get(contestant.implementation, 1.0) * options.get(contestant.variant, 1.0)
+
+
+def write_run(
+    campaign: Path,
+    experiment: str | Experiment,
+    run_id: str = "20260102T030405Z-abc123",
+    rate: Rate = plausible_rate,
+    machine_code: str = "c0de",
+    problems: tuple[str, ...] | None = None,
+    manifest: Mapping[str, Any] | None = None,
+) -> Path:
+    """A run of an experiment; `problems` leaves some out, `manifest` replaces entries."""
+    plan = load_experiment(experiment) if isinstance(experiment, str) else experiment
+    folder = campaign / run_id
+    folder.mkdir(parents=True)
+    measurements: list[Measurement] = []
+    ratios: list[Ratio] = []
+    profile: list[ProfileMetric] = []
+    samples: list[pd.DataFrame] = []
+    generator = np.random.default_rng(7)
+    for problem in problems if problems is not None else plan.problems:
+        group: dict[str, np.ndarray] = {}
+        for contestant in plan.contestants:
+            row = _measurement(run_id, plan, problem, contestant, rate(problem, contestant), generator, group)
+            measurements.append(row)
+            if plan.profiled and row.n_samples:
+                value = 2.9 if contestant.variant == "order=row_major" else 1.1
+                metric = "dram__bytes.sum.per_second"
+                profile.append(
+                    ProfileMetric(
+                        run_id=run_id, case_id=row.case_id, kernel_name="gemm", metric=metric, value=value,
+                        unit="Tbyte/s",
+                    )
+                )  # fmt: skip
+        ratios += _ratios(run_id, group)
+        samples += [
+            pd.DataFrame({"case_id": case, "round": np.arange(ROUNDS, dtype=np.int32), "latency_us": values})
+            for case, values in group.items()
+        ]
+    _write_csv(folder / "measurements.csv", Measurement.columns(), measurements)
+    _write_csv(folder / "ratios.csv", Ratio.columns(), ratios)
+    if profile:
+        _write_csv(folder / "profile.csv", ProfileMetric.columns(), profile)
+    empty = pd.DataFrame({name: [] for name in SAMPLE_COLUMNS})
+    (pd.concat(samples) if samples else empty).to_parquet(folder / "samples.parquet", index=False)
+    entries = {**_manifest(campaign, plan, run_id, machine_code), **(manifest or {})}
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1) + "\n")
+    return folder
+
+
+def _measurement(
+    run_id: str,
+    plan: Experiment,
+    problem: str,
+    contestant: Contestant,
+    rate: float | str,
+    generator: np.random.Generator,
+    group: dict[str, np.ndarray],
+) -> Measurement:
+    name = case_id(
+        workload=plan.workload, direction=plan.direction, problem=problem, dtype=plan.dtype,
+        distribution=plan.distribution, implementation=contestant.implementation, variant=contestant.variant,
+    )  # fmt: skip
+    untimed = Measurement(
+        run_id=run_id, case_id=name, workload=plan.workload, direction=plan.direction,
+        implementation=contestant.implementation, variant=contestant.variant, version="synthetic", problem=problem,
+        dtype=plan.dtype, distribution=plan.distribution, seed=0, status=Status.ERROR, reason="synthetic",
+        rel_l2_error=None, max_abs_error=None, worst_output="c", tolerance=None, n_samples=0, timer="", cache="",
+        latency_us_p10=None, latency_us_p50=None, latency_us_p90=None, tflops=None, gbps=None, roof_pct_measured=None,
+        roof_pct_datasheet=None, bound="", aa_noise_pct=None, sm_clock_mhz=None, power_w=None, energy_mj=None,
+        tflops_per_w=None, throttled="", peak_memory_mib=None, kernel_names="",
+        repro_command=f"python -m harness workload={plan.workload} 'implementations=[{contestant}]'",
+    )  # fmt: skip
+    if isinstance(rate, str):
+        status, _, reason = rate.partition(": ")
+        return replace(untimed, status=Status(status), reason=reason)
+    size = {key: int(value) for key, value in problem_keys(problem).items()}
+    flops = 2.0 * size["M"] * size["N"] * size["K"]
+    moved = 2.0 * (size["M"] * size["K"] + size["K"] * size["N"] + size["M"] * size["N"])
+    latencies = flops / rate * 1e-6 * (1 + np.abs(generator.normal(0, 0.004, ROUNDS)))
+    group[name] = latencies
+    p10, p50, p90 = (float(value) for value in np.percentile(latencies, (10, 50, 90)))
+    floor = max(flops / PEAK_TFLOPS * 1e-6, moved / BANDWIDTH_GBPS * 1e-3)
+    return replace(
+        untimed, status=Status.PASSED, reason="", rel_l2_error=1.6e-3, max_abs_error=0.1, tolerance=2e-3,
+        n_samples=ROUNDS, timer="cuda_events", cache="flushed", latency_us_p10=p10, latency_us_p50=p50,
+        latency_us_p90=p90, tflops=flops / p50 * 1e-6, gbps=moved / p50 * 1e-3, roof_pct_measured=80.0,
+        roof_pct_datasheet=100 * floor / p50, bound="compute", aa_noise_pct=0.2, sm_clock_mhz=1755.0, power_w=640.0,
+        energy_mj=p50 * 0.64, tflops_per_w=1.0, throttled="sw_power_cap", peak_memory_mib=96.0, kernel_names="gemm",
+    )  # fmt: skip
+
+
+def _ratios(run_id: str, group: dict[str, np.ndarray]) -> list[Ratio]:
+    rows = []
+    for case, mine in group.items():
+        for baseline, theirs in group.items():
+            if case != baseline:
+                value = float(np.median(theirs) / np.median(mine))
+                low, high = value * 0.998, value * 1.002
+                verdict = Verdict.FASTER if low > 1 else Verdict.SLOWER if high < 1 else Verdict.SAME
+                rows.append(
+                    Ratio(
+                        run_id=run_id, case_id=case, baseline_case_id=baseline, ratio_p50=value, ci_low=low,
+                        ci_high=high, verdict=verdict,
+                    )
+                )  # fmt: skip
+    return rows
+
+
+def _write_csv(path: Path, columns: tuple[str, ...], rows: list[Any]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row.to_row() for row in rows)
+
+
+def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) -> dict[str, Any]:
+    from paper_figures.claims import load_claims
+
+    stamp = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T{run_id[9:11]}:{run_id[11:13]}:{run_id[13:15]}"
+    digests = {path.name: load_claims(path.stem).sha256 for path in sorted(CLAIM_FILES.glob("*.yaml"))}
+    return {
+        "schema_version": SCHEMA_VERSION, "run_id": run_id, "campaign": campaign.name, "experiment": plan.name,
+        "git_commit": "0123456789abcdef", "git_dirty": False, "command": f"python -m harness experiment={plan.name}",
+        "config": {}, "device": "cuda", "status": "complete", "started_utc": f"{stamp}Z", "ended_utc": f"{stamp}Z",
+        "gpu": {"name": "SYNTHETIC H200", "driver": "0", "power_limit_w": 700, "sm_clock_max_mhz": 1980, "ecc": True,
+                "sm_count": 132, "l2_bytes": 60 * 2**20},
+        "libraries": {"torch": "2.11.0", "cublas": "13.0.0"},
+        "kernel_builds": {"tk": {"name": "gemm", "binary_hash": machine_code, "lines_of_code": 101, "registers": 168,
+                                 "spills": 0}},
+        "roofs": {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0},
+        "datasheet": {"name": "NVIDIA H200 SXM", "gbps": 4800, "tflops": {"bf16": 989.4}},
+        "claim_files": digests,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
+    import sys
+
+    for number, experiment in enumerate(("table1_stages", "table2_persistent", "table3_block_order", "fig7_gemm")):
+        write_run(Path(sys.argv[1]), experiment, f"20260102T03040{number}Z-abc12{number}")
