@@ -62,10 +62,10 @@ $(STAMP): pyproject.toml constraints.txt | check-machine
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "error: $(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "installing pinned versions into $(VENV): torch first, then the rest"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt setuptools
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt torch \
 	  $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL))
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 check-machine:

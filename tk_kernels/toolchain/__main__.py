@@ -53,12 +53,13 @@ def select_kernels(names: list[str]) -> list[KernelFolder]:
 def describe(built: Build) -> str:
     """One line about a finished build."""
     facts = built.manifest
-    line = f"{built.kernel:<16} {built.target:<7} {'cached' if built.cached else 'built':<7}"
+    figures = []
     if facts["registers"] is not None:
-        line += f" {facts['registers']} registers, {facts['spills']} bytes spilled"
+        figures.append(f"{facts['registers']} registers, {facts['spills']} bytes spilled")
     if facts["hgmma_count"] is not None:
-        line += f", {facts['hgmma_count']} HGMMA, {facts['hmma_count']} HMMA"
-    return f"{line}  {built.library}"
+        figures.append(f"{facts['hgmma_count']} HGMMA, {facts['hmma_count']} HMMA")
+    line = f"{built.kernel:<16} {built.target:<7} {'cached' if built.cached else 'built':<7} {', '.join(figures)}"
+    return f"{line.rstrip()}  {built.library}"
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -172,7 +172,8 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
 
     report = read_ptxas_log("\n".join(logs[:-1])) if job.target.cuda else PtxasReport((), ())
     _require_quality(job, report)
-    link = link_command(job.target, objects, store.library_path(scratch, job.kernel.name), job.gxx, job.nvcc)
+    ffi_library, library = Path(tvm_ffi.libinfo.find_libtvm_ffi()), store.library_path(scratch, job.kernel.name)
+    link = link_command(job.target, objects, library, ffi_library, job.gxx, job.nvcc)
     logs.append(_run(job, link))
     commands.append(link)
 
@@ -197,7 +198,7 @@ def _run(job: _Job, command: list[str]) -> str:
         words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
         what = f"it was ended by signal {-result.returncode}" if result.returncode < 0 else "it says"
         raise CompileError(
-            f"{job.kernel.name} does not compile for {job.target.name}; {what}:\n{words[-8000:]}\n"
+            f"{job.kernel.name} does not build for {job.target.name}; {what}:\n{words[-8000:]}\n"
             f"The command was: {shlex.join(command)}"
         )
     return said

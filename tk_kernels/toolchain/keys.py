@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .compilers import Gxx, Nvcc
 from .kernel_folder import INCLUDE_ROOT, KernelFolder
-from .targets import BINDING_FLAGS, PORTABLE_ISA, Target
+from .targets import BINDING_FLAGS, LINK_FLAGS, PORTABLE_ISA, Target
 
 
 def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_ROOT) -> str:
@@ -19,7 +19,7 @@ def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_RO
     That is the kernel's folder, the tile library without the folders of other targets, and the
     flags. It is the same on every machine: prebuilt kernels are found by it.
     """
-    digest = hashlib.sha256(repr((kernel.name, target.name, target.flags, BINDING_FLAGS)).encode())
+    digest = hashlib.sha256(repr((kernel.name, target.name, target.flags, BINDING_FLAGS, LINK_FLAGS)).encode())
     for path in kernel.files():
         _add_file(digest, path.name, path)
     for name, path in _library_files(include, target.name):

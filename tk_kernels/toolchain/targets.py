@@ -44,6 +44,7 @@ CPU = Target(name="cpu", cuda=False, flags=("-x", "c++", "-std=c++20", "-O3", *H
 TARGETS = {target.name: target for target in (SM_90A, CPU)}
 
 BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
+LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs")
 
 
 def find_target(name: str) -> Target:
@@ -76,12 +77,15 @@ def binding_command(source: Path, output: Path, ffi_includes: list[str], gxx: Gx
     return [gxx.path, *BINDING_FLAGS, *includes, "-c", str(source), "-o", str(output)]
 
 
-def link_command(target: Target, objects: list[Path], output: Path, gxx: Gxx, nvcc: Nvcc | None) -> list[str]:
+def link_command(
+    target: Target, objects: list[Path], output: Path, ffi_library: Path, gxx: Gxx, nvcc: Nvcc | None
+) -> list[str]:
     """The command that links one kernel's objects: cudart statically, libstdc++ never.
 
-    The symbols of libtvm_ffi stay open; loading happens in a process that has it loaded.
+    `ffi_library` is libtvm_ffi.so; the process that loads the kernel has it already. A symbol that
+    nothing defines is an error here, not at the first call.
     """
-    command = [gxx.path, "-shared", "-pthread", *map(str, objects), "-o", str(output)]
+    command = [gxx.path, *LINK_FLAGS, *map(str, objects), str(ffi_library)]
     if target.cuda and nvcc is not None:
         command += [f"-L{nvcc.library_dir}", "-lcudart_static", "-ldl", "-lrt"]
-    return command
+    return [*command, "-o", str(output)]
