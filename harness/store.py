@@ -214,9 +214,10 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     held: list[int] = []
-    handlers: dict[int, Any] = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handlers[number] = signal.signal(number, lambda caught, frame: held.append(caught))
+    handlers = {
+        number: signal.signal(number, lambda caught, frame: held.append(caught))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

@@ -99,7 +99,6 @@ def inspect(contestant: Contestant, problems: Sequence[Any], kind: str) -> Inspe
             contestant,
             version=implementation.version(),
             unsupported={text: reason for text, reason in refusals.items() if reason},
-            build=implementation.build_manifest(),
         )
     except OptionError as error:
         return Inspected(contestant, option_error=str(error))

@@ -70,7 +70,6 @@ class Inspected:
     option_error: str | None = None
     missing: str | None = None
     unsupported: dict[str, str] = field(default_factory=dict)
-    build: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

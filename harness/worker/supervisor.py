@@ -181,7 +181,8 @@ class Supervisor:
             message = self._pipe.recv()
         except (EOFError, OSError):
             index = int(self._running.value)
-            raise WorkerDeathError(index, Status.ERROR, f"the worker {self._epitaph()} during '{phase.name}'") from None
+            reason = f"the worker {self._epitaph()} during '{phase.name}'"
+            raise WorkerDeathError(index, Status.ERROR, reason) from None
         if isinstance(message, Refused):
             raise HarnessError(message.sentence)
         return message

@@ -1,0 +1,192 @@
+"""The command: Hydra around `run_job`, and every way it can end as one sentence and an exit code.
+
+0: every case passed or cannot run here; 1: a case failed, or the run could not be stored; 2: the user's mistake;
+130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from harness import results
+from harness.console import Screen
+from harness.errors import HarnessError
+from harness.invocation import Invocation
+from harness.planning import closest, make_plan
+from harness.provenance import ROOT, new_run_id
+from harness.publish import publish
+from harness.runner import run_job
+
+CONFIG_DIR = ROOT / "configs"
+
+_HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
+"""Requests that Hydra answers by itself: no run is made."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with these arguments (the process's own by default) and gives its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    screen = Screen()
+    try:
+        invocation = _invocation(arguments)
+        invocation.on_event = screen.event
+        return _run(invocation, screen)
+    except HarnessError as error:
+        return _say(str(error), error.exit_code)
+
+
+def _invocation(arguments: list[str]) -> Invocation:
+    """A new run, or with `resume=<run>` the run that the folder holds, with its own arguments and any further ones."""
+    resumed = [word.partition("=")[2] for word in arguments if word.startswith("resume=")]
+    further = [word for word in arguments if not word.startswith("resume=")]
+    named = [word.partition("=")[2] for word in further if word.startswith("run_id=")]
+    if not resumed:
+        if named and (not named[-1] or named[-1] != Path(named[-1]).name):
+            raise HarnessError(f"run_id is {named[-1]!r}, needs a plain folder name")
+        return Invocation(named[-1] if named else new_run_id(), tuple(further))
+    if len(resumed) > 1:
+        raise HarnessError("resume is given twice: one run is resumed at a time")
+    if named:
+        raise HarnessError("resume and run_id exclude each other: a resumed run keeps its name")
+    folder = Path(resumed[0])
+    try:
+        manifest = results.load_manifest(folder)
+    except results.ResultsError as error:
+        raise HarnessError(f"resume={resumed[0]}: {error}") from None
+    kept = [word for word in manifest.get("arguments", []) if not word.startswith("run_id=")]
+    return Invocation(str(manifest["run_id"]), (*kept, *further), folder)
+
+
+def _run(invocation: Invocation, screen: Screen) -> int:
+    status = "failed"
+    try:
+        with _terminable(), screen:
+            _hydra(invocation, lambda config: _job(config, invocation, screen))
+        status = "completed"
+        return 1 if invocation.failures else 0
+    except KeyboardInterrupt:
+        status = "interrupted"
+        if invocation.store is None:
+            return _say("interrupted; nothing had been stored", 130)
+        return _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
+    except HarnessError as error:
+        advice = f"; go on with: {invocation.resume_command}" if invocation.store and error.exit_code == 1 else ""
+        return _say(f"{error}{advice}", error.exit_code)
+    finally:
+        try:
+            invocation.close(status)
+        except HarnessError as error:  # the disk is full: that was said, and the data before it are safe
+            _say(str(error), 1)
+        else:
+            _mirror(invocation)
+
+
+def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    overrides = [word for word in HydraConfig.get().overrides.task if not word.startswith("run_id=")]
+    settings = {str(key): value for key, value in plain.items()}
+    run_job(make_plan(settings, overrides), settings, invocation, screen)
+
+
+def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
+    """Composes the configuration and calls the task once a job; what Hydra objects to is a `HarnessError`."""
+    own = [] if any(word in invocation.arguments for word in _HYDRA_FLAGS) else [f"run_id={invocation.run_id}"]
+    words = [word for word in invocation.arguments if not word.startswith("run_id=")]
+    raised: list[BaseException] = []
+
+    def job(config: DictConfig) -> None:
+        try:
+            task(config)
+        except Exception as error:  # Hydra would wrap it, or in a multirun collect it and go on
+            raised.append(error)
+            raise SystemExit(1) from error
+
+    decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(job)
+    with _as_process(["harness", *words, *own]):
+        try:
+            decorated()
+        except (HydraException, OmegaConfBaseException) as error:
+            raise HarnessError(sentence(error)) from error
+        except SystemExit as end:
+            if raised:
+                raise raised[0] from None
+            if end.code not in (None, 0):
+                raise HarnessError("the arguments cannot be read, see above", 2) from None
+
+
+def sentence(error: BaseException) -> str:
+    """Hydra's and OmegaConf's objections in a sentence that says what to do."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        options = sorted(error.options or [])
+        return f"{group}={choice} is no choice: there is {', '.join(options)}{closest(choice, options)}"
+    words = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
+    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
+        cause = " ".join(str(error.__cause__).split("\n")[0].split())
+        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see configs/config.yaml for the keys"
+    return words
+
+
+@contextmanager
+def _as_process(words: list[str]) -> Iterator[None]:
+    """sys.argv as Hydra reads it, and its exceptions whole instead of printed."""
+    before, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = words, "1"
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if full is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = full
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, which batch systems send, ends a run as Ctrl-C does."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _mirror(invocation: Invocation) -> None:
+    """Publishes the stored run to wandb; the results are safe whatever comes of it."""
+    settings = invocation.last_config.get("wandb")
+    if invocation.store is None or not settings or settings["mode"] == "disabled":
+        return
+    try:
+        publish(invocation.store.folder, **settings)
+    except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
+        words = " ".join(str(error).split()) or type(error).__name__
+        _say(
+            f"the run is stored but not mirrored to wandb ({words}); later: python -m harness.publish "
+            f"{invocation.store.folder}",
+            0,
+        )
+
+
+def _say(text: str, exit_code: int) -> int:
+    print(text, file=sys.stderr)
+    return exit_code

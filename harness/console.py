@@ -1,0 +1,155 @@
+"""What the user sees: progress while cases run (stderr), tables when they are done (stdout)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from harness.planning import Group, Plan
+from harness.records import Measurement, Ratio, Status
+from harness.store import Store, StoredGroup
+from harness.worker.messages import Inspected, Machine, Phase, Timing
+
+
+class Screen:
+    """Progress and tables of one command; use as a context manager."""
+
+    def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
+        self.out = out or Console()
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=progress or Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("starting", total=None)
+        self._group: Group | None = None
+        self._title = ""
+
+    def __enter__(self) -> Screen:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def status(self, text: str) -> None:
+        """What goes on now."""
+        self._progress.update(self._task, description=f"{self._title} {text}".strip())
+
+    def begin(self, plan: Plan, machine: Machine, store: Store) -> None:
+        """A job starts."""
+        self._progress.reset(self._task, total=len(plan.groups))
+        where = machine.gpu.get("name", "CPU")
+        self.out.print(Text(f"{plan.name} on {where}: {len(plan.groups)} problems -> {store.folder}"))
+        if machine.roofs:
+            self.out.print(Text("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items())))
+        if not machine.timed:
+            self.out.print(Text("this device verifies; it does not time"))
+
+    def group(self, number: int, group: Group) -> None:
+        """A group starts."""
+        self._group, self._title = group, group.problem.text
+        self._progress.update(self._task, completed=number)
+        self.status("")
+
+    def skip(self, number: int, group: Group) -> None:
+        """A group is in the folder already."""
+        self._progress.update(self._task, completed=number + 1)
+        self.out.print(Text(f"{group.problem.text}: already measured in this run, kept"))
+
+    def event(self, event: object) -> None:
+        """A message of the worker."""
+        if isinstance(event, Phase):
+            who = ""
+            if self._group is not None and 0 <= event.index < len(self._group.contestants):
+                who = str(self._group.contestants[event.index].variant)
+            self.status(f"{event.name} {who}")
+        elif isinstance(event, Timing):
+            width = f", medians known to {event.worst_width * 100:.2f} %" if event.worst_width < 1 else ""
+            self.status(f"timing: round {event.round}, {event.seconds:.0f} s{width}")
+
+    def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
+        """A group is stored."""
+        self._progress.advance(self._task)
+        self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
+
+    def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
+        """What would run, for plan=true."""
+        able = [one for one in inspected if not one.missing]
+        minutes = plan.estimated_minutes(machine.timed, len(able))
+        where = machine.gpu.get("name", "CPU, verification only")
+        cases = sum(one.contestant in able_of(able) for one in inspected) * len(plan.groups)
+        self.out.print(Text(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most"))
+        self.out.print(plan_table(plan, inspected))
+        for one in inspected:
+            if one.missing:
+                self.out.print(Text(f"missing {one.contestant.variant}: {one.missing}"))
+            for problem, reason in one.unsupported.items():
+                self.out.print(Text(f"unsupported {one.contestant.variant} at {problem}: {reason}"))
+
+
+def able_of(inspected: Sequence[Inspected]) -> list[object]:
+    """The contestants of those inspected."""
+    return [one.contestant for one in inspected]
+
+
+def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
+    """Problems by contestants: what will run, what cannot."""
+    table = Table(title=f"{plan.workload}: what would run")
+    table.add_column("problem")
+    for one in inspected:
+        table.add_column(Text(str(one.contestant.variant)))
+    for group in plan.groups:
+        cells = [
+            "missing" if one.missing else "unsupported" if group.problem.text in one.unsupported else "runs"
+            for one in inspected
+        ]
+        table.add_row(group.problem.text, *cells)
+    return table
+
+
+def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> Table:
+    """One problem: how each case ended, how fast it was, and how it compares with the baseline."""
+    baseline = next((m for m in measurements if (m.implementation, m.variant) == (plan.baseline, "")), measurements[-1])
+    by_case = {ratio.case_id: ratio for ratio in ratios if ratio.baseline_case_id == baseline.case_id}
+    name = baseline.implementation + (f"[{baseline.variant}]" if baseline.variant else "")
+    table = Table(title=Text(f"{group.workload} {group.problem.direction} {group.problem.dtype} {group.problem.text}"))
+    for heading in (
+        "implementation",
+        "status",
+        "us",
+        "TFLOPS",
+        "GB/s",
+        "% roof",
+        f"speed / {name}",
+        "verdict",
+        "remark",
+    ):
+        number = heading in ("us", "TFLOPS", "GB/s", "% roof")
+        table.add_column(Text(heading), justify="right" if number else "left")
+    for m in measurements:
+        ratio = by_case.get(m.case_id)
+        table.add_row(
+            Text(m.implementation + (f"[{m.variant}]" if m.variant else "")),
+            Text(m.status, style="green" if m.status is Status.PASSED else "yellow"),
+            _number(m.latency_us_p50, ".2f"),
+            _number(m.tflops, ".1f"),
+            _number(m.gbps, ".0f"),
+            _number(m.roof_pct_measured, ".1f"),
+            f"{ratio.ratio_p50:.3f} ({ratio.ci_low:.3f} to {ratio.ci_high:.3f})" if ratio else "",
+            str(ratio.verdict) if ratio else "",
+            Text(m.reason),
+        )
+    return table
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

@@ -1,0 +1,136 @@
+"""What the jobs of one command share: the run's name and folder, the worker, the machine's description.
+
+A multirun calls the same task once a point; all points go to one run folder and are done by one worker.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import provenance, roofline
+from harness.errors import HarnessError
+from harness.planning import Plan
+from harness.store import Store, run_folder
+from harness.worker.messages import Machine
+from harness.worker.supervisor import Supervisor
+
+
+@dataclass
+class Invocation:
+    """State of one command.  arguments: as given, for the manifest and for resuming; folder: of a resumed run."""
+
+    run_id: str
+    arguments: tuple[str, ...]
+    folder: Path | None = None
+    on_event: Callable[[object], None] = lambda event: None
+    store: Store | None = None
+    failures: int = 0
+    last_config: Mapping[str, Any] = field(default_factory=dict)
+    _supervisor: Supervisor | None = None
+    _device: Mapping[str, Any] | None = None
+    _machine: Machine | None = None
+
+    def supervisor(self, device: Mapping[str, Any]) -> Supervisor:
+        """The worker for this device, kept over jobs."""
+        if self._supervisor is None or self._device != device:
+            self.close_worker()
+            self._supervisor, self._device = Supervisor(device, lambda event: self.on_event(event)), dict(device)
+        return self._supervisor
+
+    def machine(self, device: Mapping[str, Any], roofs: bool) -> Machine:
+        """The machine, described once; the roofs are measured once a run."""
+        worker = self.supervisor(device)
+        if self._machine is None or (roofs and self._machine.timed and not self._machine.roofs):
+            self._machine = worker.describe(roofs)
+        return self._machine
+
+    def open_store(self, plan: Plan, config: Mapping[str, Any], machine: Machine) -> Store:
+        """The run folder: made by the first job, reopened on resume, shared by later jobs."""
+        if self.store is not None:
+            if self.store.manifest["device"] != machine.kind:
+                raise HarnessError("all jobs of a multirun share one run folder and so one device: give device= once")
+            return self.store
+        if self.folder is not None:
+            self.store = _reopened(self.folder, machine)
+            self.store.update(status="running", ended_utc=None)
+            return self.store
+        slug = roofline.gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
+        folder = run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
+        self.store = Store.create(folder, _manifest(self, plan, config, machine))
+        if machine.gpu and roofline.find_datasheet(str(machine.gpu["name"])) is None:
+            self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")
+        return self.store
+
+    def close_worker(self, at_once: bool = False) -> None:
+        """Ends the worker; `at_once` does not wait for what it is doing."""
+        if self._supervisor is not None:
+            self._supervisor.kill() if at_once else self._supervisor.stop()
+            self._supervisor = None
+
+    def close(self, status: str) -> None:
+        """Ends the worker and marks the manifest."""
+        self.close_worker(at_once=status != "completed")
+        if self.store is not None:
+            try:
+                self.store.update(status=status, ended_utc=provenance.utc_now())
+            finally:
+                self.store.__exit__()
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on, once there is a folder."""
+        assert self.store is not None
+        return f"python -m harness resume={shlex.quote(str(self.store.folder))}"
+
+
+def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """The manifest of a run that begins."""
+    source = provenance.source()
+    sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
+    return {
+        "run_id": invocation.run_id,
+        "campaign": str(config["campaign"]),
+        "experiment": plan.name,
+        "git_commit": source.git_commit,
+        "git_dirty": source.git_dirty,
+        "command": shlex.join(["python", "-m", "harness", *invocation.arguments]),
+        "arguments": list(invocation.arguments),
+        "config": dict(config),
+        "device": machine.kind,
+        "gpu": machine.gpu or None,
+        "libraries": machine.libraries,
+        "kernel_builds": {},
+        "roofs": machine.roofs,
+        "datasheet": None if sheet is None else dict(vars(sheet)),
+        "claim_files": provenance.claim_hashes(),
+        "started_utc": provenance.utc_now(),
+        "ended_utc": None,
+        "status": "running",
+    }
+
+
+def _reopened(folder: Path, machine: Machine) -> Store:
+    """The folder of an earlier invocation; refused if its results would not belong together with new ones."""
+    store = Store.reopen(folder)
+    manifest, source = store.manifest, provenance.source()
+    was, now = manifest.get("gpu") or {}, machine.gpu
+    try:
+        if manifest["device"] != machine.kind or was.get("uuid_hash") != now.get("uuid_hash"):
+            here = now.get("name", machine.kind)
+            raise HarnessError(
+                f"resume={folder}: the run is of another device ({was.get('name', manifest['device'])}, this is {here}, "
+                "perhaps another board of its kind): start a new run"
+            )
+        if manifest.get("git_commit") != source.git_commit:
+            raise HarnessError(
+                f"resume={folder}: the run is of commit {str(manifest.get('git_commit'))[:12]}, this is "
+                f"{source.git_commit[:12]}: check that commit out, or start a new run"
+            )
+    except HarnessError:
+        store.__exit__()
+        raise
+    return store

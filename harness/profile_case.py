@@ -1,0 +1,52 @@
+"""Runs one case for a profiler: `python -m harness.profile_case '<request as JSON>'`, see `harness.ncu.request`.
+
+The call runs a few times unobserved, so that compiling and tuning are over, then once between
+cudaProfilerStart and cudaProfilerStop.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+
+import torch
+from hydra.utils import instantiate
+
+from harness import workloads
+from harness.implementations import load
+from harness.planning import Contestant
+from harness.variants import parse_variant
+
+WARMUPS = 3
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0 if the case ran; 2 for a request that is none."""
+    if len(argv) != 1:
+        print("python -m harness.profile_case takes one argument, a request as JSON", file=sys.stderr)
+        return 2
+    request = json.loads(argv[0])
+    workload = workloads.load(request["workload"])
+    problem = workloads.parse_problem(
+        request["workload"], request["problem"], dtype=request["dtype"], direction=request["direction"]
+    )
+    device = instantiate(request["device"])
+    implementation = load(Contestant(parse_variant(request["implementation"]), request["target"]))
+    inputs = workload.make_inputs(problem, device.generator(request["seed"]), request["distribution"])
+    call = implementation.prepare(problem, inputs)
+    for _ in range(WARMUPS):
+        call()
+    if device.kind != "cuda":
+        call()
+        return 0
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    call()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

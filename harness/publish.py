@@ -1,0 +1,145 @@
+"""The wandb mirror of a stored run: `python -m harness.publish <run folder> [--mode online]`.
+
+Everything published is read back from the run folder, so the mirror can be made again at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from harness import stats
+from harness.results import ResultsError, Run, load_run
+
+METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
+"""Name in wandb -> column of measurements.csv."""
+
+FAILED = ("failed_verification", "out_of_memory", "timeout", "error")
+
+
+def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, dir: str) -> str:
+    """Mirrors a run; gives the folder that wandb wrote locally.  Raises `ResultsError` for an unusable run."""
+    import wandb
+
+    run = load_run(folder)
+    mirror = wandb.init(
+        mode=mode,  # type: ignore[arg-type]
+        project=project,
+        entity=entity,
+        dir=dir,
+        name=f"{run.manifest['experiment']}-{run.run_id}",
+        group=run.run_id,
+        job_type=job_type(run),
+        config={**run.manifest["config"], "manifest": {k: v for k, v in run.manifest.items() if k != "config"}},
+        settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
+    )
+    try:
+        for key in sorted({key for point in size_points(run) for key in point if key != "size"}):
+            mirror.define_metric(key, step_metric="size")
+        for point in size_points(run):
+            mirror.log(point)
+        table = run.measurements.astype(object).where(run.measurements.notna(), None)
+        mirror.log({"measurements": wandb.Table(dataframe=table)})
+        mirror.summary.update(summary(run))
+        artifact = wandb.Artifact(
+            f"results-{run.run_id}", type="results", metadata={"campaign": run.manifest["campaign"]}
+        )
+        artifact.add_dir(str(folder))
+        mirror.log_artifact(artifact)
+        return str(Path(mirror.dir).parent)
+    finally:
+        mirror.finish()
+
+
+def job_type(run: Run) -> str:
+    """`measure` for a device that times, `verify` for one that only verifies."""
+    return "measure" if run.manifest["device"] == "cuda" else "verify"
+
+
+def summary(run: Run) -> dict[str, float]:
+    """`<workload>/ratio/<implementation>/<baseline>/geomean` for our kernel against each, and the number of failures.
+
+    For `tk` without options the key is `<workload>/ratio/<baseline>/geomean`.
+    """
+    table = run.measurements
+    scalars: dict[str, float] = {"failures": float(table["status"].isin(FAILED).sum())}
+    label = {row.case_id: (row.workload, row.implementation, row.variant) for row in table.itertuples()}
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for ratio in run.ratios.itertuples():
+        workload, implementation, variant = label[ratio.case_id]
+        _, baseline, baseline_variant = label[ratio.baseline_case_id]
+        if (implementation, variant) == ("tk", ""):
+            pairs.setdefault((workload, _label(baseline, baseline_variant)), []).append(ratio.ratio_p50)
+    for (workload, baseline), values in pairs.items():
+        scalars[f"{workload}/ratio/{baseline}/geomean"] = stats.geometric_mean(values)
+    return scalars
+
+
+def size_points(run: Run) -> list[dict[str, float]]:
+    """One point a problem, ascending by size: `<workload>/<implementation>/<metric>` of every case that was timed.
+
+    The size is the first problem key that varies over the run, else the first key.
+    """
+    timed = run.measurements[run.measurements["n_samples"] > 0]
+    if timed.empty:
+        return []
+    key = varying_key(list(timed["problem"]))
+    points: dict[str, dict[str, float]] = {}
+    for row in timed.itertuples():
+        point = points.setdefault(row.problem, {"size": _keys(row.problem)[key]})
+        for name, column in METRICS.items():
+            value = getattr(row, column)
+            if not math.isnan(value):
+                point[f"{row.workload}/{_label(row.implementation, row.variant)}/{name}"] = float(value)
+    return sorted(points.values(), key=lambda point: point["size"])
+
+
+def varying_key(problems: Sequence[str]) -> str:
+    """The first numeric key whose value is not the same in all canonical texts; the first key if none varies."""
+    table = pd.DataFrame([_keys(text) for text in problems])
+    varying = [key for key in table.columns if table[key].nunique() > 1]
+    return str(varying[0] if varying else table.columns[0])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Publishes one run folder; exit code 2 with a sentence if it cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m harness.publish", description="Mirror a stored run to wandb.")
+    parser.add_argument("run", type=Path, help="run folder, results/<gpu>/<campaign>/<run>")
+    parser.add_argument("--mode", choices=("offline", "online"), default="offline")
+    parser.add_argument("--project", default="tk-bench")
+    parser.add_argument("--entity", default=None)
+    parser.add_argument("--dir", default=".", help="where wandb keeps its local files")
+    arguments = parser.parse_args(argv)
+    try:
+        where = publish(
+            arguments.run,
+            mode=arguments.mode,
+            project=arguments.project,
+            entity=arguments.entity,
+            dir=arguments.dir,
+        )
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"published {arguments.run} ({arguments.mode}), local copy in {where}")
+    return 0
+
+
+def _keys(problem: str) -> dict[str, float]:
+    """The numeric keys of a canonical text."""
+    pairs = (item.partition("=") for item in problem.split(";"))
+    return {key: float(value) for key, _, value in pairs if re.fullmatch(r"-?\d+(\.\d+)?", value)}
+
+
+def _label(implementation: str, variant: str) -> str:
+    return f"{implementation}[{variant}]" if variant else implementation
+
+
+if __name__ == "__main__":
+    sys.exit(main())

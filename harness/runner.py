@@ -1,0 +1,90 @@
+"""One job: its plan from the configuration, its groups through the worker into the store."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from harness import ncu
+from harness.assemble import assemble
+from harness.console import Screen
+from harness.errors import HarnessError
+from harness.invocation import Invocation
+from harness.planning import Group, Plan
+from harness.records import ProfileMetric, Status
+from harness.store import Store, StoredGroup
+from harness.worker.messages import Inspected, Machine
+
+FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
+"""What makes the command end with exit code 1; what cannot run here does not."""
+
+
+def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
+    """Verifies, times and stores every group of the plan that the run folder does not hold yet."""
+    only_plan = bool(config["plan"])
+    screen.status("starting the worker")
+    machine = invocation.machine(plan.device, roofs=not only_plan)
+    inspected = _inspect(plan, invocation)
+    if only_plan:
+        screen.plan(plan, machine, inspected)
+        return
+    store = invocation.open_store(plan, config, machine)
+    store.update(roofs=store.manifest["roofs"] or machine.roofs)
+    # Roofs are those of the run, also where a resumed invocation measured its own.
+    machine = dataclasses.replace(machine, roofs=store.manifest["roofs"])
+    invocation.last_config = config
+    screen.begin(plan, machine, store)
+    for number, group in enumerate(plan.groups):
+        if store.covered(_runnable(group, inspected)):
+            screen.skip(number, group)
+            continue
+        screen.group(number, group)
+        stored = _measure(plan, group, machine, invocation, store, screen)
+        store.append(stored)
+        screen.result(plan, group, stored)
+        invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
+
+
+def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:
+    """What is known of the contestants; an option that does not exist ends the command here."""
+    problems = tuple(group.problem for group in plan.groups)
+    inspected = invocation.supervisor(plan.device).inspect(plan.contestants, problems)
+    wrong = next((one.option_error for one in inspected if one.option_error), None)
+    if wrong is not None:
+        raise HarnessError(wrong)
+    return inspected
+
+
+def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
+    """Cases of the group that can run here: those that a finished group must hold as passes.
+
+    Where none can, all of them, so that the rows that say why are written once more rather than never.
+    """
+    able = {
+        str(one.contestant.variant)
+        for one in inspected
+        if not one.missing and group.problem.text not in one.unsupported
+    }
+    return [group.case_id(c) for c in group.contestants if str(c.variant) in able] or list(group.case_ids)
+
+
+def _measure(
+    plan: Plan, group: Group, machine: Machine, invocation: Invocation, store: Store, screen: Screen
+) -> StoredGroup:
+    result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits)
+    stored = assemble(plan, group, result, machine, store.run_id)
+    builds = {str(group.contestants[one.index].variant): dict(one.build) for one in result.outcomes if one.build}
+    store.update(kernel_builds={**store.manifest["kernel_builds"], **builds})
+    if not plan.profile_metrics or not machine.timed:
+        return stored
+    metrics: list[ProfileMetric] = []
+    for index, measurement in enumerate(stored.measurements):
+        if measurement.status is not Status.PASSED:
+            continue
+        screen.status(f"Nsight Compute: {group.contestants[index].variant}")
+        profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
+        metrics += profiled.metrics
+        if profiled.note:
+            store.note(profiled.note)
+    return dataclasses.replace(stored, profile=tuple(metrics))
