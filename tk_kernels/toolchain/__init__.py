@@ -4,11 +4,12 @@
 gives the library to Python; `manifest(name, target)` says what was built and from what.
 """
 
-from .build import Build, BuildOptions, build, build_all, export
+from . import compilers
+from .building import Build, BuildOptions, build, build_all, export
 from .errors import CompileError, CompilerMissingError, KernelFolderError, PrebuiltError, QualityError, ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .keys import source_hash
-from .load import ensure_built, load, manifest, obstacle
+from .loading import ensure_built, load, manifest, obstacle
 from .targets import CPU, SM_90A, TARGETS, Target, find_target
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ToolchainError",
     "build",
     "build_all",
+    "compilers",
     "ensure_built",
     "export",
     "find_kernel",

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from .build import Build, BuildOptions, build_all, export, silent
+from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
-from .load import manifest
+from .loading import manifest
 from .store import cache_root, clear
 from .targets import TARGETS, find_target
 

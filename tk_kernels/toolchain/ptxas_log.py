@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .kernel_folder import Allowance
 
-# ptxas numbers its notes; C7508 is a setmaxnreg it ignored, C7509..C7529 are serialized wgmma.
+# ptxas numbers its notes, such as (C7510).
 _NOTE = re.compile(r"ptxas\s+(?:info|warning)\s*:\s*\(C(?P<code>\d+)\)\s*(?P<text>.*)")
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
 _FUNCTION = re.compile(r"Function properties for '?(?P<name>[\w$.]+)'?")
@@ -106,12 +106,16 @@ def _read_line(line: str, reading: _Reading) -> None:
 
 
 def note_kind(code: int, text: str) -> str | None:
-    """Which finding a numbered ptxas note is, or None when it is harmless."""
+    """Which finding a numbered ptxas note is, or None when it is harmless.
+
+    An injected warpgroup.arrive only orders registers; an injected warpgroup.wait ends the overlap.
+    """
     if code == 7508 or "setmaxnreg" in text:
         return "setmaxnreg_ignored"
-    if 7509 <= code <= 7529 or ("wgmma" in text and "serializ" in text):
-        return "wgmma_serialized"
-    return None
+    if "arrive is injected" in text:
+        return None
+    lost = "Potential Performance Loss" in text and 7500 <= code <= 7529
+    return "wgmma_serialized" if lost or "serialized" in text or "wait is injected" in text else None
 
 
 def unexcused(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import keys, store
-from .build import Build, BuildOptions, build
+from .building import Build, BuildOptions, build
 from .compilers import find_gxx, find_nvcc
 from .errors import ToolchainError
 from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel

@@ -1,0 +1,49 @@
+"""Fixtures and options of the whole test suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked_for_long = config.getoption("--long") or "long" in config.getoption("-m")
+    for item in items:
+        if item.get_closest_marker("long") and not asked_for_long:
+            item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
+    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
+    reason = missing_gpu() if on_gpu else None
+    if reason:
+        for item in on_gpu:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def missing_gpu() -> str | None:
+    """Why tests marked `gpu` cannot run here, or None."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return "no CUDA GPU here"
+    if torch.cuda.get_device_capability() != (9, 0):
+        return f"{torch.cuda.get_device_name()} is not a Hopper GPU"
+    return None
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each target that runs here: the same test on the CPU and, marked `gpu`, on the GPU."""
+    return str(request.param)
+
+
+@pytest.fixture
+def kernel_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty kernel cache of the test's own."""
+    folder = tmp_path / "kernel_cache"
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(folder))
+    monkeypatch.delenv("TK_KERNELS_PREBUILT", raising=False)
+    return folder

@@ -1,0 +1,289 @@
+"""Building, caching and loading, on a kernel folder of a few lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from tk_kernels import toolchain
+from tk_kernels.toolchain import __main__ as command_line
+from tk_kernels.toolchain import keys, store
+from tk_kernels.toolchain.building import BuildOptions
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture
+def scale(tmp_path: Path) -> toolchain.KernelFolder:
+    """A private copy of the kernel folder `scale`."""
+    shutil.copytree(FIXTURES / "scale", tmp_path / "kernels" / "scale")
+    return toolchain.open_kernel(tmp_path / "kernels" / "scale")
+
+
+def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
+    return toolchain.build(kernel, toolchain.CPU, BuildOptions())
+
+
+def test_built_kernel_runs_and_raises_python_errors(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    module = toolchain.load("scale", "cpu", scale.path.parent)
+    a, out = torch.arange(5, dtype=torch.float32), torch.empty(5)
+    module.scale(out, a, 2.5)
+    torch.testing.assert_close(out, 2.5 * a)
+    with pytest.raises(ValueError, match="a: got rank 2, needs rank 1"):
+        module.scale(out, a[None], 2.5)
+
+
+def test_second_build_is_taken_from_the_cache(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    first, second = build_cpu(scale), build_cpu(scale)
+    assert (first.cached, second.cached) == (False, True)
+    assert first.library == second.library
+    assert first.manifest == second.manifest
+
+
+@pytest.mark.parametrize("changed", ["scale.cu", "scale.h", "binding.cc"])
+def test_any_changed_source_is_another_build(
+    kernel_cache: Path, scale: toolchain.KernelFolder, changed: str
+) -> None:  # fmt: skip
+    before = keys.source_hash(scale, toolchain.CPU)
+    with (scale.path / changed).open("a") as file:
+        file.write("// changed\n")
+    assert keys.source_hash(scale, toolchain.CPU) != before
+
+
+def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolchain.KernelFolder) -> None:
+    for target in ("cpu", "sm_90a"):
+        (tmp_path / "include" / "kittens" / "target" / target).mkdir(parents=True)
+    hashes = {
+        name: keys.source_hash(scale, toolchain.TARGETS[name], tmp_path / "include") for name in toolchain.TARGETS
+    }
+    assert hashes["cpu"] != hashes["sm_90a"]
+    (tmp_path / "include" / "kittens" / "target" / "cpu" / "fibers.h").write_text("// only the cpu target\n")
+    assert keys.source_hash(scale, toolchain.CPU, tmp_path / "include") != hashes["cpu"]
+    assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") == hashes["sm_90a"]
+    (tmp_path / "include" / "kittens.cuh").write_text("// every target\n")
+    assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") != hashes["sm_90a"]
+
+
+def test_another_compiler_is_another_key(scale: toolchain.KernelFolder) -> None:
+    gxx = toolchain.compilers.Gxx("/usr/bin/g++", "12.2.0")
+    newer = toolchain.compilers.Gxx("/usr/bin/g++", "13.1.0")
+    assert keys.build_key("0", gxx, None, "native") != keys.build_key("0", newer, None, "native")
+    assert keys.build_key("0", gxx, None, "native") != keys.build_key("0", gxx, None, "x86-64-v3")
+
+
+def test_manifest_says_what_was_built(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    manifest = build_cpu(scale).manifest
+    assert manifest["name"] == "scale"
+    assert manifest["target"] == "cpu"
+    assert manifest["compiler"].startswith("g++ ")
+    assert manifest["lines_of_code"] == 6
+    assert manifest["registers"] is None
+    assert "no such figure" in manifest["reasons"]["hgmma_count"]
+    assert len(manifest["binary_hash"]) == 64
+    assert any("-march=native" in command for command in manifest["commands"])
+
+
+def test_machine_code_hash_ignores_the_path_and_sees_the_code(
+    kernel_cache: Path, scale: toolchain.KernelFolder
+) -> None:
+    moved = toolchain.open_kernel(Path(shutil.copytree(scale.path, scale.path.parent / "elsewhere" / "scale")))
+    first = build_cpu(scale).manifest
+    (moved.path / "scale.cu").write_text("\n// a comment\n" + (moved.path / "scale.cu").read_text())
+    second = build_cpu(toolchain.open_kernel(moved.path)).manifest
+    assert first["source_hash"] != second["source_hash"]
+    assert first["binary_hash"] == second["binary_hash"]
+    (moved.path / "scale.cu").write_text((moved.path / "scale.cu").read_text().replace("factor * a", "factor / a"))
+    assert build_cpu(toolchain.open_kernel(moved.path)).manifest["binary_hash"] != first["binary_hash"]
+
+
+def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    (scale.path / "scale.cu").write_text("int launch() { return undeclared_name; }\n")
+    with pytest.raises(toolchain.CompileError, match="undeclared_name.*was not declared") as failure:
+        build_cpu(scale)
+    assert "scale does not build for cpu" in str(failure.value)
+    assert list(kernel_cache.glob("scale-*")) == []
+    assert list(kernel_cache.glob(".scale-*.tmp-*")) == []
+
+
+def test_symbol_that_nothing_defines_is_an_error(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    (scale.path / "scale.cu").write_text('#include "scale.h"\n')
+    with pytest.raises(toolchain.CompileError, match="undefined reference to .tk::scale::launch"):
+        build_cpu(scale)
+
+
+def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    command = [sys.executable, "-m", "tk_kernels.toolchain", "build", "--target", "cpu", str(scale.path)]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd())
+        for _ in range(3)
+    ]
+    said = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], said
+    assert sorted("built" in out.split("\n")[0].split() for out, _ in said) == [False, False, True]
+    assert len(list(kernel_cache.glob("scale-cpu-*"))) == 1
+
+
+def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    builds: list[toolchain.Build] = []
+    threads = [threading.Thread(target=lambda: builds.append(build_cpu(scale))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(built.cached for built in builds) == [False, True, True, True]
+
+
+def test_leftover_of_a_killed_build_is_removed(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    name = build_cpu(scale).folder.name
+    shutil.rmtree(kernel_cache / name)
+    leftover = kernel_cache / f".{name}.tmp-999999"
+    leftover.mkdir()
+    (leftover / "half.o").write_bytes(b"half")
+    assert not build_cpu(scale).cached
+    assert not leftover.exists()
+
+
+def test_incomplete_entry_is_built_again(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    first = build_cpu(scale)
+    (first.folder / store.MANIFEST).unlink()
+    assert not build_cpu(scale).cached
+
+
+def test_unwritable_cache_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(toolchain.ToolchainError, match="cannot be written .*set TK_KERNELS_CACHE"):
+        build_cpu(scale)
+
+
+def test_full_disk_is_one_sentence(
+    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "publish", full)
+    with pytest.raises(toolchain.ToolchainError, match="No space left on device.*free some space"):
+        build_cpu(scale)
+
+
+def test_prebuilt_kernel_needs_no_compiler(
+    tmp_path: Path, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
+    shutil.rmtree(kernel_cache)
+    monkeypatch.setenv("TK_KERNELS_PREBUILT", str(tmp_path / "prebuilt"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    toolchain.compilers.find_gxx.cache_clear()
+    try:
+        built = toolchain.ensure_built("scale", "cpu", scale.path.parent)
+        assert toolchain.obstacle("scale", "cpu", scale.path.parent) is None
+    finally:
+        toolchain.compilers.find_gxx.cache_clear()
+    assert built.folder == copy
+    assert "-march=x86-64-v3" in " ".join(built.manifest["commands"])
+
+
+def test_prebuilt_kernel_of_other_sources_is_refused(
+    tmp_path: Path, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
+    (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
+    monkeypatch.setenv("TK_KERNELS_PREBUILT", str(tmp_path / "prebuilt"))
+    with pytest.raises(toolchain.PrebuiltError, match="make the prebuilt folder again"):
+        toolchain.ensure_built("scale", "cpu", scale.path.parent)
+    assert "make the prebuilt folder again" in str(toolchain.obstacle("scale", "cpu", scale.path.parent))
+
+
+def test_prebuilt_variable_must_name_a_folder(monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder) -> None:
+    monkeypatch.setenv("TK_KERNELS_PREBUILT", "/nonexistent")
+    with pytest.raises(toolchain.PrebuiltError, match="which is no folder"):
+        toolchain.ensure_built("scale", "cpu", scale.path.parent)
+
+
+def test_export_replaces_what_was_there(tmp_path: Path, kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
+    (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
+    (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
+    assert list((tmp_path / "prebuilt").iterdir()) == [copy]
+
+
+def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path: Path) -> None:
+    slow = toolchain.open_kernel(Path(shutil.copytree(FIXTURES / "slow", tmp_path / "slow")))
+    with pytest.raises(toolchain.QualityError) as failure:
+        toolchain.build(slow, toolchain.SM_90A, BuildOptions())
+    message = str(failure.value)
+    assert "spill in spilling(float*, float const*, int)" in message
+    assert "wgmma_serialized in serialized(float*, unsigned long long, int)" in message
+    assert "setmaxnreg_ignored in unknown" in message
+    assert "kernel.toml" in message
+    allowed = {"spill": "spilling", "wgmma_serialized": "serialized", "setmaxnreg_ignored": "^$"}
+    tables = [
+        f'[[allow]]\nfinding = "{kind}"\nfunction = "{name}"\nreason = "a fixture"\n' for kind, name in allowed.items()
+    ]
+    (slow.path / "kernel.toml").write_text("".join(tables))
+    manifest = toolchain.build(toolchain.open_kernel(slow.path), toolchain.SM_90A, BuildOptions()).manifest
+    assert manifest["registers"] == 64
+    assert manifest["spills"] > 0
+    assert {entry["function"].split("(")[0] for entry in manifest["entries"]} == {"serialized", "unbounded", "spilling"}
+    assert manifest["hgmma_count"] is None or manifest["hgmma_count"] >= 1
+    assert len(manifest["allowed"]) == 3
+
+
+def test_command_line_shows_commands_and_fails_in_words(
+    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main(["build", "-v", "--target", "cpu", str(scale.path)]) == 0
+    said = capsys.readouterr()
+    assert "-march=native" in said.err
+    assert "1 of 1 builds good" in said.out
+    (scale.path / "scale.cu").write_text("#error broken on purpose\n")
+    assert command_line.main(["build", "--target", "cpu", str(scale.path)]) == 1
+    assert "broken on purpose" in capsys.readouterr().err
+    assert command_line.main(["clean"]) == 0
+    assert "deleted 1 builds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["build", "--target", "sm_42"], "target 'sm_42' does not exist; known targets are sm_90a, cpu"),
+        (["build", "no_such_kernel"], "kernel 'no_such_kernel' does not exist; known kernels are gemm"),
+        (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
+        (["build", "/no/such/folder"], "no such kernel folder"),
+    ],
+)
+def test_command_line_mistakes_are_one_sentence(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_building_at_a_call_is_announced_once(
+    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toolchain.ensure_built("scale", "cpu", scale.path.parent)
+    assert capsys.readouterr().err.count("building scale for cpu") == 1
+    toolchain.ensure_built("scale", "cpu", scale.path.parent)
+    assert capsys.readouterr().err == ""
+
+
+def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TK_KERNELS_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert store.cache_root() == tmp_path / "tk_kernels"
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "own"))
+    assert store.cache_root() == tmp_path / "own"
+    assert os.environ["TK_KERNELS_CACHE"]
