@@ -1,0 +1,9 @@
+// cpu: everything that a GPU would do.
+#pragma once
+
+#include "kittens/target/cpu/registers.cuh"
+#include "kittens/target/cpu/memory.cuh"
+#include "kittens/target/cpu/sync.cuh"
+#include "kittens/target/cpu/async.cuh"
+#include "kittens/target/cpu/mma.cuh"
+#include "kittens/target/cpu/launch.cuh"

@@ -1,0 +1,242 @@
+// cpu: synchronous moves between registers, shared and global memory, at warp and warpgroup scope.
+#pragma once
+
+#include "kittens/target/cpu/registers.cuh"
+#include "kittens/types/global.cuh"
+
+namespace kittens {
+
+// An element of a shared tile: [chunk][row][chunk bytes], plain; a GPU's swizzle permutes within a chunk's row.
+template <shared_tile Tile>
+kittens_device auto& element(Tile& tile, int row, int col) {
+    constexpr int chunk_stride = Tile::chunk_stride / int(sizeof(typename Tile::T));
+    return tile.data[col / Tile::chunk_cols * chunk_stride + row * Tile::chunk_cols + col % Tile::chunk_cols];
+}
+
+// First row, in the shared or global tile, of base-tile row i of a register tile.
+struct warp_rows {
+    kittens_device static int base(int i) { return 16 * i; }
+    static constexpr int share = 1;
+};
+struct warpgroup_rows {
+    kittens_device static int base(int i) { return 64 * i + 16 * warp_in_group(); }
+    static constexpr int share = 4;
+};
+
+namespace cpu {
+
+// The bytes of a whole tile.
+template <shared_tile Tile> runs whole(const Tile&) {
+    if constexpr (Tile::parent_rows == Tile::rows) return {size_t(Tile::bytes)};
+    else return {size_t(Tile::rows * Tile::chunk_bytes), size_t(Tile::chunks), size_t(Tile::chunk_stride)};
+}
+template <shared_vec Vec> runs whole(const Vec&) { return {size_t(Vec::bytes)}; }
+
+// The bytes of the rows that this warp moves.
+template <typename RowMap, shared_tile Tile>
+void access_rows(warp& w, const action& who, const Tile& tile, bool write) {
+    if constexpr (RowMap::share == 1) {
+        access_shared(w, who, tile.data, write, whole(tile));
+    } else {
+        const auto* bytes = reinterpret_cast<const unsigned char*>(tile.data);
+        for (int i = 0; i < Tile::rows / 64; i++)
+            access_shared(w, who, bytes + RowMap::base(i) * Tile::chunk_bytes, write,
+                          {size_t(16 * Tile::chunk_bytes), size_t(Tile::chunks), size_t(Tile::chunk_stride)});
+    }
+}
+
+template <global_tensor Gl> void check_global(const Gl& global, element_coord at, const action& who) {
+    if (at.r < 0 || at.c < 0 || at.b < 0 || at.d < 0)
+        fail(name(who), " has a negative coordinate (batch ", at.b, ", depth ", at.d, ", row ", at.r, ", column ", at.c,
+             "): tiles start inside the tensor");
+    if (at.b >= global.batch() || at.d >= global.depth())
+        fail(name(who), " addresses matrix (", at.b, ", ", at.d, ") of a tensor with ", global.batch(), " x ", global.depth(), " matrices");
+}
+
+}  // namespace cpu
+
+template <typename RowMap, register_tile Dst, shared_tile Src>
+kittens_device void load_tile(Dst& dst, const Src& src, site where) {
+    static_assert(Src::rows == Dst::rows * RowMap::share && Src::cols == Dst::cols,
+                  "load: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "load", &where);
+    cpu::access_rows<RowMap>(w, w.doing("load", where), src, false);
+    for (int row = 0; row < Dst::rows; row++)
+        for (int col = 0; col < Dst::cols; col++)
+            dst.data[row][col] = from_float<typename Dst::T>(to_float(element(src, RowMap::base(row / 16) + row % 16, col)));
+}
+
+template <typename RowMap, shared_tile Dst, register_tile Src>
+kittens_device void store_tile(Dst& dst, const Src& src, site where) {
+    static_assert(Dst::rows == Src::rows * RowMap::share && Dst::cols == Src::cols,
+                  "store: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
+    cpu::warp& w = cpu::begin();
+    src.touch(false, "store", &where);
+    cpu::access_rows<RowMap>(w, w.doing("store", where), dst, true);
+    for (int row = 0; row < Src::rows; row++)
+        for (int col = 0; col < Src::cols; col++)
+            element(dst, RowMap::base(row / 16) + row % 16, col) = from_float<typename Dst::T>(to_float(src.data[row][col]));
+}
+
+// Elements past the tensor's end load as zero and are not stored.
+template <typename RowMap, register_tile Dst, global_tensor Src>
+kittens_device void load_tile(Dst& dst, const Src& src, element_coord at, site where) {
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "load", &where);
+    cpu::check_global(src, at, w.doing("load", where));
+    for (int i = 0; i < Dst::rows; i++)
+        for (int j = 0; j < Dst::cols; j++) {
+            const int row = at.r + RowMap::base(i / 16) + i % 16, col = at.c + j;
+            const bool inside = row < src.rows() && col < src.cols();
+            dst.data[i][j] = from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, row)[col]) : 0.f);
+        }
+}
+template <typename RowMap, global_tensor Dst, register_tile Src>
+kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at, site where) {
+    cpu::warp& w = cpu::begin();
+    src.touch(false, "store", &where);
+    cpu::check_global(dst, at, w.doing("store", where));
+    for (int i = 0; i < Src::rows; i++)
+        for (int j = 0; j < Src::cols; j++) {
+            const int row = at.r + RowMap::base(i / 16) + i % 16, col = at.c + j;
+            if (row < dst.rows() && col < dst.cols())
+                dst.row(at.b, at.d, row)[col] = from_float<typename Dst::T>(to_float(src.data[i][j]));
+        }
+}
+
+// --- warp scope -----------------------------------------------------------------------------------------------
+template <register_tile Dst, shared_tile Src>
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) { load_tile<warp_rows>(dst, src, where); }
+template <shared_tile Dst, register_tile Src>
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) { store_tile<warp_rows>(dst, src, where); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) { load_tile<warp_rows>(dst, src, at, where); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols}, where);
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) { store_tile<warp_rows>(dst, src, at, where); }
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
+}
+
+template <register_vec Dst, shared_vec Src>
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
+    static_assert(Dst::length == Src::length, "load: vectors of one length");
+    cpu::warp& w = cpu::begin();
+    cpu::access_shared(w, w.doing("load", where), src.data, false, cpu::whole(src));
+    for (int i = 0; i < Dst::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
+}
+template <shared_vec Dst, register_vec Src>
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
+    static_assert(Dst::length == Src::length, "store: vectors of one length");
+    cpu::warp& w = cpu::begin();
+    cpu::access_shared(w, w.doing("store", where), dst.data, true, cpu::whole(dst));
+    for (int i = 0; i < Src::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    cpu::check_global(src, at, w.doing("load", where));
+    for (int i = 0; i < Dst::length; i++)
+        dst.data[i] = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length}, where);
+}
+template <global_tensor Dst, register_vec Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    cpu::check_global(dst, at, w.doing("store", where));
+    for (int i = 0; i < Src::length && at.c + i < dst.cols(); i++)
+        dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
+}
+template <global_tensor Dst, register_vec Src>
+kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    store(dst, src, element_coord{at.b, at.d, at.r, at.c * Src::length}, where);
+}
+
+// --- groups of warps ------------------------------------------------------------------------------------------
+// Each warp moves its share: 32 elements of every 32 * Warps, as a GPU's threads do.
+template <int Warps> struct group {
+    static constexpr int threads = Warps * warp_threads;
+
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        const element_coord from = corner<Dst>(at);
+        cpu::warp& w = cpu::begin();
+        cpu::check_global(src, from, w.doing("load", where));
+        share(w, w.doing("load", where), dst, true, [&](int row, int col, auto& x) {
+            const bool inside = from.r + row < src.rows() && from.c + col < src.cols();
+            x = from_float<typename Dst::T>(inside ? to_float(src.row(from.b, from.d, from.r + row)[from.c + col]) : 0.f);
+        });
+    }
+    template <global_tensor Dst, shared_tile Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        const element_coord to = corner<Src>(at);
+        cpu::warp& w = cpu::begin();
+        cpu::check_global(dst, to, w.doing("store", where));
+        share(w, w.doing("store", where), src, false, [&](int row, int col, auto& x) {
+            if (to.r + row < dst.rows() && to.c + col < dst.cols())
+                dst.row(to.b, to.d, to.r + row)[to.c + col] = from_float<typename Dst::T>(to_float(x));
+        });
+    }
+    template <shared_vec Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        const element_coord from = corner<Dst>(at);
+        cpu::warp& w = cpu::begin();
+        cpu::check_global(src, from, w.doing("load", where));
+        share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
+            x = from_float<typename Dst::T>(from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
+        });
+    }
+    template <global_tensor Dst, shared_vec Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        const element_coord to = corner<Src>(at);
+        cpu::warp& w = cpu::begin();
+        cpu::check_global(dst, to, w.doing("store", where));
+        share_vector(w, w.doing("store", where), src, false, [&](int i, auto& x) {
+            if (to.c + i < dst.cols()) dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(x));
+        });
+    }
+
+private:
+    template <typename Tile, typename F>
+    static void share(cpu::warp& w, const cpu::action& who, Tile& tile, bool write, F f) {
+        constexpr int run = Tile::cols % warp_threads == 0 ? warp_threads : base_tile;  // elements in one row
+        for (int first = w.index % Warps * warp_threads; first < Tile::rows * Tile::cols; first += threads)
+            for (int k = first; k < first + warp_threads && k < Tile::rows * Tile::cols; k += run) {
+                constexpr int piece = run < Tile::chunk_cols ? run : Tile::chunk_cols;  // and in one chunk
+                for (int p = k; p < k + run; p += piece) {
+                    cpu::access_shared(w, who, &element(tile, p / Tile::cols, p % Tile::cols), write, {piece * sizeof(typename Tile::T)});
+                    for (int e = p; e < p + piece; e++) f(e / Tile::cols, e % Tile::cols, element(tile, e / Tile::cols, e % Tile::cols));
+                }
+            }
+    }
+    template <typename Vec, typename F>
+    static void share_vector(cpu::warp& w, const cpu::action& who, Vec& vec, bool write, F f) {
+        for (int first = w.index % Warps * warp_threads; first < Vec::length; first += threads) {
+            const int end = std::min(first + warp_threads, Vec::length);
+            cpu::access_shared(w, who, vec.data + first, write, {(end - first) * sizeof(typename Vec::T)});
+            for (int i = first; i < end; i++) f(i, vec.data[i]);
+        }
+    }
+};
+
+namespace warpgroup {
+
+template <register_tile Dst, shared_tile Src>
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) { load_tile<warpgroup_rows>(dst, src, where); }
+template <shared_tile Dst, register_tile Src>
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) { store_tile<warpgroup_rows>(dst, src, where); }
+template <register_tile Dst, global_tensor Src>
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) { load_tile<warpgroup_rows>(dst, src, at, where); }
+template <global_tensor Dst, register_tile Src>
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) { store_tile<warpgroup_rows>(dst, src, at, where); }
+
+}  // namespace warpgroup
+}  // namespace kittens

@@ -1,0 +1,162 @@
+// cpu: register tiles and vectors. Every warp holds its tile as a plain array; layouts are types only, so that what
+// compiles here compiles for a GPU. Fresh registers read as NaN.
+#pragma once
+
+#include "kittens/target/cpu/runtime/operations.cuh"
+#include "kittens/types/layout.cuh"
+
+namespace kittens {
+
+template <typename T_, int Length, vec_layout Layout = vec_layout::naive>
+struct rv {
+    using T = T_;
+    static constexpr int length = Length;
+    static constexpr vec_layout spread = Layout;
+    static_assert(Length % base_tile == 0, "rv: length must be a multiple of 16");
+
+    T data[Length];
+
+    rv() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
+};
+
+template <typename T_, int Rows, int Cols, layout Layout = layout::row>
+struct rt {
+    using T = T_;
+    static constexpr int rows = Rows;
+    static constexpr int cols = Cols;
+    static constexpr layout order = Layout;
+    static_assert(Rows % base_tile == 0 && Cols % base_tile == 0, "rt: rows and cols must be multiples of 16");
+    static constexpr int height = Rows / base_tile;
+    static constexpr int width = Cols / base_tile;
+
+    using col_vec = rv<T, Rows, Layout == layout::row ? vec_layout::ortho : vec_layout::align>;
+    using row_vec = rv<T, Cols, Layout == layout::row ? vec_layout::align : vec_layout::ortho>;
+
+    alignas(64) T data[Rows][Cols];
+
+    rt() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
+    rt(const rt& other) {
+        other.touch(false, "a copy");
+        std::memcpy(static_cast<void*>(data), other.data, sizeof(data));
+    }
+    rt& operator=(const rt& other) {
+        other.touch(false, "a copy");
+        touch(true, "a copy");
+        std::memcpy(static_cast<void*>(data), other.data, sizeof(data));
+        return *this;
+    }
+    ~rt() { cpu::end_registers(data, sizeof(data)); }
+
+    void touch(bool write, const char* op, const site* at = nullptr) const { cpu::touch_registers(data, sizeof(data), write, op, at); }
+};
+
+template <typename X> inline constexpr bool is_rt = false;
+template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
+template <typename X> inline constexpr bool is_rv = false;
+template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
+template <typename X> concept register_tile = is_rt<X>;
+template <typename X> concept register_vec = is_rv<X>;
+
+// f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout. The
+// first may be changed, the others are read.
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each(F f, Tile& tile, Tiles&... tiles) {
+    static_assert(((Tiles::rows == Tile::rows && Tiles::cols == Tile::cols && Tiles::order == Tile::order) && ...),
+                  "the tiles of one operation must have one shape and layout; use swap_layout or a sub-tile");
+    tile.touch(true, "an element-wise operation");
+    (tiles.touch(false, "an element-wise operation"), ...);
+    for (int row = 0; row < Tile::rows; row++)
+        for (int col = 0; col < Tile::cols; col++) f(row, col, tile.data[row][col], tiles.data[row][col]...);
+}
+
+// f(index, element of the first vector, of the second, ...); vectors of one length and spread.
+template <typename F, register_vec Vec, register_vec... Vecs>
+kittens_device void each(F f, Vec& vec, Vecs&... vecs) {
+    static_assert(((Vecs::length == Vec::length && Vecs::spread == Vec::spread) && ...),
+                  "the vectors of one operation must have one length and layout; copy() converts layouts");
+    for (int i = 0; i < Vec::length; i++) f(i, vec.data[i], vecs.data[i]...);
+}
+
+// f(row, col, the row's value, elements...): a col_vec of the tiles beside them.
+template <typename F, register_vec Vec, register_tile Tile, register_tile... Tiles>
+kittens_device void each_with_col_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
+                  "one value a row: declare the vector as the tile's col_vec");
+    each([&](int row, int col, auto&... elements) { f(row, col, vec.data[row], elements...); }, tile, tiles...);
+}
+
+// f(row, col, the column's value, elements...): a row_vec of the tiles beside them.
+template <typename F, register_vec Vec, register_tile Tile, register_tile... Tiles>
+kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread,
+                  "one value a column: declare the vector as the tile's row_vec");
+    each([&](int row, int col, auto&... elements) { f(row, col, vec.data[col], elements...); }, tile, tiles...);
+}
+
+// --- reductions: a warp is one agent here, so that the partial result is already the whole one ------------------
+template <typename Combine, register_vec Vec, register_tile Tile>
+kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread, "one value a row: use the tile's col_vec");
+    src.touch(false, "a row reduction");
+    for (int row = 0; row < Tile::rows; row++) {
+        auto value = accumulate ? combine(dst.data[row], src.data[row][0]) : src.data[row][0];
+        for (int col = 1; col < Tile::cols; col++) value = combine(value, src.data[row][col]);
+        dst.data[row] = value;
+    }
+}
+template <typename Combine, register_vec Vec, register_tile Tile>
+kittens_device void reduce_cols_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread, "one value a column: use the tile's row_vec");
+    src.touch(false, "a column reduction");
+    for (int col = 0; col < Tile::cols; col++) {
+        auto value = accumulate ? combine(dst.data[col], src.data[0][col]) : src.data[0][col];
+        for (int row = 1; row < Tile::rows; row++) value = combine(value, src.data[row][col]);
+        dst.data[col] = value;
+    }
+}
+template <typename Combine, register_vec Vec>
+kittens_device void reduce_finish(Vec&, Combine) {
+    static_assert(Vec::spread != vec_layout::naive);
+}
+
+template <typename Combine, register_vec Vec>
+kittens_device typename Vec::T reduce_all(const Vec& vec, Combine combine, typename Vec::T identity) {
+    typename Vec::T value = identity;
+    for (int i = 0; i < Vec::length; i++) value = combine(value, vec.data[i]);
+    return value;
+}
+
+// --- between layouts ------------------------------------------------------------------------------------------
+template <register_vec Dst, register_vec Src>
+kittens_device void convert_spread(Dst& dst, const Src& src) {
+    static_assert(Dst::length == Src::length);
+    for (int i = 0; i < Dst::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
+}
+
+template <typename T, int R, int C, layout L>
+kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst, const rt<T, R, C, L>& src) {
+    static_assert(sizeof(T) == 2, "swap_layout: 16-bit elements; convert first");
+    dst.touch(true, "swap_layout");
+    src.touch(false, "swap_layout");
+    std::memcpy(static_cast<void*>(dst.data), src.data, sizeof(dst.data));
+}
+
+template <typename T, int R, int C, layout L>
+kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
+    static_assert(sizeof(T) == 2, "transpose: 16-bit elements; convert first");
+    dst.touch(true, "transpose");
+    src.touch(false, "transpose");
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < C; c++) dst.data[c][r] = src.data[r][c];
+}
+
+// Columns [index * N, (index + 1) * N) of a tile.
+template <int N, typename T, int R, int C, layout L>
+kittens_device void column_slice(rt<T, R, N, L>& dst, const rt<T, R, C, L>& src, int index) {
+    dst.touch(true, "column_slice");
+    src.touch(false, "column_slice");
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < N; c++) dst.data[r][c] = src.data[r][index * N + c];
+}
+
+}  // namespace kittens

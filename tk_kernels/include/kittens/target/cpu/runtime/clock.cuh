@@ -1,0 +1,48 @@
+// Vector clocks: what is certain to have happened before what.
+//
+// Every warp, every in-order chain of asynchronous operations (a warp's wgmmas, a warp's bulk stores, a row of loads
+// of which each is ordered after the one before) and every semaphore's phase count is an agent with a tick of its
+// own. An event is (agent, tick); it happened before whoever's clock has seen that tick of that agent.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace kittens::cpu {
+
+using tick = uint32_t;
+
+class clock {
+public:
+    bool covers(int agent, tick when) const { return size_t(agent) < seen_.size() && seen_[agent] >= when; }
+    tick seen(int agent) const { return size_t(agent) < seen_.size() ? seen_[agent] : 0; }
+    void see(int agent, tick when) { raise(seen_, agent, when); }
+
+    // Ordinary stores of a warp, up to a tick, that it fenced for the asynchronous proxy.
+    bool covers_fence(int warp, tick when) const { return size_t(warp) < fenced_.size() && fenced_[warp] >= when; }
+    void fence(int warp, tick when) { raise(fenced_, warp, when); }
+
+    void join(const clock& other) {
+        join(seen_, other.seen_);
+        join(fenced_, other.fenced_);
+    }
+    void clear() {
+        seen_.clear();
+        fenced_.clear();
+    }
+
+private:
+    static void raise(std::vector<tick>& ticks, int agent, tick when) {
+        if (ticks.size() <= size_t(agent)) ticks.resize(agent + 1, 0);
+        ticks[agent] = std::max(ticks[agent], when);
+    }
+    static void join(std::vector<tick>& into, const std::vector<tick>& from) {
+        if (into.size() < from.size()) into.resize(from.size(), 0);
+        for (size_t i = 0; i < from.size(); i++) into[i] = std::max(into[i], from[i]);
+    }
+
+    std::vector<tick> seen_, fenced_;
+};
+
+}  // namespace kittens::cpu

@@ -1,0 +1,427 @@
+// One cluster on one host thread: schedules its warps' fibers and lands asynchronous effects, in an order that the
+// seed draws.
+#pragma once
+
+#include "kittens/target/cpu/runtime/machine.cuh"
+
+namespace kittens::cpu {
+
+class cluster {
+public:
+    struct shape {
+        int blocks_in_grid, cluster_blocks, warps;
+        size_t shared_bytes;
+    };
+
+    cluster(const shape& s, void (*body)(const void*), const void* globals) : shape_(s), body_(body), globals_(globals) {
+        const size_t bytes = shared_memory::spacing * s.cluster_blocks;
+        void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        arena_ = static_cast<unsigned char*>(memory);
+        blocks_ = std::vector<block>(s.cluster_blocks);
+        warps_ = std::vector<warp>(s.cluster_blocks * s.warps);
+        for (warp& w : warps_) w.stack = std::make_unique<fiber>();
+    }
+    ~cluster() { munmap(arena_, shared_memory::spacing * shape_.cluster_blocks); }
+    cluster(const cluster&) = delete;
+    cluster& operator=(const cluster&) = delete;
+
+    // Runs cluster `number` of the grid to its end; throws what any of its warps threw.
+    void run(int number, uint64_t seed) {
+        start(number, seed);
+        try {
+            schedule();
+        } catch (...) {
+            if (!failure_) failure_ = std::current_exception();
+        }
+        if (failure_) {
+            abandon();
+            std::rethrow_exception(std::exchange(failure_, nullptr));
+        }
+    }
+
+    // --- called by a warp's fiber --------------------------------------------------------------------------------
+    // A point where others may run, and effects may land.
+    void pause(warp& w) {
+        if (dice_.chance(temper_->switch_in_256)) {
+            make_ready(w);
+            leave(w);
+        }
+    }
+    // Lets every other ready warp go first.
+    void give_way(warp& w) {
+        make_ready(w);
+        leave(w);
+    }
+    // Until somebody calls make_ready.
+    void sleep(warp& w) { leave(w); }
+    void make_ready(warp& w) { ready_.push_back(&w); }
+
+    bool anything_in_flight() const { return !effects_.empty() || queued_multiplies_ > 0; }
+
+    // Other warps that could run.
+    bool anyone_ready() const { return !ready_.empty(); }
+
+    // --- asynchronous effects ------------------------------------------------------------------------------------
+    void start(effect e) { effects_.push_back(std::move(e)); }
+
+    void start(warp& w, multiply m) {
+        w.queue.push_back(m);
+        queued_multiplies_++;
+    }
+    void land_multiplies(warp& w, tick up_to) {
+        while (!w.queue.empty() && w.queue.front().when <= up_to) {
+            const multiply next = w.queue.front();
+            w.queue.pop_front();
+            queued_multiplies_--;
+            next.run(next);
+        }
+    }
+    void drop_multiplies(warp& w) {
+        queued_multiplies_ -= w.queue.size();
+        w.queue.clear();
+    }
+    // Stores of one chain up to a number: read their source; with `written`, also written.
+    void land_stores(int agent, tick up_to, bool written) {
+        for (size_t i = 0; i < effects_.size();) {
+            effect& e = effects_[i];
+            if (e.what == effect::kind::store && e.agent == agent && e.when <= up_to) {
+                read_source(e);
+                if (written) {
+                    land(i);
+                    continue;
+                }
+            }
+            i++;
+        }
+    }
+
+    // Agent for a load by w: a chain whose newest load happened before what w does now, or a new one.
+    int load_chain(const warp& w, tick& when) {
+        for (load_agent& chain : load_agents_)
+            if (w.before.covers(chain.agent, chain.newest)) {
+                when = ++chain.newest;
+                return chain.agent;
+            }
+        load_agents_.push_back({new_agent(), 1});
+        when = 1;
+        return load_agents_.back().agent;
+    }
+    int new_agent() { return agents_++; }
+
+    // --- memory and semaphores -----------------------------------------------------------------------------------
+    block& at_rank(int rank) { return blocks_[rank]; }
+    std::vector<warp>& warps() { return warps_; }
+    barrier_state& cluster_barrier() { return cluster_barrier_; }
+    const shape& dimensions() const { return shape_; }
+
+    // Which block's shared memory a pointer is in, and where.
+    block& locate(const void* pointer, size_t& offset, const action& who) {
+        const auto* at = static_cast<const unsigned char*>(pointer);
+        if (at < arena_ || at >= arena_ + shared_memory::spacing * blocks_.size())
+            fail(name(who), " was given an address outside shared memory: tiles and semaphores come from shared_allocator::allocate");
+        offset = size_t(at - arena_) % shared_memory::spacing;
+        return blocks_[size_t(at - arena_) / shared_memory::spacing];
+    }
+
+    std::string describe(const semaphore_state& s) const {
+        std::string words = blocks_[s.block].memory.describe(s.offset, 8);
+        if (blocks_.size() > 1) words += text(" of block ", blocks_[s.block].number);
+        return words;
+    }
+
+    // One arrival, at the moment it takes effect.
+    void arrive(semaphore_state& s, const clock& carried, const action& who) {
+        if (s.pending == 0)
+            fail(name(who), " is one arrival too many at ", describe(s), ": phase ", s.completed, " expects ",
+                 plural(s.expected, "arrival"), ", has them all", arrivals(s), ", and still waits for ", s.bytes, " bytes");
+        s.pending--;
+        s.arrived.push_back(who);
+        s.gathered.join(carried);
+        try_complete(s, who);
+    }
+
+    void try_complete(semaphore_state& s, const action& who) {
+        if (s.pending != 0 || s.bytes != 0) return;
+        if (s.in_flight != 0) too_few_bytes(s, who);
+        s.completed++;
+        s.pending = s.expected;
+        s.announced = 0;
+        s.arrived.clear();
+        s.gathered.see(s.agent, s.completed);
+        s.published.join(s.gathered);
+        for (warp* w : s.waiting) make_ready(*w);
+        s.waiting.clear();
+        progress_++;
+    }
+
+    uint64_t progress() const { return progress_; }
+
+    static std::string arrivals(const semaphore_state& s) {
+        if (s.arrived.empty()) return "";
+        std::string words = " (";
+        for (size_t i = 0; i < s.arrived.size() && i < 8; i++) words += (i > 0 ? ", " : "") + name(s.arrived[i]);
+        return words + (s.arrived.size() > 8 ? ", ...)" : ")");
+    }
+
+    // An error where nothing may be thrown (a destructor): reported at the next switch.
+    void report_later(const std::string& words) {
+        if (!failure_) failure_ = std::make_exception_ptr(error(words));
+    }
+
+private:
+    struct load_agent {
+        int agent;
+        tick newest;
+    };
+
+    void start(int number, uint64_t seed) {
+        dice_ = random(seed * 0x2545f4914f6cdd1dull + uint64_t(number) + 1);
+        temper_.emplace(dice_);
+        effects_.clear();
+        ready_.clear();
+        load_agents_.clear();
+        cluster_barrier_ = {};
+        queued_multiplies_ = 0;
+        agents_ = int(warps_.size());
+        for (int rank = 0; rank < int(blocks_.size()); rank++) {
+            block& b = blocks_[rank];
+            b.number = number * int(blocks_.size()) + rank;
+            b.rank = rank;
+            b.running = shape_.warps;
+            b.memory.start(arena_ + rank * shared_memory::spacing, shape_.shared_bytes);
+            b.semaphores.clear();
+            for (barrier_state& barrier : b.barriers) barrier = {};
+            b.inbounds.clear();
+            b.last.clear();
+        }
+        for (int id = 0; id < int(warps_.size()); id++) {
+            warp& w = warps_[id];
+            std::unique_ptr<fiber> stack = std::move(w.stack);
+            w = {};
+            w.stack = std::move(stack);
+            w.id = id;
+            w.index = id % shape_.warps;
+            w.home = &blocks_[id / shape_.warps];
+            w.machine = this;
+            w.before.see(id, w.now);
+            w.preference = dice_.next();
+            w.multiply_agent = new_agent();
+            w.store_agent = new_agent();
+            w.stack->reset(&cluster::enter, &w);
+            ready_.push_back(&w);
+        }
+        running_ = int(warps_.size());
+    }
+
+    static void enter(void* argument) {
+        warp& w = *static_cast<warp*>(argument);
+        cluster& machine = *w.machine;
+        try {
+            if (!machine.abandoning_) {
+                machine.body_(machine.globals_);
+                machine.end(w);
+            }
+        } catch (const abandoned&) {
+        } catch (...) {
+            if (!machine.failure_) machine.failure_ = std::current_exception();
+        }
+        w.ended = true;
+        w.stack->leave(machine.scheduler_);
+        __builtin_unreachable();
+    }
+
+    void leave(warp& w) {
+        w.stack->leave(scheduler_);
+        if (abandoning_) throw abandoned{};
+    }
+
+    void resume(warp& w) {
+        current_warp = &w;
+        w.stack->enter(&scheduler_);
+        current_warp = nullptr;
+        if (w.ended) running_--;
+    }
+
+    void schedule() {
+        while (running_ > 0) {
+            if (failure_) return;
+            while (anything_in_flight() && (ready_.empty() || dice_.chance(temper_->land_in_256))) land_something();
+            if (ready_.empty()) fail(deadlock());
+            resume(take_ready());
+        }
+        if (failure_) return;
+        while (!effects_.empty()) land(dice_.below(effects_.size()));
+    }
+
+    warp& take_ready() {
+        size_t chosen = dice_.below(ready_.size());
+        // A schedule with preferences still deviates now and then, so that nobody waits for ever.
+        if (temper_->prefers && !dice_.chance(32))
+            for (size_t i = 0; i < ready_.size(); i++)
+                if (ready_[i]->preference > ready_[chosen]->preference) chosen = i;
+        warp& w = *ready_[chosen];
+        ready_[chosen] = ready_.back();
+        ready_.pop_back();
+        return w;
+    }
+
+    void land_something() {
+        size_t chosen = dice_.below(effects_.size() + queued_multiplies_);
+        if (chosen < effects_.size()) return land(chosen);
+        chosen -= effects_.size();
+        for (warp& w : warps_) {
+            if (chosen < w.queue.size()) return land_multiplies(w, w.queue.front().when);
+            chosen -= w.queue.size();
+        }
+    }
+
+    void read_source(effect& e) {
+        if (e.is_read) return;
+        e.held.assign(e.memory, e.memory + e.where.bytes());
+        e.is_read = true;
+    }
+
+    void land(size_t index) {
+        effect e = std::move(effects_[index]);
+        if (index + 1 != effects_.size()) effects_[index] = std::move(effects_.back());
+        effects_.pop_back();
+        progress_++;
+        switch (e.what) {
+            case effect::kind::load: land_load(e); break;
+            case effect::kind::store:
+                read_source(e);
+                e.add ? add_box(e.where, e.held.data()) : write_box(e.where, e.held.data());
+                break;
+            case effect::kind::arrival: arrive(*e.done, e.carried, e.who); break;
+        }
+    }
+
+    void land_load(effect& e) {
+        read_box(e.where, e.memory);
+        size_t offset;
+        locate(e.memory, offset, e.who).memory.mark_written(offset, e.where.bytes());
+        semaphore_state& s = *e.done;
+        s.in_flight--;
+        s.bytes -= e.where.bytes();
+        s.gathered.see(e.agent, e.when);
+        try_complete(s, e.who);
+    }
+
+    [[noreturn]] void too_few_bytes(const semaphore_state& s, const action& who) {
+        for (const effect& e : effects_)
+            if (e.what == effect::kind::load && e.done == &s)
+                fail("phase ", s.completed, " of ", describe(s), " completes by ", name(who), " with the ", s.announced,
+                     " bytes that were announced, while ", name(e.who), " still brings ", e.where.bytes(),
+                     " more: expect_bytes must announce every byte that is loaded in the phase");
+        fail("internal: ", describe(s), " counts loads that are not in flight");
+    }
+
+    // A warp's last act.
+    void end(warp& w) {
+        if (!w.claims.empty())
+            fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(w.claims.front().who),
+                 " is in flight: call warpgroup::mma_wait before the kernel ends");
+        if (w.stores_read < w.stores)
+            for (const effect& e : effects_)
+                if (e.what == effect::kind::store && e.agent == w.store_agent && e.when > w.stores_read) unread_store(w, e.who);
+        if (w.stores_read < w.stores) unread_store(w, w.doing("store_async", {}));
+        w.home->last.join(w.before);
+        if (--w.home->running == 0) end(*w.home);
+    }
+
+    [[noreturn]] static void unread_store(const warp& w, const action& who) {
+        fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(who),
+             " is in flight and may still read shared memory: call store_wait before the kernel ends");
+    }
+
+    void end(block& b) {
+        for (const block::inbound& in : b.inbounds)
+            if (!b.last.covers(in.agent, in.when))
+                fail("block ", b.number, " ends while ", name(in.who), " may still ", in.doing,
+                     ": nothing orders it before the block's end; wait for it, or end with sync_cluster");
+    }
+
+    std::string deadlock() const {
+        std::string words = "deadlock: no warp can go on and nothing is in flight";
+        std::vector<bool> told(warps_.size(), false);
+        for (size_t i = 0; i < warps_.size(); i++) {
+            const warp& w = warps_[i];
+            if (w.ended || told[i]) continue;
+            std::string who;
+            for (size_t k = i; k < warps_.size(); k++) {
+                const warp& other = warps_[k];
+                if (other.ended || other.home != w.home || place(other.waits.who.at) != place(w.waits.who.at) ||
+                    other.waits.semaphore != w.waits.semaphore || other.waits.barrier != w.waits.barrier || other.waits.phase != w.waits.phase)
+                    continue;
+                told[k] = true;
+                who += text(who.empty() ? "" : ", ", other.index);
+            }
+            words += text("\n  block ", w.home->number, ", warp ", who, ": ", w.waits.who.op, " at ", place(w.waits.who.at), " waits for ");
+            if (w.waits.semaphore != nullptr) words += missing(*w.waits.semaphore, w.waits.phase);
+            else if (w.waits.barrier != nullptr) words += missing(*w.waits.barrier, w);
+            else words += "its turn";
+        }
+        std::string gone;
+        for (const warp& w : warps_)
+            if (w.ended) gone += text(gone.empty() ? "" : ", ", w.home->number, "/", w.index);
+        if (!gone.empty()) words += text("\n  ended (block/warp): ", gone);
+        return words;
+    }
+
+    std::string missing(const semaphore_state& s, tick phase) const {
+        std::string words = text("phase ", phase, " of ", describe(s), ", which is in phase ", s.completed, ": ", s.pending, " of ",
+                                 plural(s.expected, "arrival"), " missing", arrivals(s));
+        if (s.bytes != 0) words += text(", ", s.bytes, " of ", s.announced, " announced bytes missing");
+        return words;
+    }
+
+    std::string missing(const barrier_state& b, const warp& w) const {
+        std::string words = text(w.waits.barrier_name, ": ", b.arrived.size(), " of ", plural(b.expected, "warp"), " came");
+        std::string absent;
+        for (const warp& other : warps_) {
+            const bool belongs = &b == &cluster_barrier_ || other.home == w.home;
+            if (belongs && std::find(b.warps.begin(), b.warps.end(), other.id) == b.warps.end())
+                absent += text(absent.empty() ? "" : ", ", other.home->number, "/", other.index, other.ended ? " (ended)" : "");
+        }
+        return words + text(", not there (block/warp): ", absent);
+    }
+
+    // Unwinds the stacks of all warps that have not ended.
+    void abandon() {
+        abandoning_ = true;
+        effects_.clear();
+        for (warp& w : warps_) {
+            w.queue.clear();
+            w.claims.clear();
+        }
+        for (warp& w : warps_) {
+            if (w.ended) continue;
+            current_warp = &w;
+            w.stack->enter(&scheduler_);
+            current_warp = nullptr;
+        }
+        abandoning_ = false;
+    }
+
+    shape shape_;
+    void (*body_)(const void*);
+    const void* globals_;
+    unsigned char* arena_ = nullptr;
+    std::vector<block> blocks_;
+    std::vector<warp> warps_;
+    std::vector<warp*> ready_;
+    std::vector<effect> effects_;
+    std::vector<load_agent> load_agents_;
+    barrier_state cluster_barrier_;
+    random dice_{0};
+    std::optional<temper> temper_;
+    size_t queued_multiplies_ = 0;
+    uint64_t progress_ = 0;
+    int agents_ = 0, running_ = 0;
+    void* scheduler_ = nullptr;
+    bool abandoning_ = false;
+    std::exception_ptr failure_;
+};
+
+}  // namespace kittens::cpu

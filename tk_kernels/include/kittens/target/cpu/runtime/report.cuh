@@ -1,0 +1,49 @@
+// How the cpu target speaks: one exception type, and operations that know where they were called.
+#pragma once
+
+#include <kittens_base.cuh>
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace kittens {
+
+// A mistake in a tile program, found while it ran on the cpu target.
+class error : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+namespace cpu {
+
+template <typename... Parts> std::string text(const Parts&... parts) {
+    std::ostringstream out;
+    (out << ... << parts);
+    return out.str();
+}
+
+template <typename... Parts> [[noreturn]] void fail(const Parts&... parts) { throw error(text(parts...)); }
+
+// An operation as reports name it: what, where in the source, by whom.
+struct action {
+    const char* op = "?";
+    site at = {};
+    int block = 0;
+    int warp = 0;
+};
+
+inline std::string place(const site& at) {
+    const std::string path = at.where.file_name();
+    const size_t slash = path.find_last_of('/');
+    if (path.empty()) return "an unknown place";
+    return text(slash == std::string::npos ? path : path.substr(slash + 1), ":", at.where.line());
+}
+
+inline std::string name(const action& a) {
+    return text(a.op, " at ", place(a.at), " (block ", a.block, ", warp ", a.warp, ")");
+}
+
+inline std::string plural(int64_t count, const char* word) { return text(count, " ", word, count == 1 ? "" : "s"); }
+
+}  // namespace cpu
+}  // namespace kittens

@@ -1,0 +1,237 @@
+// cpu: semaphores (mbarriers, exactly), barriers, fences.
+#pragma once
+
+#include "kittens/target/cpu/memory.cuh"
+
+namespace kittens {
+
+// Counts arrivals and bytes. A phase completes when its arrivals are in and every expected byte has landed; wait(s, p)
+// returns once the phase of parity p has completed. A fresh semaphore is in phase 0, so that waiting for parity 1
+// passes at once. Memory holds only a mark and a number: the state is the block's.
+struct semaphore {
+    uint64_t value;
+};
+
+namespace cpu {
+
+inline constexpr uint64_t semaphore_mark = 0x6d62617272000000ull;
+
+inline semaphore_state* find_semaphore(warp& w, const semaphore& s, const action& who, block** home = nullptr) {
+    size_t offset;
+    block& b = w.machine->locate(&s, offset, who);
+    if (home != nullptr) *home = &b;
+    const uint64_t number = s.value ^ semaphore_mark;
+    if (number >= b.semaphores.size() || b.semaphores[number].offset != offset) return nullptr;
+    return &b.semaphores[number];
+}
+
+// The state of a semaphore that w uses, itself or through an asynchronous operation.
+inline semaphore_state& use(warp& w, const semaphore& s, const action& who, bool asynchronous) {
+    block* home;
+    semaphore_state* state = find_semaphore(w, s, who, &home);
+    const auto words = [&] {
+        size_t offset;
+        return w.machine->locate(&s, offset, who).memory.describe(offset, sizeof(semaphore));
+    };
+    if (state == nullptr) fail(name(who), " uses the semaphore ", words(), ", which is not initialised: one warp calls init, then all call sync_start");
+    const bool seen = w.before.covers(state->made_by_warp, state->made_at);
+    if (!seen || (asynchronous && !w.before.covers_fence(state->made_by_warp, state->made_at)))
+        fail(name(who), " uses the semaphore ", words(), " while ", name(state->made_by), " may still be under way: ",
+             seen ? "asynchronous operations need a fence in between" : "nothing orders the two", "; all warps call sync_start after init");
+    if (home->running == 0)
+        fail(name(who), " uses the semaphore ", words(), " of block ", home->number, ", which has ended: end with sync_cluster");
+    return *state;
+}
+
+inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& who) {
+    // Phases that w knows to be complete; with the parity, that tells which phase it means.
+    const tick known = w.before.seen(s.agent);
+    const tick target = int(known & 1) != parity ? known : known + 1;
+    const auto check = [&] {
+        if (s.completed > target)
+            fail(name(who), " waits for parity ", parity, " of ", w.machine->describe(s), ": it knows ", plural(known, "completed phase"),
+                 " and means phase ", int64_t(target) - 1, ", but ", s.completed, " have completed; parity cannot tell them apart: the phases "
+                 "must not run ahead of a warp that waits for each of them");
+    };
+    check();
+    while (s.completed < target) {
+        w.waits = {who, &s, target - 1, nullptr, {}};
+        s.waiting.push_back(&w);
+        w.machine->sleep(w);
+        check();
+    }
+    w.before.join(s.published);
+}
+
+// Comes to a barrier of `expected` warps; waits for the others unless it only arrives.
+inline void come(warp& w, barrier_state& b, int expected, bool waits, const std::string& what, const action& who) {
+    if (b.expected == 0) b.expected = expected;
+    if (b.expected != expected)
+        fail(name(who), " comes to ", what, " of ", plural(expected, "warp"), " while ", name(b.arrived.front()), " expects ", b.expected,
+             ": all must name the same number");
+    if (std::find(b.warps.begin(), b.warps.end(), w.id) != b.warps.end())
+        fail(name(who), " comes to ", what, " a second time before the others came once: ", b.arrived.size(), " of ", expected, " are there");
+    b.gathered.join(w.before);
+    b.arrived.push_back(who);
+    b.warps.push_back(w.id);
+    next_tick(w);
+    if (int(b.warps.size()) == expected) {
+        const barrier_state complete = std::exchange(b, {});
+        for (warp* other : complete.waiting) {
+            other->before.join(complete.gathered);
+            w.machine->make_ready(*other);
+        }
+        if (waits) w.before.join(complete.gathered);
+    } else if (waits) {
+        b.waiting.push_back(&w);
+        w.waits = {who, nullptr, 0, &b, what};
+        w.machine->sleep(w);
+    }
+}
+
+inline void check_named(const warp& w, int id, int warps, const action& who) {
+    if (id < 1 || id > 15) fail(name(who), " names barrier ", id, ": a block has barriers 1 to 15");
+    const int most = w.machine->dimensions().warps;
+    if (warps < 1 || warps > most) fail(name(who), " expects ", warps, " warps: a block of this kernel has ", most);
+}
+
+inline void fence(warp& w) { w.before.fence(w.id, w.now); }
+
+}  // namespace cpu
+
+// By one warp; then sync_start() makes it visible to all, asynchronous agents and the cluster included.
+kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("init", where);
+    if (arrivals < 1) cpu::fail(cpu::name(who), " expects ", arrivals, " arrivals: a phase needs at least one");
+    if (const auto* old = cpu::find_semaphore(w, s, who))
+        cpu::fail(cpu::name(who), " initialises ", w.machine->describe(*old), " again, after ", cpu::name(old->made_by), ": a semaphore is initialised once");
+    cpu::access_shared(w, who, &s, true, {sizeof(semaphore)});
+    size_t offset;
+    cpu::block& home = w.machine->locate(&s, offset, who);
+    s.value = cpu::semaphore_mark ^ home.semaphores.size();
+    cpu::semaphore_state& state = home.semaphores.emplace_back();
+    state.offset = offset;
+    state.block = home.rank;
+    state.expected = state.pending = arrivals;
+    state.agent = w.machine->new_agent();
+    state.made_by = who;
+    state.made_by_warp = w.id;
+    state.made_at = w.now;
+}
+
+// One arrival by the calling warp (after all of its lanes got here).
+kittens_device void arrive(semaphore& s, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("arrive", where);
+    w.machine->arrive(cpu::use(w, s, who, false), w.before, who);
+    cpu::next_tick(w);
+}
+
+// One arrival at the same semaphore of block `rank` of the cluster; at another block's it takes effect late.
+kittens_device void arrive_at(semaphore& s, int rank, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("arrive_at", where);
+    const int blocks = w.machine->dimensions().cluster_blocks;
+    if (rank < 0 || rank >= blocks) cpu::fail(cpu::name(who), " names block ", rank, " of a cluster of ", blocks);
+    size_t offset;
+    w.machine->locate(&s, offset, who);
+    cpu::block& target = w.machine->at_rank(rank);
+    auto& there = *reinterpret_cast<semaphore*>(target.memory.bytes() + offset);
+    cpu::semaphore_state& state = cpu::use(w, there, who, rank != w.home->rank);
+    if (&target == w.home) {
+        w.machine->arrive(state, w.before, who);
+    } else {
+        cpu::note_inbound(target, w.id, w.now, who, "arrive at its semaphores");
+        w.machine->start({.what = cpu::effect::kind::arrival, .who = who, .done = &state, .carried = w.before});
+    }
+    cpu::next_tick(w);
+}
+
+// One arrival that also announces bytes to come in this phase.
+kittens_device void expect_bytes(semaphore& s, int bytes, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("expect_bytes", where);
+    if (bytes < 0 || bytes >= 1 << 20) cpu::fail(cpu::name(who), " announces ", bytes, " bytes: a semaphore counts from 0 to 1048575");
+    cpu::semaphore_state& state = cpu::use(w, s, who, false);
+    state.bytes += bytes;
+    state.announced += bytes;
+    w.machine->arrive(state, w.before, who);
+    cpu::next_tick(w);
+}
+
+kittens_device bool test(semaphore& s, int parity, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("test", where);
+    cpu::semaphore_state& state = cpu::use(w, s, who, false);
+    if (int(state.completed & 1) != parity) {
+        w.idle_tests = 0;
+        cpu::wait_phase(w, state, parity, who);
+        return true;
+    }
+    if (!w.machine->anyone_ready() && !w.machine->anything_in_flight() && ++w.idle_tests > 1000)
+        cpu::fail("deadlock: ", cpu::name(who), " tests ", w.machine->describe(state), " for ever: nothing else can run that completes phase ", state.completed);
+    w.machine->give_way(w);
+    return false;
+}
+
+kittens_device void wait(semaphore& s, int parity, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("wait", where);
+    if (parity != 0 && parity != 1) cpu::fail(cpu::name(who), " waits for parity ", parity, ": a phase has parity 0 or 1");
+    cpu::wait_phase(w, cpu::use(w, s, who, false), parity, who);
+}
+
+// --- barriers -------------------------------------------------------------------------------------------------
+kittens_device void sync_warp() {}
+
+kittens_device void sync_block(site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    cpu::come(w, w.home->barriers[0], w.machine->dimensions().warps, true, "the block's barrier", w.doing("sync_block", where));
+}
+kittens_device void sync_cluster(site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const auto& shape = w.machine->dimensions();
+    cpu::come(w, w.machine->cluster_barrier(), shape.warps * shape.cluster_blocks, true, "the cluster's barrier", w.doing("sync_cluster", where));
+}
+// After the semaphores' init and before their first use: once, by every warp.
+template <int ClusterBlocks = 1> kittens_device void sync_start(site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    if (ClusterBlocks != w.machine->dimensions().cluster_blocks)
+        cpu::fail(cpu::name(w.doing("sync_start", where)), " is for clusters of ", ClusterBlocks, ", but the launch has clusters of ",
+                  w.machine->dimensions().cluster_blocks);
+    cpu::fence(w);
+    if constexpr (ClusterBlocks > 1) sync_cluster(where);
+    else sync_block(where);
+}
+// Barrier number id (1 .. 15) among `warps` warps.
+kittens_device void sync_named(int id, int warps, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("sync_named", where);
+    cpu::check_named(w, id, warps, who);
+    cpu::come(w, w.home->barriers[id], warps, true, cpu::text("barrier ", id), who);
+}
+kittens_device void arrive_named(int id, int warps, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("arrive_named", where);
+    cpu::check_named(w, id, warps, who);
+    cpu::come(w, w.home->barriers[id], warps, false, cpu::text("barrier ", id), who);
+}
+
+// Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps issue.
+kittens_device void fence_async(site = kittens_here) { cpu::fence(cpu::begin()); }
+
+// --- register re-allocation: checked for legality only ----------------------------------------------------------
+template <int Registers> kittens_device void increase_registers() {
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
+}
+template <int Registers> kittens_device void decrease_registers() {
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
+}
+
+namespace warpgroup {
+// Barrier of this warpgroup's four warps; ids 1 .. 15 are the block's.
+kittens_device void sync(int id, site where = kittens_here) { sync_named(id, warpgroup_warps, where); }
+}  // namespace warpgroup
+
+}  // namespace kittens
