@@ -27,7 +27,7 @@ INK, FAINT, PAPER = "#1f2328", "#d0d7de", "#ffffff"
 SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Colours that the common colour-blindnesses keep apart (Okabe and Ito, 2008)."""
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.edgecolor": INK,
@@ -224,7 +224,9 @@ def _draw_roof(axis: Axes, roof_tflops: float | None) -> None:
     axis.annotate(
         f"measured matmul roof {roof_tflops:.0f}",
         (0.004, roof_tflops),
+        xytext=(0, 2),
         xycoords=("axes fraction", "data"),
+        textcoords="offset points",
         ha="left",
         va="bottom",
         fontsize=8,

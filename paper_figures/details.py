@@ -42,7 +42,8 @@ class CaseDetails:
 
 def case_details(cell: Cell) -> CaseDetails:
     """The details of a cell that has a row."""
-    assert cell.row is not None and cell.run is not None
+    assert cell.row is not None
+    assert cell.run is not None
     samples = cell.run.samples(str(cell.row["case_id"]))
     title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.problem}"
     percentiles = np.percentile(samples, PERCENTILES) if samples.size else []

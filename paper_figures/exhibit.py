@@ -53,7 +53,10 @@ class Exhibit:
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
     profile: tuple[ProfileColumn, ...] = ()
+    small_problems: tuple[Mapping[str, int], ...] = ()
+    """Problems on which its kernels are verified where there is no GPU: tails, single rows, every mask."""
     experiment: str = ""
+    """Name of the experiment, where it is not the exhibit's own."""
 
     def load_experiment(self) -> Experiment:
         """The cases it needs, from its experiment's file."""
@@ -86,6 +89,8 @@ def load_exhibits() -> tuple[Exhibit, ...]:
     package = importlib.import_module("paper_figures.exhibits")
     exhibits = []
     for module in pkgutil.iter_modules(package.__path__):
+        if module.name.startswith("_"):
+            continue
         found = getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "EXHIBIT", None)
         if not isinstance(found, Exhibit) or found.id != module.name:
             raise PaperFiguresError(f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit with id {module.name!r}")
@@ -94,7 +99,7 @@ def load_exhibits() -> tuple[Exhibit, ...]:
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[Exhibit, ...]:
-    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on an unknown one."""
+    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on unknown ones."""
     exhibits = load_exhibits()
     if not names:
         return exhibits

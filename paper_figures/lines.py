@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.labels import contestant_label
-from paper_figures.quantities import profile_value, published_share, rate, stored_ratio
+from paper_figures.quantities import cell_ratio, profile_value, published_share, rate
 from paper_figures.reference import Published, find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
@@ -90,9 +90,7 @@ def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured |
     baseline = selected.cell(exhibit.baseline_contestant)
     if baseline is None or not baseline.timed or not cell.timed or cell.contestant == baseline.contestant:
         return None, ""
-    assert cell.run is not None and cell.row is not None and baseline.row is not None
-    found = stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]))
-    return found if found is not None else (None, "")
+    return cell_ratio(cell, baseline) or (None, "")
 
 
 def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:

@@ -14,11 +14,17 @@ def fixed(value: float, digits: int) -> str:
 
 
 def significant(value: float) -> str:
-    """Three figures, never fewer than the integer part has: `0.948`, `1.86`, `24.3`, `760`."""
+    """Three figures, never fewer than the integer part has: `0.948`, `1.86`, `24.3`, `760`; whole numbers stay."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(digits, 6)}f}"
+    return str(int(value)) if value == int(value) and abs(value) >= 10 else f"{value:.{decimals(value)}f}"
+
+
+def decimals(value: float) -> int:
+    """How many decimals three figures of a number need, at most six."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return min(6, max(0, 2 - math.floor(math.log10(abs(value)))))
 
 
 def interval_text(measured: Measured, digits: int) -> str:

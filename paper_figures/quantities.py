@@ -28,7 +28,8 @@ def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
 
 def rate(cell: Cell) -> Measured:
     """The rate of a timed cell in TFLOPS, with the interval of its median latency."""
-    assert cell.run is not None and cell.row is not None
+    assert cell.run is not None
+    assert cell.row is not None
     samples = cell.run.samples(str(cell.row["case_id"]))
     latency = median_interval(samples)
     work = float(cell.row["tflops"]) * float(cell.row["latency_us_p50"])
@@ -56,12 +57,20 @@ def speedup(selected: Selected | None, of: Contestant, over: Contestant | None) 
         if cell is None or not cell.timed:
             return why_missing(cell, contestant)
     mine, theirs = cells
-    assert mine is not None and mine.run is not None and mine.row is not None and theirs is not None
-    assert theirs.row is not None
-    row = stored_ratio(mine.run, str(mine.row["case_id"]), str(theirs.row["case_id"]))
-    if row is None:
+    assert mine is not None
+    assert theirs is not None
+    found = cell_ratio(mine, theirs)
+    if found is None:
         return Missing(Outcome.BLOCKED, f"the run stored no ratio of {of} to {over}")
-    return row[0]
+    return found[0]
+
+
+def cell_ratio(cell: Cell, baseline: Cell) -> tuple[Measured, str] | None:
+    """The ratio of two timed cells of one problem, as `stored_ratio`."""
+    assert cell.run is not None
+    assert cell.row is not None
+    assert baseline.row is not None
+    return stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]))
 
 
 def stored_ratio(run: Run, case: str, baseline: str) -> tuple[Measured, str] | None:

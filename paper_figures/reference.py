@@ -63,25 +63,22 @@ class Published:
 
 @dataclass(frozen=True)
 class Gpu:
-    """The datasheet roofs of a GPU, at its maximum clock."""
+    """The roofs of a GPU as its datasheet prints them."""
 
     name: str
-    sm_count: int
-    sm_clock_max_mhz: float
-    flop_per_clock_per_sm: dict[str, float]
-    """Dense matmul rate of the tensor cores by dtype."""
+    matmul_tflops: dict[str, float]
+    """Dense matmul rate by dtype, at the boost clock."""
     hbm_gbps: float
     citation: str
 
-    def matmul_tflops(self, dtype: str) -> float:
-        """The matmul roof at the maximum clock; raises `PaperFiguresError` for a dtype without one."""
-        if dtype not in self.flop_per_clock_per_sm:
-            raise PaperFiguresError(f"{GPUS} has no matmul roof of the {self.name} for {dtype}")
-        return self.sm_count * self.flop_per_clock_per_sm[dtype] * self.sm_clock_max_mhz * 1e-6
-
     def roofline_tflops(self, dtype: str, flop_per_byte: float) -> float:
-        """The lower of the matmul roof and the rate at which memory feeds it, for an arithmetic intensity."""
-        return min(self.matmul_tflops(dtype), self.hbm_gbps * flop_per_byte * 1e-3)
+        """The lower of the matmul roof and the rate at which memory feeds it, for an arithmetic intensity.
+
+        Raises `PaperFiguresError` for a dtype that the datasheet has no rate of.
+        """
+        if dtype not in self.matmul_tflops:
+            raise PaperFiguresError(f"{GPUS} has no matmul roof of the {self.name} for {dtype}: add its column")
+        return min(self.matmul_tflops[dtype], self.hbm_gbps * flop_per_byte * 1e-3)
 
 
 def parse_value(text: str) -> tuple[float, float] | None:
@@ -137,16 +134,11 @@ def load_gpus(folder: Path = REFERENCE) -> dict[str, Gpu]:
     with (folder / GPUS).open(newline="") as file:
         for row in csv.DictReader(file):
             try:
-                rates = {
-                    dtype: float(row[f"flop_per_clock_per_sm_{dtype}"])
-                    for dtype in ("bf16", "fp16", "e4m3")
-                    if row[f"flop_per_clock_per_sm_{dtype}"]
-                }
+                prefix = "matmul_tflops_"
+                rates = {key.removeprefix(prefix): float(value) for key, value in row.items() if key.startswith(prefix)}
                 gpus[row["gpu"]] = Gpu(
                     name=row["gpu"],
-                    sm_count=int(row["sm_count"]),
-                    sm_clock_max_mhz=float(row["sm_clock_max_mhz"]),
-                    flop_per_clock_per_sm=rates,
+                    matmul_tflops=rates,
                     hbm_gbps=float(row["hbm_gbps"]),
                     citation=row["citation"],
                 )
@@ -159,8 +151,8 @@ def find(
     rows: Iterable[Published], *, exhibit: str, metric: str, problem: str, contestant: Contestant
 ) -> Published | None:
     """The number an exhibit publishes for one case, None where it publishes none."""
+    wanted = (exhibit, metric, contestant, "")
     for row in rows:
-        if (row.exhibit, row.metric, row.contestant) == (exhibit, metric, contestant):
-            if not row.baseline and same_problem(row.problem, problem):
-                return row
+        if (row.exhibit, row.metric, row.contestant, row.baseline) == wanted and same_problem(row.problem, problem):
+            return row
     return None

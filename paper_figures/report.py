@@ -30,7 +30,7 @@ from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.selection import Selected, runs_used, select
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claims_table, exhibit_table, points_table, short_run
+from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
 from paper_figures.verdicts import Verdict
 
 
@@ -167,8 +167,8 @@ def banner(report: Report, measured_here: bool) -> str:
     if measured_here:
         return f"Measured on this machine, {' and '.join(gpus)}: {source}."
     return (
-        f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; nothing "
-        "was timed when it was made."
+        f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; "
+        "nothing was timed when it was made."
     )
 
 
@@ -178,6 +178,7 @@ def _result_values(result: ClaimResult, titles: dict[str, str]) -> dict[str, Any
         "verdict": str(result.verdict),
         "reason": result.reason,
         "changed": result.changed,
+        "numbers": claim_numbers(result),
         "table": points_table(result),
         "exhibit_title": titles[result.claim.exhibit],
     }

@@ -84,7 +84,12 @@ def runs_used(selections: Sequence[Selected]) -> list[Run]:
 
 
 def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -> Selected:
-    found = [(run, rows) for run in runs if (rows := _rows(run, experiment, problem))]
+    found = [
+        (run, rows)
+        for run in runs
+        if (rows := _rows(run, experiment, problem))
+        and (run.manifest.get("experiment") == experiment.name or len(rows) == len(experiment.contestants))
+    ]
     together = [(run, rows) for run, rows in found if _timed_together(rows, experiment.contestants)]
     run, rows = next(iter(together or found), (None, {}))
     newer = _newer_note(found, run) if together else ""
@@ -149,24 +154,22 @@ def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> 
         return ""
     mine = kernel_build(run, row)
     for newer in runs:  # newest first
-        if newer.run_id == run.run_id:
+        if newer.run_id == run.run_id or mine is None:
             return ""
-        if newer.manifest.get("device") != "cuda":
-            continue
-        theirs = kernel_build(newer, row)
-        if mine and theirs and mine.get("binary_hash") != theirs.get("binary_hash"):
+        theirs = _build_of(newer, str(mine.get("name")))
+        if theirs is not None and theirs.get("binary_hash") != mine.get("binary_hash"):
             return f"the kernel's machine code has changed since: run {newer.run_id} has another"
     return ""
 
 
 def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
-    """The build manifest of the kernel behind a row, None for an implementation that has none."""
+    """The build manifest of the kernel behind a row, None for an implementation that has none of its own."""
     builds = run.manifest.get("kernel_builds") or {}
-    contestant = str(Contestant(str(row["implementation"]), str(row["variant"])))
-    for name in (contestant, str(row["implementation"])):
-        build = builds.get(name)
-        if isinstance(build, dict):
-            nested = build.get(str(row["workload"]))
-            return nested if isinstance(nested, dict) else build
-    build = builds.get(str(row["workload"])) if row["implementation"] == "tk" else None
+    build = builds.get(str(Contestant(str(row["implementation"]), str(row["variant"]))))
     return build if isinstance(build, dict) else None
+
+
+def _build_of(run: Run, kernel: str) -> dict[str, Any] | None:
+    """A run's build manifest of a kernel, by the kernel's name."""
+    builds = run.manifest.get("kernel_builds") or {}
+    return next((build for build in builds.values() if isinstance(build, dict) and build.get("name") == kernel), None)

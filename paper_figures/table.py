@@ -10,7 +10,7 @@ from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import Exhibit
 from paper_figures.labels import contestant_label, words
 from paper_figures.lines import Line
-from paper_figures.numbers import fixed, interval_text, measured_text, range_text
+from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
@@ -161,6 +161,21 @@ def _span(texts: list[str], points: Sequence[PointResult]) -> str:
     return f"{', '.join(known)} {points[0].unit}" if known else ABSENT
 
 
+def claim_numbers(result: ClaimResult) -> str:
+    """`paper 1.86 x, measured 1.83 [1.82, 1.84]; `: the numbers of a claim in a line, empty without a measured one."""
+    measured = [point.measured for point in result.points]
+    known = [one for one in measured if not isinstance(one, Missing)]
+    if not known:
+        return ""
+    unit = result.points[0].unit
+    published = [range_text(point.published) for point in result.points if point.published is not None]
+    texts = [measured_text(one) for one in known]
+    if len(known) == 1 and known[0].low < known[0].high:
+        texts[0] += f" {interval_text(known[0], decimals(known[0].value))}"
+    paper = f"paper {', '.join(dict.fromkeys(published))}, " if published else ""
+    return f"{paper}measured {', '.join(texts)} {unit}; "
+
+
 def points_table(result: ClaimResult) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome."""
     columns = (
@@ -185,7 +200,7 @@ def _point_row(point: PointResult) -> tuple[Text, ...]:
         measured = Text(ABSENT, note=point.measured.reason, kind="status")
     else:
         exact = point.measured.low == point.measured.high
-        detail = "" if exact else interval_text(point.measured, 2)
+        detail = "" if exact else interval_text(point.measured, decimals(point.measured.value))
         measured = Text(measured_text(point.measured), detail=detail, case=point.case_key, kind="number")
     return (
         Text(point.point.label),

@@ -1,14 +1,15 @@
 """Figure 7, and the GEMM row of Table 6: square GEMM against the libraries."""
 
 from paper_figures.exhibit import Exhibit
+from paper_figures.exhibits._gemm import SMALL_PROBLEMS
 
 EXHIBIT = Exhibit(
     id="fig7_gemm",
     where="Fig 7",
     title="bf16 GEMM",
     summary=(
-        "Square bf16 GEMM against cuBLAS, torch.compile with max-autotune, a persistent Triton kernel, and the sm_90 GEMM "
-        "of quack-kernels, which stands for CUTLASS. The claims on the GEMM row of Table 6 are judged here too."
+        "Square bf16 GEMM against cuBLAS, torch.compile with max-autotune, a persistent Triton kernel, and the sm_90 "
+        "GEMM of quack-kernels, which stands for CUTLASS. The claims on the GEMM row of Table 6 are judged here too."
     ),
     order=70,
     claims=("fig7_gemm", "table6_gemm"),
@@ -16,4 +17,5 @@ EXHIBIT = Exhibit(
     axis="M = N = K",
     tick="{M}",
     baseline="cublas",
+    small_problems=SMALL_PROBLEMS,
 )

@@ -1,6 +1,7 @@
 """Table 1: how many pipeline stages a GEMM needs."""
 
 from paper_figures.exhibit import Exhibit
+from paper_figures.exhibits._gemm import SMALL_PROBLEMS
 
 EXHIBIT = Exhibit(
     id="table1_stages",
@@ -22,4 +23,5 @@ EXHIBIT = Exhibit(
         "tk[stages=3]": "3 stages",
         "tk[stages=4]": "4 stages",
     },
+    small_problems=SMALL_PROBLEMS,
 )

@@ -1,14 +1,15 @@
 """Table 2: what a persistent grid gains where K is small."""
 
 from paper_figures.exhibit import Exhibit
+from paper_figures.exhibits._gemm import SMALL_PROBLEMS
 
 EXHIBIT = Exhibit(
     id="table2_persistent",
     where="Table 2",
     title="Persistent grid",
     summary=(
-        "At M = N = 4096 and small K an output tile is little work, so setting up a block and storing its tile weigh. A "
-        "persistent grid keeps the blocks and overlaps the store of one tile with the loads of the next."
+        "At M = N = 4096 and small K an output tile is little work, so setting up a block and storing its tile weigh. "
+        "A persistent grid keeps the blocks and overlaps the store of one tile with the loads of the next."
     ),
     order=20,
     claims=("table2_persistent",),
@@ -17,4 +18,5 @@ EXHIBIT = Exhibit(
     tick="{K}",
     baseline="cublas",
     names={"tk": "TK, persistent", "tk[persistent=0]": "TK, one block a tile"},
+    small_problems=SMALL_PROBLEMS,
 )

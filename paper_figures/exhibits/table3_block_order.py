@@ -1,14 +1,15 @@
 """Table 3, GEMM half: the order in which blocks take output tiles, and the L2."""
 
 from paper_figures.exhibit import Exhibit, ProfileColumn
+from paper_figures.exhibits._gemm import SMALL_PROBLEMS
 
 EXHIBIT = Exhibit(
     id="table3_block_order",
     where="Table 3",
     title="Block order",
     summary=(
-        "At 16384^3 one row of output tiles needs more of the inputs than the L2 holds. Taking the tiles in groups of a few "
-        "rows keeps the inputs there; going row by row fetches them from HBM again and again."
+        "At 16384³ one row of output tiles needs more of the inputs than the L2 holds. Taking the tiles in groups of "
+        "a few rows keeps the inputs there; going row by row fetches them from HBM again and again."
     ),
     order=30,
     claims=("table3_block_order",),
@@ -18,4 +19,5 @@ EXHIBIT = Exhibit(
     baseline="tk[order=row_major]",
     names={"tk[order=supergroup]": "super-grouped", "tk[order=row_major]": "row-major"},
     profile=(ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "hbm_gbps"),),
+    small_problems=SMALL_PROBLEMS,
 )

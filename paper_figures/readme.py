@@ -1,0 +1,88 @@
+"""The block of README.md that shows results: made from a report, never by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from paper_figures.campaign import ROOT, campaign_end
+from paper_figures.errors import PaperFiguresError
+from paper_figures.evaluation import ClaimResult
+from paper_figures.labels import words
+from paper_figures.numbers import fixed
+from paper_figures.report import ExhibitReport, Report
+from paper_figures.verdicts import Verdict
+
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+FIGURES = Path("docs") / "figures"
+
+
+def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
+    """Rewrites the block of `<root>/README.md` and copies the figures that it shows; returns what was written.
+
+    `out` is the report's folder.  Raises `PaperFiguresError` if the README has no such block.
+    """
+    readme = root / "README.md"
+    try:
+        text = readme.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PaperFiguresError(f"{readme} does not exist: the results block is written into it") from None
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise PaperFiguresError(f"{readme} needs the lines {BEGIN} and {END}, between which the results are written")
+    written = [readme]
+    (root / FIGURES).mkdir(parents=True, exist_ok=True)
+    for exhibit in report.exhibits:
+        name = f"{exhibit.exhibit.id}.svg"
+        shutil.copyfile(out / "figures" / name, root / FIGURES / name)
+        written.append(root / FIGURES / name)
+    readme.write_text(f"{before}{BEGIN}\n{results_block(report)}{END}{after}", encoding="utf-8")
+    return written
+
+
+def results_block(report: Report) -> str:
+    """The block's Markdown: where the numbers are from, a table and a figure an exhibit, the verdicts."""
+    run = report.used[0]
+    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
+    runs = ", ".join(f"`{one.run_id}`" for one in report.used)
+    parts = [
+        f"Recorded on {gpu}, campaign `{report.campaign}`, ended {campaign_end(report.used).date().isoformat()}; runs "
+        f"{runs}. The paper's numbers are from an H100 80GB SXM.",
+        "",
+    ]
+    for exhibit in sorted(report.exhibits, key=lambda one: -one.exhibit.order):
+        parts += _exhibit_block(exhibit)
+    return "\n".join(parts + _verdict_block(report.results)) + "\n"
+
+
+def _exhibit_block(report: ExhibitReport) -> list[str]:
+    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
+    exhibit = report.exhibit
+    labels = list(dict.fromkeys(line.label for line in report.lines))
+    lines = [
+        f"### {exhibit.where}: {exhibit.title}",
+        "",
+        f"![{exhibit.title}]({(FIGURES / f'{exhibit.id}.svg').as_posix()})",
+        "",
+        "TFLOPS, in brackets the paper's:",
+        "",
+        "| | " + " | ".join(labels) + " |",
+        "|---|" + "---:|" * len(labels),
+    ]
+    for problem in dict.fromkeys(line.problem for line in report.lines):
+        cells = []
+        for line in (one for one in report.lines if one.problem == problem):
+            text = words(line.cell.status) if line.rate is None else fixed(line.rate.value, 0)
+            published = line.published.number if line.published is not None else None
+            cells.append(text if published is None else f"{text} ({fixed(published, 0)})")
+        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def _verdict_block(results: tuple[ClaimResult, ...]) -> list[str]:
+    lines = ["### Claims", "", "| verdict | where | claim |", "|---|---|---|"]
+    order = list(Verdict)
+    for result in sorted(results, key=lambda one: order.index(one.verdict)):
+        lines.append(f"| {words(result.verdict)} | {result.claim.where} | {result.claim.sentence} |")
+    return lines

@@ -1,0 +1,191 @@
+"""`reproduce-paper`: the paper's exhibits from this machine's GPU, or from the recorded runs where there is none."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from paper_figures import digest, steps
+from paper_figures.campaign import RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibit import Exhibit, choose_exhibits
+from paper_figures.labels import words
+from paper_figures.readme import update_readme
+from paper_figures.report import Report, make_report, write_report
+from paper_figures.verdicts import Verdict
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    top = argparse.ArgumentParser(
+        prog="reproduce-paper",
+        description="Measure every exhibit of the paper on a Hopper GPU and write the report; without one, verify "
+        "every kernel on the CPU and write the report from the recorded runs.",
+    )
+    top.add_argument("--exhibit", nargs="+", metavar="NAME", help="only these, such as table2 or fig7_gemm")
+    top.add_argument("--quick", action="store_true", help="measure for a shorter time, with wider intervals")
+    top.add_argument("--campaign", metavar="NAME", help="the named set of runs to measure into, or to report on")
+    top.add_argument(
+        "--from", dest="source", type=Path, metavar="FOLDER", help="report alone, from results/<gpu>/<campaign>"
+    )
+    top.add_argument("--output", type=Path, default=ROOT / "report", metavar="FOLDER", help="where the report goes")
+    top.add_argument(
+        "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
+    )
+    top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
+    top.add_argument("--readme", action="store_true", help="rewrite the results block of README.md from the report")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
+    arguments = parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except PaperFiguresError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return steps.INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    exhibits = choose_exhibits(arguments.exhibit)
+    if arguments.check and (arguments.exhibit or arguments.write_digests):
+        raise PaperFiguresError("--check compares the whole report: leave out --exhibit and --write-digests")
+    gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
+    failed = 0
+    if gpu is not None:
+        campaign = arguments.campaign or f"reproduce-{datetime.datetime.now(datetime.UTC).date().isoformat()}"
+        failed = _measure(exhibits, campaign, gpu, arguments.quick)
+        folder = find_campaign(RESULTS, campaign)
+    else:
+        folder = _recorded(arguments)
+        load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
+        if arguments.source is None and not arguments.check:
+            failed = _verify(exhibits, folder)
+    report = make_report(folder, exhibits)
+    files = write_report(report, arguments.output, measured_here=gpu is not None)
+    _say_summary(report, arguments.output, gpu is not None)
+    if arguments.check:
+        return _check(arguments.output, files)
+    if arguments.write_digests:
+        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
+        print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
+    if arguments.readme:
+        written = update_readme(report, arguments.output)
+        print(f"written: {', '.join(_shown(path) for path in written)}")
+    if failed:
+        print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _recorded(arguments: argparse.Namespace) -> Path:
+    """The campaign to report on: named, else the one whose digests are kept, else the one with the newest run."""
+    if arguments.source is not None:
+        return Path(arguments.source)
+    if arguments.campaign is not None:
+        return find_campaign(RESULTS, arguments.campaign)
+    if arguments.check or digest.DIGESTS.exists():
+        return ROOT / digest.recorded_campaign()
+    return find_campaign()
+
+
+def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) -> int:
+    """Builds, then verifies and measures every exhibit; returns how many steps failed."""
+    minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
+    print(f"{gpu}: verifying and measuring {len(exhibits)} exhibits, about {minutes:.0f} minutes; campaign {campaign}")
+    _must(steps.build_step("sm_90a"))
+    failed = 0
+    for number, exhibit in enumerate(exhibits, start=1):
+        step = steps.measure_step(exhibit, campaign, quick)
+        if step is None:
+            print(f"[{number}/{len(exhibits)}] {exhibit.where}: kept, this campaign has a complete run of this commit")
+            continue
+        code = _run_step(step, f"[{number}/{len(exhibits)}] ", accepted=(steps.MISTAKE,) if step.resumes else ())
+        if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
+            fresh = steps.measure_step(exhibit, campaign, quick, resume=False)
+            assert fresh is not None
+            code = _run_step(fresh, "    it cannot be resumed: ")
+        failed += code != steps.OK
+    return failed
+
+
+def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
+    """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed."""
+    minutes = max(1.0, steps.estimated_minutes(exhibits, timed=False))
+    print(
+        "No Hopper GPU here: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
+        f"then the report is made from the runs recorded in {_shown(folder)}. About {minutes:.0f} minutes."
+    )
+    _must(steps.build_step("cpu"))
+    failed = 0
+    for number, exhibit in enumerate(exhibits, start=1):
+        failed += _run_step(steps.verify_step(exhibit), f"[{number}/{len(exhibits)}] ") != steps.OK
+    return failed
+
+
+def _run_step(step: steps.Step, before: str = "", accepted: tuple[int, ...] = ()) -> int:
+    """Runs a step, says what it is and how long it took; returns its exit status.
+
+    An interruption ends everything, and so does a status that is neither of the harness's two nor `accepted`.
+    """
+    print(f"{before}{step.title}\n    {step.shown}", flush=True)
+    started = time.monotonic()
+    code = steps.run_step(step)
+    if code == steps.INTERRUPTED:
+        raise KeyboardInterrupt
+    if code in accepted:
+        return code
+    if code not in (steps.OK, steps.CASES_FAILED):
+        raise PaperFiguresError(f"cannot {step.title}: the command above ended with exit status {code}")
+    outcome = "done" if code == steps.OK else "done, with failures"
+    print(f"    {outcome} in {time.monotonic() - started:.0f} s", flush=True)
+    return code
+
+
+def _must(step: steps.Step) -> None:
+    """Runs a step without which nothing else works."""
+    if _run_step(step) != steps.OK:
+        raise PaperFiguresError(f"cannot {step.title}: see the compiler's words above")
+
+
+def _check(out: Path, files: Sequence[Path]) -> int:
+    """Compares the report with the kept digests."""
+    found = digest.differences(out, files)
+    if not found:
+        print(f"all {len(files)} files are byte for byte the recorded ones")
+        return 0
+    for line in found:
+        print(line, file=sys.stderr)
+    note = digest.version_note()
+    ending = f"; {note}" if note else "; after a change that was meant, keep new digests with --write-digests"
+    print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)
+    return 1
+
+
+def _say_summary(report: Report, out: Path, measured_here: bool) -> None:
+    """The verdicts in a line, and where the report is."""
+    counts = Counter(result.verdict for result in report.results)
+    verdicts = ", ".join(f"{counts[one]} {words(one)}" for one in Verdict if counts[one])
+    runs = ", ".join(run.run_id for run in report.used)
+    origin = "measured on this machine" if measured_here else "recorded, not measured here"
+    print(f"times: {origin} (campaign {report.campaign}, runs {runs})")
+    print(f"claims: {verdicts}")
+    print(f"report: {out / 'index.html'}")
+
+
+def _shown(path: Path) -> str:
+    """A path relative to the repository where it is inside."""
+    resolved = path.resolve()
+    return resolved.relative_to(ROOT).as_posix() if resolved.is_relative_to(ROOT) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

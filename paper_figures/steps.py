@@ -1,0 +1,172 @@
+"""The steps of a reproduction that are other programs: building kernels, verifying and measuring with the harness."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paper_figures.campaign import MANIFEST, RESULTS, ROOT
+from paper_figures.cases import CONFIGS
+from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibit import Exhibit
+
+OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes of the harness: all passed; a case failed and its row says why; wrong arguments; interrupted."""
+
+QUICK = ("timer.warmup_seconds=0.3", "timer.budget_seconds=1.5", "timer.ci_width=0.01")
+VERIFICATION = ROOT / "outputs" / "verification"
+"""Where runs without times go: they are no results."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A process to run: what it does, for the reader, and its command line."""
+
+    title: str
+    command: tuple[str, ...]
+    resumes: bool = False
+    """Whether it goes on with an unfinished run, which the harness may refuse."""
+
+    @property
+    def shown(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(("python", *self.command[1:]))
+
+
+def build_step(target: str) -> Step:
+    """Compiles every kernel for a target; instant where the cache has it."""
+    return Step(f"build the kernels for {target}", _python("-m", "tk_kernels.toolchain", "build", "--target", target))
+
+
+def verify_step(exhibit: Exhibit) -> Step:
+    """Verifies the kernels of an exhibit, and its baseline, on the CPU, on its small problems."""
+    own = [one for one in exhibit.load_experiment().contestants if one.implementation in ("tk", exhibit.baseline)]
+    return Step(
+        f"verify the kernels of {exhibit.where} on the cpu target",
+        _python(
+            "-m",
+            "harness",
+            f"experiment={exhibit.experiment or exhibit.id}",
+            "device=cpu",
+            "campaign=verify",
+            f"problems={_hydra_list([_hydra_mapping(problem) for problem in exhibit.small_problems])}",
+            f"implementations={_hydra_list([json.dumps(str(one)) for one in own])}",
+            "profile=null",
+            "wandb=disabled",
+            f"results_dir={VERIFICATION}",
+        ),
+    )
+
+
+def measure_step(
+    exhibit: Exhibit, campaign: str, quick: bool, results: Path = RESULTS, resume: bool = True
+) -> Step | None:
+    """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is complete.
+
+    Only runs of the campaign and of this commit count: what was measured with other code is measured again.
+    """
+    experiment = exhibit.experiment or exhibit.id
+    done = _newest_run(results, campaign, experiment)
+    if done is not None and resume:
+        folder, manifest = done
+        if manifest.get("status") == "completed":
+            return None
+        return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={folder}"), resumes=True)
+    words = (f"experiment={experiment}", "device=cuda", f"campaign={campaign}", f"results_dir={results}")
+    return Step(f"verify and measure {exhibit.where}", _python("-m", "harness", *words, *(QUICK if quick else ())))
+
+
+def run_step(step: Step) -> int:
+    """Runs a step with its own output on the terminal; returns its exit code, 130 for an interrupted one."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    try:
+        return subprocess.run(step.command, cwd=ROOT, env=environment, check=False).returncode
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        raise PaperFiguresError(f"cannot {step.title}: {step.command[0]} does not start ({error})") from None
+
+
+def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:
+    """About how long the harness takes, from its own estimate of a case and the timer's budget."""
+    config = yaml.safe_load((configs / "config.yaml").read_text())
+    timer = yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text())
+    case = float(config["estimate"]["case_seconds"])
+    budget = 1.8 if quick else float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
+    seconds = 0.0
+    for exhibit in exhibits:
+        experiment = exhibit.load_experiment()
+        if timed:
+            seconds += len(experiment.problems) * (len(experiment.contestants) * case + budget)
+        else:
+            seconds += case + len(exhibit.small_problems)  # starting the worker, then a second a problem
+    return seconds / 60
+
+
+def hopper_gpu() -> str | None:
+    """The name of the first GPU if it is a Hopper (compute capability 9.0), else None."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # no driver, no library: the binding has one error class a cause
+        return None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        if tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) != (9, 0):
+            return None
+        name = pynvml.nvmlDeviceGetName(handle)
+        return name.decode() if isinstance(name, bytes) else str(name)
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def current_commit(root: Path = ROOT) -> str:
+    """The commit of this checkout, or of the bundle that stands for one; `unknown` where neither is there."""
+    if (root / ".git").exists():
+        done = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return done.stdout.strip()
+    try:
+        return str(json.loads((root / "build_info.json").read_text())["git_commit"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown"
+
+
+def _newest_run(results: Path, campaign: str, experiment: str) -> tuple[Path, dict[str, Any]] | None:
+    """The newest run of an experiment in a campaign, on a GPU and of this commit."""
+    commit = current_commit()
+    for path in sorted(results.glob(f"*/{campaign}/*/{MANIFEST}"), key=lambda path: path.parent.name, reverse=True):
+        try:
+            manifest = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        same = manifest.get("experiment") == experiment and manifest.get("device") == "cuda"
+        if same and manifest.get("git_commit") == commit:
+            return path.parent, manifest
+    return None
+
+
+def _python(*words: str) -> tuple[str, ...]:
+    return (sys.executable, *words)
+
+
+def _hydra_list(items: Sequence[str]) -> str:
+    return f"[{','.join(items)}]"
+
+
+def _hydra_mapping(problem: Mapping[str, int]) -> str:
+    return "{" + ",".join(f"{key}:{value}" for key, value in problem.items()) + "}"
