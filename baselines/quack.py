@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.gemm_problems import GemmProblem, cuda_capability, refuse, refuse_unaligned
 from baselines.options import chosen
-from baselines.sites import distribution_version, missing, use_cutlass_dsl, use_site
+from baselines.sites import distribution_version, find, missing, use_cutlass_dsl, use_site
 from baselines.tuning import fastest
 
 if TYPE_CHECKING:
@@ -56,9 +56,11 @@ class Gemm:
 
     def available(self) -> str | None:
         """None, or how to install the library."""
-        use_site("quack")
-        use_cutlass_dsl()
-        return missing(["torch", "quack", "cutlass"], INSTALL)
+        reason = find("quack", ["torch", "quack", "nvidia_cutlass_dsl"], INSTALL)
+        if reason is None:
+            use_cutlass_dsl()
+            reason = missing(["cutlass"], INSTALL)
+        return reason
 
     def version(self) -> str:
         """Versions of the library and of CuTe DSL."""

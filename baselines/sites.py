@@ -50,6 +50,15 @@ def use_cutlass_dsl() -> None:
             return
 
 
+def find(library: str, modules: Sequence[str], install: str) -> str | None:
+    """None if ``modules`` of ``library`` can be found, in its site folder first; else why not, as one sentence."""
+    try:
+        use_site(library)
+    except SiteError as error:
+        return str(error)
+    return missing(modules, install)
+
+
 def missing(modules: Sequence[str], install: str) -> str | None:
     """None if every top-level module can be found (none is imported), else a sentence that ends with ``install``."""
     absent = [module for module in modules if not _has(module)]

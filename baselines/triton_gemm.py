@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.gemm_problems import GemmProblem, cuda_capability, refuse
 from baselines.options import chosen
-from baselines.sites import distribution_version, missing, use_site
+from baselines.sites import distribution_version, find, use_site
 from baselines.tuning import fastest
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class Gemm:
 
     def available(self) -> str | None:
         """None, or how to install Triton."""
-        use_site("triton")
-        return missing(["torch", "triton"], "pip install triton")
+        return find("triton", ["torch", "triton"], "pip install triton")
 
     def version(self) -> str:
         """Triton's version."""
