@@ -80,13 +80,15 @@ class Screen:
         """A group is stored."""
         self._progress.advance(self._task)
         self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
+        for remark in remarks(stored.measurements):
+            self.out.print(Text(remark))
 
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
         able = [one for one in inspected if not one.missing]
         minutes = plan.estimated_minutes(machine.timed, len(able))
         where = machine.gpu.get("name", "CPU, verification only")
-        cases = sum(one.contestant in able_of(able) for one in inspected) * len(plan.groups)
+        cases = sum(group.problem.text not in one.unsupported for one in able for group in plan.groups)
         self.out.print(Text(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most"))
         self.out.print(plan_table(plan, inspected))
         for one in inspected:
@@ -94,11 +96,6 @@ class Screen:
                 self.out.print(Text(f"missing {one.contestant.variant}: {one.missing}"))
             for problem, reason in one.unsupported.items():
                 self.out.print(Text(f"unsupported {one.contestant.variant} at {problem}: {reason}"))
-
-
-def able_of(inspected: Sequence[Inspected]) -> list[object]:
-    """The contestants of those inspected."""
-    return [one.contestant for one in inspected]
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
@@ -118,37 +115,46 @@ def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
 
 def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], ratios: Sequence[Ratio]) -> Table:
     """One problem: how each case ended, how fast it was, and how it compares with the baseline."""
+    timed = any(m.n_samples for m in measurements)
     baseline = next((m for m in measurements if (m.implementation, m.variant) == (plan.baseline, "")), measurements[-1])
     by_case = {ratio.case_id: ratio for ratio in ratios if ratio.baseline_case_id == baseline.case_id}
-    name = baseline.implementation + (f"[{baseline.variant}]" if baseline.variant else "")
     table = Table(title=Text(f"{group.workload} {group.problem.direction} {group.problem.dtype} {group.problem.text}"))
-    for heading in (
-        "implementation",
-        "status",
-        "us",
-        "TFLOPS",
-        "GB/s",
-        "% roof",
-        f"speed / {name}",
-        "verdict",
-        "remark",
-    ):
-        number = heading in ("us", "TFLOPS", "GB/s", "% roof")
-        table.add_column(Text(heading), justify="right" if number else "left")
+    table.add_column("implementation")
+    table.add_column("status")
+    for heading in ("us", "TFLOPS", "GB/s", "% of roof") if timed else ("relative error", "allowed"):
+        table.add_column(heading, justify="right")
+    if timed:
+        table.add_column(Text(f"speed / {_label(baseline)}"))
+        table.add_column("verdict")
     for m in measurements:
-        ratio = by_case.get(m.case_id)
-        table.add_row(
-            Text(m.implementation + (f"[{m.variant}]" if m.variant else "")),
-            Text(m.status, style="green" if m.status is Status.PASSED else "yellow"),
-            _number(m.latency_us_p50, ".2f"),
-            _number(m.tflops, ".1f"),
-            _number(m.gbps, ".0f"),
-            _number(m.roof_pct_measured, ".1f"),
-            f"{ratio.ratio_p50:.3f} ({ratio.ci_low:.3f} to {ratio.ci_high:.3f})" if ratio else "",
-            str(ratio.verdict) if ratio else "",
-            Text(m.reason),
-        )
+        style = "green" if m.status is Status.PASSED else "yellow"
+        cells = _speed_cells(m, by_case.get(m.case_id)) if timed else _error_cells(m)
+        table.add_row(Text(_label(m)), Text(m.status, style=style), *cells)
     return table
+
+
+def remarks(measurements: Sequence[Measurement]) -> list[str]:
+    """Why cases did not pass, and what is to be known of those that did."""
+    return [f"{_label(m)}: {m.reason}" for m in measurements if m.reason]
+
+
+def _speed_cells(m: Measurement, ratio: Ratio | None) -> list[str]:
+    return [
+        _number(m.latency_us_p50, ".2f"),
+        _number(m.tflops, ".1f"),
+        _number(m.gbps, ".0f"),
+        _number(m.roof_pct_measured, ".1f"),
+        f"{ratio.ratio_p50:.3f} ({ratio.ci_low:.3f} to {ratio.ci_high:.3f})" if ratio else "",
+        str(ratio.verdict) if ratio else "",
+    ]
+
+
+def _error_cells(m: Measurement) -> list[str]:
+    return [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
+
+
+def _label(m: Measurement) -> str:
+    return m.implementation + (f"[{m.variant}]" if m.variant else "")
 
 
 def _number(value: float | None, form: str) -> str:

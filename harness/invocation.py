@@ -122,8 +122,8 @@ def _reopened(folder: Path, machine: Machine) -> Store:
         if manifest["device"] != machine.kind or was.get("uuid_hash") != now.get("uuid_hash"):
             here = now.get("name", machine.kind)
             raise HarnessError(
-                f"resume={folder}: the run is of another device ({was.get('name', manifest['device'])}, this is {here}, "
-                "perhaps another board of its kind): start a new run"
+                f"resume={folder}: the run is of another board ({was.get('name', manifest['device'])}; "
+                f"this is {here}): start a new run"
             )
         if manifest.get("git_commit") != source.git_commit:
             raise HarnessError(

@@ -50,7 +50,8 @@ def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, 
         artifact = wandb.Artifact(
             f"results-{run.run_id}", type="results", metadata={"campaign": run.manifest["campaign"]}
         )
-        artifact.add_dir(str(folder))
+        for file in sorted(path for path in Path(folder).iterdir() if path.is_file()):
+            artifact.add_file(str(file), name=file.name)
         mirror.log_artifact(artifact)
         return str(Path(mirror.dir).parent)
     finally:

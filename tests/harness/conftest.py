@@ -1,0 +1,33 @@
+"""Fixtures of the harness's tests.  The fakes are found by name in spawned workers, so their folder is on the path."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+
+@pytest.fixture(scope="session")
+def stored_run(tmp_path_factory):
+    """A small complete run on the fake GPU: two problems, ours a tenth faster than the baseline."""
+    from harness_support import FAST, only_run
+
+    from harness.cli import main
+
+    results = tmp_path_factory.mktemp("results")
+    arguments = [
+        *FAST,
+        "device._target_=harness_fakes.FakeGpu",
+        "problems=[{grid: {M: [64], N: [48], K: [64, 128]}}]",
+        "workload.implementations.tk._target_=harness_fakes.Good",
+        "+workload.implementations.tk.speed=1.1",
+        "workload.implementations.cublas._target_=harness_fakes.Good",
+        "implementations=[tk,cublas]",
+        "campaign=test",
+        f"results_dir={results}",
+    ]
+    assert main(arguments) == 0
+    return only_run(results)

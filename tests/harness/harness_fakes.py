@@ -1,0 +1,294 @@
+"""A GPU that is none, and implementations that misbehave: the real planner, worker, store and statistics run on them.
+
+The fake GPU computes on the CPU and takes its latencies from the call (`median_us`), with noise and a drift that is
+common to all contestants, both from a seed.
+"""
+
+import ctypes
+import math
+import os
+import time
+
+import numpy as np
+import torch
+
+from harness.devices.cpu import CpuDevice
+from harness.timing.rounds import Sample
+from harness.timing.telemetry import Reading
+
+GPU = {
+    "name": "NVIDIA H200",
+    "uuid_hash": "0123456789abcdef",
+    "driver": "580.0",
+    "power_limit_w": 700.0,
+    "sm_clock_max_mhz": 1980.0,
+    "memory_clock_max_mhz": 3201.0,
+    "ecc": True,
+    "sm_count": 132,
+    "l2_bytes": 60 * 2**20,
+}
+
+
+class FakeStopwatch:
+    """Latency = the call's median x a drift common to all x noise of its own."""
+
+    def __init__(self):
+        self._noise = np.random.default_rng(7)
+        self._calls = 0
+
+    def wrap(self, call):
+        return call
+
+    def sample(self, call, while_running):
+        output = call()
+        while_running()
+        self._calls += 1
+        drift = 1 + 0.02 * math.sin(self._calls / 50)
+        return Sample(getattr(call, "median_us", 100.0) * drift * float(self._noise.lognormal(0, 0.004)), output)
+
+
+class FakeTelemetry:
+    def read(self):
+        return Reading(1755.0, 642.0, ("sw_power_cap",))
+
+
+class FakeGpu(CpuDevice):
+    timed = True
+    l2_bytes = 2**14
+
+    def __init__(self, gpu_name="NVIDIA H200", marker=""):
+        self._gpu = {**GPU, "name": gpu_name}
+        self._energy = 0.0
+
+    def describe(self):
+        return dict(self._gpu)
+
+    def roofs(self):
+        return {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0}
+
+    def stopwatch(self, settings):
+        return FakeStopwatch()
+
+    def telemetry(self):
+        return FakeTelemetry()
+
+    def energy_j(self):
+        self._energy += 10.0
+        return self._energy
+
+    def free_bytes(self):
+        return 2**30
+
+    def broken(self):
+        return "the fake context is poisoned" if os.environ.get("FAKE_STICKY") else None
+
+    def kernel_names(self, call):
+        return tuple(getattr(call, "kernels", ("fake_gemm_kernel",)))
+
+
+class Call:
+    """A product as a call with a latency."""
+
+    def __init__(self, a, b, median_us, kernels=("fake_gemm_kernel",)):
+        self.a, self.b, self.median_us, self.kernels = a, b, median_us, kernels
+
+    def __call__(self):
+        return (self.a.float() @ self.b.float()).to(torch.bfloat16)
+
+
+class Good:
+    """Right, and as fast as told: relative to 100 us at K = 64."""
+
+    def __init__(self, speed=1.0, log="", kernels="fake_gemm_kernel"):
+        if speed <= 0:
+            raise ValueError(f"speed: got {speed}, needs more than 0")
+        self.speed, self.log, self.kernels = speed, log, kernels
+
+    def version(self):
+        return "good 1.0"
+
+    def prepare(self, problem, inputs):
+        if self.log:
+            with open(self.log, "a") as file:
+                file.write(f"{problem.text} {os.getpid()}\n")
+        return Call(inputs["a"], inputs["b"], 100.0 / self.speed, tuple(self.kernels.split("|")))
+
+    def build_manifest(self):
+        return {"registers": 168}
+
+
+def function(a, b, *, scale=1.0):
+    """A plain function as an implementation."""
+    return (a.float() @ b.float() * scale).to(torch.bfloat16)
+
+
+def addition(a, b, shift=0):
+    return function(a, b) + shift
+
+
+class _Faulty(Good):
+    def prepare(self, problem, inputs):
+        call = super().prepare(problem, inputs)
+        return lambda: self.go_wrong(call)
+
+
+class Segfaults(_Faulty):
+    def go_wrong(self, call):
+        ctypes.string_at(0)
+
+
+class Hangs(_Faulty):
+    def go_wrong(self, call):
+        time.sleep(10_000)
+
+
+class Raises(_Faulty):
+    def go_wrong(self, call):
+        raise RuntimeError("launch failed:\n  too many resources")
+
+
+class Wrong(_Faulty):
+    def go_wrong(self, call):
+        return call() * 1.01
+
+
+class OneElement(_Faulty):
+    """Wrong in a single element."""
+
+    def go_wrong(self, call):
+        output = call()
+        output[-1, -1] += output.abs().max()
+        return output
+
+
+class Partial(_Faulty):
+    """Leaves the last row unwritten."""
+
+    def go_wrong(self, call):
+        right = call()
+        output = torch.empty_like(right)
+        output[:-1] = right[:-1]
+        return output
+
+
+class Shape(_Faulty):
+    def go_wrong(self, call):
+        return call().T.contiguous()
+
+
+class OutOfMemory(_Faulty):
+    def go_wrong(self, call):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 TiB")
+
+
+class Mutates(_Faulty):
+    """Right, but scribbles over its inputs."""
+
+    def go_wrong(self, call):
+        output = call()
+        call.a.zero_()
+        return output
+
+
+class Sticky(_Faulty):
+    """Leaves the device unusable, as an illegal address does."""
+
+    def go_wrong(self, call):
+        os.environ["FAKE_STICKY"] = "1"
+        raise RuntimeError("an illegal memory access was encountered")
+
+
+class Unavailable(Good):
+    def available(self):
+        return "library is not installed: pip install library==1.2"
+
+
+class Unsupported(Good):
+    def supports(self, problem, device):
+        return f"K: got {problem.K}, supported are multiples of 1000 on {device}"
+
+
+class FailsLater(Good):
+    """Right when verified, raises while timed."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            self.calls += 1
+            if self.calls > 8:
+                raise RuntimeError("failed at last")
+            return right()
+
+        return call
+
+
+class WrongLater(Good):
+    """Right when verified; the timed calls return something else."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            self.calls += 1
+            return right() if self.calls <= 2 else torch.zeros_like(right())
+
+        return call
+
+
+class KilledLater(Good):
+    """Kills the worker while timed, as the system does when memory runs out."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            self.calls += 1
+            if self.calls > 8:
+                os.kill(os.getpid(), 9)
+            return right()
+
+        return call
+
+
+class TooFast(Good):
+    """Claims a time that no H200 can reach."""
+
+    def prepare(self, problem, inputs):
+        return Call(inputs["a"], inputs["b"], 1e-6)
+
+
+class Promises(Good):
+    def kernel_names(self, problem):
+        return ("^hopper_gemm",)
+
+
+class Foreign(Good):
+    def foreign_kernel_names(self):
+        return ("fake_gemm",)
+
+
+class Slow(Good):
+    """Takes real time, so that a test can interrupt it."""
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            time.sleep(0.05)
+            return right()
+
+        call.median_us = 50_000.0
+        return call

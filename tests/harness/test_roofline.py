@@ -1,0 +1,81 @@
+"""Floors, shares and the datasheets."""
+
+import pytest
+
+from harness import roofline
+from harness.roofline import Roof
+from harness.workloads.spec import Traffic
+
+ROOF = Roof(tflops=1000.0, gbps=4000.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA H200", "h200-sxm"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA B200", "b200-sxm"),
+    ],
+)
+def test_known_gpus(name, slug):
+    assert roofline.find_datasheet(name).slug == roofline.gpu_slug(name) == slug
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA H200 NVL", "nvidia-h200-nvl"),
+        ("NVIDIA GeForce RTX 4090 D", "nvidia-geforce-rtx-4090-d"),
+        ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
+        ("Tesla T4", "tesla-t4"),
+        ("", "unknown-gpu"),
+    ],
+)
+def test_unknown_gpus_have_no_datasheet_but_a_folder(name, slug):
+    assert roofline.find_datasheet(name) is None
+    assert roofline.gpu_slug(name) == slug
+
+
+def test_every_datasheet_has_its_source_and_plausible_numbers():
+    for _, sheet in roofline.datasheets():
+        assert len(sheet.source) > 20
+        assert 500 < sheet.gbps < 10_000
+        assert 1000 < sheet.boost_mhz < 3000
+        assert sheet.tflops["bf16"] == sheet.tflops["fp16"] > sheet.tflops["fp32"]
+
+
+def test_roof_at_the_maximum_clock():
+    h200 = roofline.find_datasheet("NVIDIA H200")
+    # 132 SMs x 4096 dense bf16 FLOP a clock at 1,980 MHz
+    assert h200.roof_at("bf16", 1980.0).tflops == pytest.approx(132 * 4096 * 1980e6 / 1e12, rel=1e-3)
+    assert h200.roof_at("bf16", None) == h200.roof("bf16")
+    assert h200.roof_at("bf16", 1200.0) == h200.roof("bf16")  # a lower clock does not lower the claim
+    assert h200.roof("int4") is None
+
+
+def test_floor_and_bound():
+    compute, memory = Traffic(100, 100), Traffic(3_000_000_000, 1_000_000_000)
+    assert roofline.floor_us(ROOF, 1e12, compute) == pytest.approx(1000.0)
+    assert roofline.bound(ROOF, 1e12, compute) == "compute"
+    assert roofline.floor_us(ROOF, 1e12, memory) == pytest.approx(1000.0)
+    assert roofline.bound(ROOF, 1e9, memory) == "memory"
+    assert roofline.roof_pct(ROOF, 1e9, memory, 2000.0) == pytest.approx(50.0)
+
+
+def test_impossible_times():
+    traffic = Traffic(read=4_000_000_000, written=100)
+    assert roofline.impossible(ROOF, 1e9, traffic, 1000.0, 0, warm=False) is None
+    complaint = roofline.impossible(ROOF, 1e9, traffic, 999.0, 0, warm=False)
+    assert "999.000 us is below the 1000.000 us" in complaint
+    assert roofline.impossible(ROOF, 2e12, traffic, 1500.0, 0, warm=False) is not None
+
+
+def test_output_that_stays_in_the_l2_is_not_impossible():
+    traffic = Traffic(read=0, written=50_000_000)
+    assert roofline.impossible(ROOF, 0, traffic, 5.0, 60_000_000, warm=False) is None
+    assert roofline.impossible(ROOF, 0, traffic, 5.0, 10_000_000, warm=False) is not None
+    warm = Traffic(read=50_000_000, written=0)
+    assert roofline.impossible(ROOF, 0, warm, 5.0, 60_000_000, warm=True) is None
+    assert roofline.impossible(ROOF, 0, warm, 5.0, 60_000_000, warm=False) is not None
