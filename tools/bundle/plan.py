@@ -103,9 +103,9 @@ def read_node(python: str, torch: str, has: Iterable[str]) -> Node:
 
 
 def _names_in(text: str) -> frozenset[str]:
-    """Canonical names in ``text``: words outside comments, a version after a name ignored."""
-    words = (word for line in text.splitlines() for word in line.split("#")[0].split())
-    return _canonical(re.split(r"[=<>!~\[;@]", word)[0] for word in words)
+    """Canonical names in ``text``: words outside comments, without the version or address after a name."""
+    lines = (line.split("#")[0].split(" @ ")[0] for line in text.splitlines())
+    return _canonical(re.split(r"[=<>!~\[;]", word)[0] for line in lines for word in line.split())
 
 
 def _canonical(names: Iterable[str]) -> frozenset[str]:

@@ -1,0 +1,60 @@
+"""Wheels and checkouts made of a few files, so that no test touches the network."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.bundle.wheels import Wheel
+
+
+@pytest.fixture
+def make_wheel(tmp_path):
+    """A function that writes a wheel: ``make_wheel("a", "1.0", requires=["b>=2"], files={"a/__init__.py": ""})``."""
+
+    def make(name, version="1.0", requires=(), files=None, tag="py3-none-any") -> Wheel:
+        stem = f"{name.replace('-', '_')}-{version}"
+        path = tmp_path / "wheels" / f"{stem}-{tag}.whl"
+        path.parent.mkdir(exist_ok=True)
+        metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        metadata += [f"Requires-Dist: {text}" for text in requires]
+        content = {f"{stem}.dist-info/METADATA": "\n".join(metadata) + "\n", f"{stem}.dist-info/RECORD": ""}
+        content |= files if files is not None else {f"{name.replace('-', '_')}/__init__.py": f"name = {name!r}\n"}
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, text in content.items():
+                archive.writestr(member, text)
+        return Wheel(path)
+
+    return make
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A git checkout with one commit: a toolchain that "builds" one kernel, a results folder, a source file."""
+    root = tmp_path / "checkout"
+    toolchain = root / "tk_kernels" / "toolchain"
+    toolchain.mkdir(parents=True)
+    (root / "tk_kernels" / "__init__.py").write_text("")
+    (toolchain / "__init__.py").write_text("")
+    (toolchain / "__main__.py").write_text(
+        "import pathlib, sys\n"
+        "assert sys.argv[1:4] == ['export', '--target', 'sm_90a'], sys.argv\n"
+        "folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / 'gemm-sm_90a-0'\n"
+        "folder.mkdir(parents=True)\n"
+        "(folder / 'gemm.so').write_bytes(b'code')\n"
+    )
+    (root / "results").mkdir()
+    (root / "results" / "README.md").write_text("recorded runs\n")
+    (root / "source.py").write_text("x = 1\n")
+    git(root.parent, "init", "-q", str(root))
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    return root

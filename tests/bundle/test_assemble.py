@@ -1,0 +1,127 @@
+"""The whole bundle, from wheels that lie on disk: what is in it, when it is refused, what an error leaves behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.bundle.conftest import git
+from tools.bundle import assemble as module
+from tools.bundle import kernels, stamp
+from tools.bundle.__main__ import main
+from tools.bundle.assemble import Order, assemble
+from tools.bundle.errors import BundleError
+from tools.bundle.plan import Group, Node
+
+
+@pytest.fixture
+def order(checkout, make_wheel, tmp_path, monkeypatch):
+    wheel = make_wheel("tiny")
+
+    class Shelf:
+        def __init__(self, *_):
+            pass
+
+        def fetch(self, name, specifier, *, from_source=False):
+            assert name == "tiny"
+            return wheel
+
+    monkeypatch.setattr(module, "Downloader", Shelf)
+    core = Group("core", (Requirement("tiny"),), frozenset(), frozenset(), (), True)
+    return lambda **changes: Order(
+        **{
+            "root": checkout,
+            "output": checkout / "bundle",
+            "cache": tmp_path / "cache",
+            "node": Node("3.12", "2.11", frozenset({"torch"})),
+            "groups": {"core": core},
+            "parts": ("core", "kernels"),
+            "max_mib": 60.0,
+            "command": "make bundle",
+        }
+        | changes
+    )
+
+
+def quiet(_text):
+    pass
+
+
+def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout):
+    sizes = assemble(order(), quiet)
+    bundle = checkout / "bundle"
+    info = json.loads((bundle / "build_info.json").read_text())
+    assert info["packages"] == {"tiny": "1.0"}
+    assert info["kernels"] == ["gemm-sm_90a-0/gemm.so"]
+    assert info["git_commit"] == stamp.git_commit(checkout)
+    assert info["git_dirty"] is False
+    assert (bundle / "kernels" / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
+    assert (bundle / "run").stat().st_mode & 0o111
+    assert set(sizes) == {"core", "kernels", "rest"}
+    assert sum(sizes.values()) == sum(p.stat().st_size for p in bundle.rglob("*") if p.is_file())
+    assert not list(checkout.glob("*.partial"))
+
+
+def test_too_large_is_refused_and_the_older_bundle_stays(order, checkout):
+    assemble(order(), quiet)
+    before = (checkout / "bundle" / "build_info.json").read_text()
+    with pytest.raises(BundleError, match=r"the limit is 0.001 MiB; leave a part out with --without"):
+        assemble(order(max_mib=0.001), quiet)
+    assert (checkout / "bundle" / "build_info.json").read_text() == before
+    assert not list(checkout.glob("*.partial"))
+
+
+def test_a_folder_that_is_no_bundle_is_not_replaced(order, checkout):
+    (checkout / "bundle").mkdir()
+    (checkout / "bundle" / "thesis.tex").write_text("mine")
+    with pytest.raises(BundleError, match="is not a bundle"):
+        assemble(order(), quiet)
+    assert (checkout / "bundle" / "thesis.tex").read_text() == "mine"
+
+
+def test_kernels_that_do_not_build_end_the_bundle(order, checkout):
+    (checkout / "tk_kernels" / "toolchain" / "__main__.py").write_text("raise SystemExit(3)\n")
+    with pytest.raises(BundleError, match="ended with status 3.*--without kernels"):
+        assemble(order(), quiet)
+    assert not (checkout / "bundle").exists()
+
+
+def test_a_toolchain_that_leaves_nothing_is_an_error(checkout, tmp_path):
+    (checkout / "tk_kernels" / "toolchain" / "__main__.py").write_text("")
+    with pytest.raises(BundleError, match="left no kernel"):
+        kernels.build(checkout, tmp_path / "kernels")
+
+
+def test_dirty_is_about_tracked_files_outside_results(checkout):
+    assert not stamp.git_dirty(checkout)
+    (checkout / "results" / "README.md").write_text("new run\n")
+    (checkout / "new_file.py").write_text("")
+    assert not stamp.git_dirty(checkout)
+    (checkout / "source.py").write_text("x = 2\n")
+    assert stamp.git_dirty(checkout)
+    git(checkout, "commit", "-qam", "second")
+    assert not stamp.git_dirty(checkout)
+
+
+def test_no_git_is_said(tmp_path):
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(BundleError, match="no git checkout with a commit"):
+        stamp.git_commit(tmp_path / "plain")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--without", "flash"], "got the part 'flash'"),
+        (["--python", "three"], "--python: got 'three'"),
+        (["--node-has", "gone/list.txt"], "there is no file gone/list.txt"),
+    ],
+)
+def test_a_users_mistake_is_one_sentence_and_status_1(arguments, said, capsys):
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert "Traceback" not in error

@@ -1,0 +1,149 @@
+"""On the node: ``bundle/run`` with the node's own Python and torch."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tools.bundle import archive
+from tools.bundle.assemble import LAUNCHER
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
+
+
+@pytest.fixture
+def bundle(checkout, make_wheel, tmp_path):
+    """A bundle inside a checkout, for this machine's Python and torch, with two packages."""
+    folder = checkout / "bundle"
+    (folder / "kernels").mkdir(parents=True)
+    for file in LAUNCHER.iterdir():
+        if file.is_file():
+            shutil.copy(file, folder / file.name)
+    (folder / "run").chmod(0o755)
+    inner = "nvidia_cutlass_dsl/dsl_packages/madeup_inner/__init__.py"
+    wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
+    target = folder / "site" / "core.tar.xz"
+    archive.pack(wheels, [], target, tmp_path / "cache")
+    write_info(folder, {target.name: hashlib.sha256(target.read_bytes()).hexdigest()})
+    return folder
+
+
+def write_info(folder, archives, python=PYTHON, torch=TORCH):
+    info = {"archives": archives, "node": {"python": python, "torch": torch}}
+    (folder / "build_info.json").write_text(json.dumps(info))
+
+
+def archives_of(folder):
+    return json.loads((folder / "build_info.json").read_text())["archives"]
+
+
+@pytest.fixture
+def run(bundle, tmp_path):
+    def call(*command, **environment):
+        return subprocess.run(
+            [str(bundle / "run"), *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHON": sys.executable, "TK_BUNDLE_SITE": str(tmp_path / "site"), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def test_packages_kernels_stamp_and_checkout_are_in_place(run, bundle, checkout):
+    code = (
+        "import json, os, madeup_outer, madeup_inner, tk_kernels; "
+        "print(json.dumps([os.environ[k] for k in ('TK_KERNELS_PREBUILT', 'TK_BUILD_INFO')] + [tk_kernels.__file__]))"
+    )
+    done = run("python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    kernels, info, package = json.loads(done.stdout)
+    assert kernels == str(bundle / "kernels")
+    assert info == str(bundle / "build_info.json")
+    assert package.startswith(str(checkout))
+
+
+def test_the_commands_own_status_comes_back(run):
+    assert run("python", "-c", "raise SystemExit(7)").returncode == 7
+
+
+def test_unpacked_once(run, tmp_path):
+    run("true")
+    folders = list((tmp_path / "site").iterdir())
+    assert len(folders) == 1
+    marker = folders[0] / "marker"
+    marker.write_text("")
+    run("true")
+    assert marker.exists()
+    assert list((tmp_path / "site").iterdir()) == folders
+
+
+def failed(done, *words):
+    assert done.returncode != 0
+    assert done.stderr.startswith("bundle/run: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_no_command(run):
+    failed(run(), "no command was given")
+
+
+def test_another_python_is_refused(run, bundle):
+    write_info(bundle, archives_of(bundle), python="3.7")
+    failed(run("true"), f"this is Python {PYTHON}", "the bundle is for 3.7", f"--python {PYTHON}")
+
+
+def test_another_torch_is_refused(run, bundle):
+    write_info(bundle, archives_of(bundle), torch="1.4")
+    failed(run("true"), f"torch {TORCH}", "the bundle is for 1.4", f"--torch {TORCH}")
+
+
+def test_a_longer_minor_version_is_another_version(run, bundle):
+    write_info(bundle, archives_of(bundle), torch=TORCH[:-1])
+    failed(run("true"), "the bundle is for")
+
+
+def test_no_such_interpreter(run):
+    failed(run("true", PYTHON="/no/such/python"), "there is no /no/such/python", "set PYTHON")
+
+
+def test_damaged_archive(run, bundle, tmp_path):
+    path = bundle / "site" / "core.tar.xz"
+    path.write_bytes(path.read_bytes()[:-20])
+    failed(run("true"), "is damaged", "copy it again")
+    assert not list((tmp_path / "site").iterdir())
+
+
+def test_missing_archive(run, bundle):
+    (bundle / "site" / "core.tar.xz").unlink()
+    failed(run("true"), "core.tar.xz is missing")
+
+
+def test_truncated_stamp(run, bundle):
+    (bundle / "build_info.json").write_text('{"archives": {')
+    failed(run("true"), "cannot be used")
+
+
+def test_outside_a_checkout(run, bundle, checkout):
+    shutil.rmtree(checkout / "tk_kernels")
+    failed(run("true"), "holds no tk_kernels", "TK_ROOT")
+
+
+def test_site_folder_of_somebody_else(run, tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("only root can make another user's folder")
+    (tmp_path / "site").mkdir()
+    os.chown(tmp_path / "site", 12345, 12345)
+    failed(run("true"), "belongs to another user", "TK_BUNDLE_SITE")

@@ -1,0 +1,97 @@
+"""Which groups a bundle holds, for which node."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools.bundle.errors import BundleError
+from tools.bundle.plan import GROUPS_FILE, NODE_PACKAGES_FILE, choose, read_groups, read_node
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return read_groups(GROUPS_FILE, ROOT / "pyproject.toml")
+
+
+def test_every_dependency_of_the_project_is_packed_or_on_the_node(groups):
+    node = read_node("3.12", "2.11", [str(NODE_PACKAGES_FILE)])
+    packed = {canonicalize_name(r.name) for group in groups.values() for r in group.requirements}
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    for text in wanted:
+        name = canonicalize_name(Requirement(text).name)
+        assert name in packed | node.has, name
+    assert "apache-tvm-ffi" in {r.name for r in groups["core"].requirements}
+
+
+def test_a_dependency_is_in_one_group_alone(groups):
+    names = [canonicalize_name(r.name) for group in groups.values() for r in group.requirements]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("with_", "without", "minimal", "parts"),
+    [
+        ((), (), False, ("core", "quack", "kernels")),
+        ((), (), True, ("core", "kernels")),
+        (("wandb",), ("quack",), False, ("core", "wandb", "kernels")),
+        (("quack",), ("kernels",), True, ("core", "quack")),
+    ],
+)
+def test_choose(groups, with_, without, minimal, parts):
+    assert choose(groups, with_, without, minimal) == parts
+
+
+def test_unknown_part_is_named_with_the_known_ones(groups):
+    with pytest.raises(BundleError, match=r"got the part 'flash', a bundle has core, quack, wandb, kernels"):
+        choose(groups, (), ("flash",), False)
+
+
+def test_a_part_is_not_both_with_and_without(groups):
+    with pytest.raises(BundleError, match="wandb: named by --with and by --without"):
+        choose(groups, ("wandb",), ("wandb",), False)
+
+
+def test_node_packages_from_a_file_a_pip_freeze_and_names(tmp_path):
+    listing = tmp_path / "mine.txt"
+    listing.write_text("# a comment, with words\nnumpy==2.1  # pinned\nPyYAML scikit_learn\nlocal @ file:///x\n")
+    node = read_node("3.12", "2.11", [str(listing), "Rich,einops==0.8"])
+    assert node.has == {"numpy", "pyyaml", "scikit-learn", "local", "rich", "einops", "torch"}
+
+
+def test_torch_is_always_the_nodes_own():
+    assert "torch" in read_node("3.12", "2.11", []).has
+
+
+@pytest.mark.parametrize(("python", "torch", "named"), [("3", "2.11", "--python"), ("3.12", "2.11.0", "--torch")])
+def test_versions_are_major_minor(python, torch, named):
+    with pytest.raises(BundleError, match=named):
+        read_node(python, torch, [])
+
+
+def test_a_list_file_that_is_not_there_is_named():
+    with pytest.raises(BundleError, match=r"there is no file node/gone\.txt"):
+        read_node("3.12", "2.11", ["node/gone.txt"])
+
+
+def test_unknown_key_and_bad_requirement_are_named(tmp_path):
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\ndependencies = ["numpy"]\n')
+    groups = tmp_path / "groups.toml"
+    groups.write_text("[core]\ndefalt = true\n")
+    with pytest.raises(BundleError, match=r"group core has \['defalt'\], known keys are"):
+        read_groups(groups, project)
+    groups.write_text('[core]\n[x]\nrequirements = ["not a requirement"]\n')
+    with pytest.raises(BundleError, match="is no requirement"):
+        read_groups(groups, project)
+    groups.write_text("[core\n")
+    with pytest.raises(BundleError, match="is not valid TOML"):
+        read_groups(groups, project)
+    with pytest.raises(BundleError, match=r"missing; run from a checkout"):
+        read_groups(tmp_path / "gone.toml", project)
