@@ -7,10 +7,15 @@
 namespace kittens {
 
 // An element of a shared tile: [chunk][row][chunk bytes], plain; a GPU's swizzle permutes within a chunk's row.
-template <shared_tile Tile>
-kittens_device auto& element(Tile& tile, int row, int col) {
+template <shared_tile Tile> constexpr int element_index(int row, int col) {
     constexpr int chunk_stride = Tile::chunk_stride / int(sizeof(typename Tile::T));
-    return tile.data[col / Tile::chunk_cols * chunk_stride + row * Tile::chunk_cols + col % Tile::chunk_cols];
+    return col / Tile::chunk_cols * chunk_stride + row * Tile::chunk_cols + col % Tile::chunk_cols;
+}
+template <shared_tile Tile> kittens_device typename Tile::T& element(Tile& tile, int row, int col) {
+    return tile.data[element_index<Tile>(row, col)];
+}
+template <shared_tile Tile> kittens_device const typename Tile::T& element(const Tile& tile, int row, int col) {
+    return tile.data[element_index<Tile>(row, col)];
 }
 
 // First row, in the shared or global tile, of base-tile row i of a register tile.

@@ -150,13 +150,23 @@ kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
         for (int c = 0; c < C; c++) dst.data[c][r] = src.data[r][c];
 }
 
-// Columns [index * N, (index + 1) * N) of a tile.
-template <int N, typename T, int R, int C, layout L>
-kittens_device void column_slice(rt<T, R, N, L>& dst, const rt<T, R, C, L>& src, int index) {
-    dst.touch(true, "column_slice");
-    src.touch(false, "column_slice");
-    for (int r = 0; r < R; r++)
-        for (int c = 0; c < N; c++) dst.data[r][c] = src.data[r][index * N + c];
+// Part (r, c) of a tile, in units of the part.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r, int c) {
+    static_assert(R % PR == 0 && C % PC == 0, "part: the tile must be a whole number of parts");
+    dst.touch(true, "part");
+    src.touch(false, "part");
+    if (r < 0 || c < 0 || r >= R / PR || c >= C / PC)
+        cpu::fail("part: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
+    for (int i = 0; i < PR; i++)
+        for (int j = 0; j < PC; j++) dst.data[i][j] = src.data[r * PR + i][c * PC + j];
 }
+
+template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
+template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
+template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_fl = rv<float, N, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_bf = rv<bf16, N, L>;
+template <int N, vec_layout L = vec_layout::naive> using rv_hf = rv<half, N, L>;
 
 }  // namespace kittens

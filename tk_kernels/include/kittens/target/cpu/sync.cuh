@@ -95,22 +95,14 @@ inline void check_named(const warp& w, int id, int warps, const action& who) {
     if (warps < 1 || warps > most) fail(name(who), " expects ", warps, " warps: a block of this kernel has ", most);
 }
 
-inline void fence(warp& w) { w.before.fence(w.id, w.now); }
-
-}  // namespace cpu
-
-// By one warp; then sync_start() makes it visible to all, asynchronous agents and the cluster included.
-kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("init", where);
-    if (arrivals < 1) cpu::fail(cpu::name(who), " expects ", arrivals, " arrivals: a phase needs at least one");
-    if (const auto* old = cpu::find_semaphore(w, s, who))
-        cpu::fail(cpu::name(who), " initialises ", w.machine->describe(*old), " again, after ", cpu::name(old->made_by), ": a semaphore is initialised once");
-    cpu::access_shared(w, who, &s, true, {sizeof(semaphore)});
+inline void make_semaphore(warp& w, semaphore& s, int arrivals, const action& who) {
+    if (const auto* old = find_semaphore(w, s, who))
+        fail(name(who), " initialises ", w.machine->describe(*old), " again, after ", name(old->made_by), ": a semaphore is initialised once");
+    access_shared(w, who, &s, true, {sizeof(semaphore)});
     size_t offset;
-    cpu::block& home = w.machine->locate(&s, offset, who);
-    s.value = cpu::semaphore_mark ^ home.semaphores.size();
-    cpu::semaphore_state& state = home.semaphores.emplace_back();
+    block& home = w.machine->locate(&s, offset, who);
+    s.value = semaphore_mark ^ home.semaphores.size();
+    semaphore_state& state = home.semaphores.emplace_back();
     state.offset = offset;
     state.block = home.rank;
     state.expected = state.pending = arrivals;
@@ -119,6 +111,20 @@ kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) 
     state.made_by_warp = w.id;
     state.made_at = w.now;
 }
+
+inline void fence(warp& w) { w.before.fence(w.id, w.now); }
+
+}  // namespace cpu
+
+// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp; then sync_start() makes them visible to
+// all, asynchronous agents and the cluster included.
+kittens_device void init(semaphore* s, int count, int arrivals, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("init", where);
+    if (arrivals < 1) cpu::fail(cpu::name(who), " expects ", arrivals, " arrivals: a phase needs at least one");
+    for (int i = 0; i < count; i++) cpu::make_semaphore(w, s[i], arrivals, who);
+}
+kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) { init(&s, 1, arrivals, where); }
 
 // One arrival by the calling warp (after all of its lanes got here).
 kittens_device void arrive(semaphore& s, site where = kittens_here) {

@@ -48,7 +48,7 @@ public:
     // Makes the next enter() call entry(argument) on an empty stack.
     void reset(void (*entry)(void*), void* argument) {
         auto* slot = reinterpret_cast<uintptr_t*>(base_ + guard_bytes + stack_bytes);
-        *--slot = 0;                                            // keeps the entry's stack aligned
+        slot -= 2;                                              // the entry is called with an aligned stack
         *--slot = reinterpret_cast<uintptr_t>(&start_fiber);    // popped by ret
         *--slot = 0;                                            // rbp: ends a debugger's walk
         *--slot = 0;                                            // rbx
