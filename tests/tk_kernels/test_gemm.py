@@ -1,0 +1,234 @@
+"""tk.gemm against float64, on every device that is here: the cpu target always, a Hopper GPU if there is one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tk_kernels as tk
+
+
+def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
+    """Random normal (rows, cols) bfloat16."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + rows * 1009 + cols)
+    return torch.randn(rows, cols, generator=generator).to(torch.bfloat16).to(device)
+
+
+def relative_error(result: Tensor, exact: Tensor) -> float:
+    """Relative L2 distance of a bfloat16 result to the float64 product."""
+    return float((result.double() - exact).norm() / exact.norm())
+
+
+def assert_good(result: Tensor, a: Tensor, b: Tensor) -> None:
+    """Within 1.1x of what rounding the exact product to bfloat16 costs.
+
+    What a float32 sum of K terms may lose comes on top: it only matters where terms cancel in a
+    product of a few elements.
+    """
+    exact = a.double() @ b.double()
+    rounding = relative_error(exact.to(torch.bfloat16), exact)
+    summing = float((a.double().abs() @ b.double().abs()).norm() / exact.norm()) * a.shape[1] * 2**-23
+    assert result.shape == exact.shape
+    assert result.dtype == torch.bfloat16
+    assert not result.isnan().any()
+    assert relative_error(result, exact) <= 1.1 * rounding + summing
+
+
+def random_shapes(count: int, seed: int) -> list[tuple[int, int, int]]:
+    """(M, N, K): ones, primes, powers of two and their neighbours, and anything; small enough for one core."""
+    draw = random.Random(seed)
+    primes = [2, 3, 5, 7, 13, 31, 61, 67, 127, 131, 197, 251, 257]
+    edges = [1, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 192, 255, 256, 257]
+
+    def size() -> int:
+        kind = draw.randrange(4)
+        if kind == 0:
+            return draw.choice(primes)
+        if kind == 1:
+            return draw.choice(edges)
+        return draw.randint(1, 300) if kind == 2 else int(math.exp(draw.uniform(0, math.log(300))))
+
+    shapes = [(1, 1, 1), (1, 257, 64), (257, 1, 64), (64, 64, 1)]
+    return shapes + [(size(), size(), size()) for _ in range(count - len(shapes))]
+
+
+SHAPES = random_shapes(200, seed=2025)
+
+
+@pytest.mark.parametrize("start", range(0, 200, 20))
+def test_random_shapes(device: str, start: int) -> None:
+    for M, N, K in SHAPES[start : start + 20]:
+        a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+        assert_good(tk.gemm(a, b), a, b)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stages": 1}, {"stages": 2}, {"stages": 3}, {"stages": 4},
+        {"persistent": 0}, {"persistent": 1},
+        {"order": "supergroup"}, {"order": "row_major"}, {"order": "hilbert"},
+        {"persistent": 0, "order": "hilbert", "stages": 2},
+        {"schedule": "cooperative"}, {"schedule": "pingpong"},
+        {"split_k": 1}, {"split_k": 2},
+    ],
+    ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()),
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [(300, 520, 200), (65, 129, 333)], ids=str)
+def test_options(device: str, options: dict[str, Any], shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+    assert_good(tk.gemm(a, b, **options), a, b)
+
+
+def windows(device: str) -> dict[str, tuple[Tensor, Tensor]]:
+    """Operands that lie in memory in every way but the plain one."""
+    big = matrix(200, 300, device)
+    return {
+        "transposed a": (matrix(64, 96, device).t(), matrix(64, 80, device, 1)),
+        "transposed b": (matrix(96, 64, device), matrix(80, 64, device, 1).t()),
+        "rows of odd pitch": (big[:50, :37], matrix(37, 24, device, 1)),
+        "aligned window": (big[:50, 8:72], matrix(64, 24, device, 1)),
+        "base not aligned": (big[:50, 3:67], matrix(64, 24, device, 1)),
+        "every second row": (big[::2, :64], matrix(64, 24, device, 1)),
+        "every second column": (big[:, ::2], matrix(150, 24, device, 1)),
+        "expanded row": (matrix(1, 64, device).expand(40, 64), matrix(64, 24, device, 1)),
+        "expanded column": (matrix(40, 1, device).expand(40, 64), matrix(64, 24, device, 1)),
+        "one row of a wide matrix": (big[7:8], matrix(300, 24, device, 1)),
+        "one column of a wide matrix": (big[:, 5:6], matrix(1, 24, device, 1)),
+    }
+
+
+@pytest.mark.parametrize("name", windows("cpu"))
+def test_any_strides(device: str, name: str) -> None:
+    a, b = windows(device)[name]
+    assert_good(tk.gemm(a, b), a, b)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda o: o,
+        lambda o: o.new_empty((o.shape[0], 2 * o.shape[1]))[:, : o.shape[1]],
+        lambda o: o.new_empty((o.shape[0], o.shape[1] + 3))[:, 1 : 1 + o.shape[1]],
+        lambda o: o.new_empty((o.shape[1], o.shape[0])).t(),
+    ],
+    ids=["plain", "window", "odd window", "transposed"],
+)
+def test_out_is_written_and_returned(device: str, view: Callable[[Tensor], Tensor]) -> None:
+    a, b = matrix(40, 56, device), matrix(56, 72, device, 1)
+    out = view(a.new_empty((40, 72)).fill_(float("nan")))
+    out.fill_(float("nan"))
+    assert tk.gemm(a, b, out=out) is out
+    assert_good(out, a, b)
+
+
+def test_out_window_leaves_its_surroundings(device: str) -> None:
+    a, b = matrix(40, 56, device), matrix(56, 64, device, 1)
+    buffer = torch.full((42, 80), 7.0, dtype=torch.bfloat16, device=device)
+    tk.gemm(a, b, out=buffer[1:41, 8:72])
+    assert_good(buffer[1:41, 8:72], a, b)
+    buffer[1:41, 8:72] = 7.0
+    assert bool((buffer == 7.0).all())
+
+
+def test_out_beside_an_operand_in_one_buffer_is_no_overlap(device: str) -> None:
+    buffer, b = matrix(40, 128, device), matrix(64, 64, device, 1)
+    a = buffer[:, :64].clone()
+    tk.gemm(buffer[:, :64], b, out=buffer[:, 64:])
+    assert_good(buffer[:, 64:], a, b)
+
+
+def test_result_is_contiguous_whatever_the_size(device: str) -> None:
+    for N in (1, 5, 8, 72):
+        assert tk.gemm(matrix(9, 16, device), matrix(16, N, device)).is_contiguous()
+
+
+def test_same_inputs_give_the_same_bits(device: str) -> None:
+    a, b = matrix(200, 136, device), matrix(136, 264, device, 1)
+    first = tk.gemm(a, b)
+    assert all(torch.equal(first, tk.gemm(a, b)) for _ in range(3))
+
+
+def test_infinities_and_nans_stay_where_they_belong(device: str) -> None:
+    a, b = matrix(70, 40, device), matrix(40, 90, device, 1)
+    a[3, 5], b[7, 11] = float("inf"), float("nan")
+    result = tk.gemm(a, b)
+    touched = torch.zeros(70, 90, dtype=torch.bool, device=device)
+    touched[3, :] = touched[:, 11] = True
+    assert bool(result.isfinite().logical_xor(touched).all())
+
+
+def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
+    """A wrong call each, and the words that say so."""
+    a, b = matrix(16, 24, device), matrix(24, 32, device, 1)
+    square = matrix(16, 16, device)
+    return {
+        "dtype a": (lambda: tk.gemm(a.float(), b), "a: got dtype float32, needs bfloat16"),
+        "dtype b": (lambda: tk.gemm(a, b.half()), "b: got dtype float16, needs bfloat16"),
+        "rank a": (lambda: tk.gemm(a[0], b), "a: got rank 1, needs rank 2"),
+        "rank b": (lambda: tk.gemm(a, b[None]), "b: got rank 3, needs rank 2"),
+        "inner": (lambda: tk.gemm(a, a), "b: got 16 rows, needs 24, the number of columns of a"),
+        "empty M": (lambda: tk.gemm(a[:0], b), r"a: got shape \(0, 24\), needs every size from 1"),
+        "empty K": (lambda: tk.gemm(a[:, :0], b[:0]), r"a: got shape \(16, 0\), needs every size from 1"),
+        "empty N": (lambda: tk.gemm(a, b[:, :0]), r"b: got shape \(24, 0\), needs every size from 1"),
+        "no tensor": (lambda: tk.gemm(a, [[1.0]]), "b: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
+        "out shape": (lambda: tk.gemm(a, b, out=square), r"out: got shape \(16, 16\), needs \(16, 32\)"),
+        "out dtype": (lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.float32)), "out: got dtype float32"),
+        "out is a": (lambda: tk.gemm(square, square.clone(), out=square), "out: shares memory with a"),
+        "out is b": (lambda: tk.gemm(square.clone(), square, out=square), "out: shares memory with b"),
+        "out is a transposed": (lambda: tk.gemm(square, square.clone(), out=square.t()), "out: shares memory with a"),
+        "out expanded": (
+            lambda: tk.gemm(a, b, out=a.new_empty(1, 32).expand(16, 32)),
+            "out: got strides .*no two elements share memory",
+        ),
+        "out and gradient": (
+            lambda: tk.gemm(a.clone().requires_grad_(), b, out=a.new_empty(16, 32)),
+            "out: cannot be given while gradients are recorded",
+        ),
+        "option": (lambda: tk.gemm(a, b, stages=9), "stages: got 9, needs an integer from 1 to 4"),
+        "tile": (lambda: tk.gemm(a, b, tile="24x40"), "tile"),
+        "cluster": (lambda: tk.gemm(a, b, cluster="7x7"), "cluster"),
+    }
+
+
+@pytest.mark.parametrize("name", mistakes("cpu"))
+def test_mistakes_are_value_errors_that_name_the_argument(device: str, name: str) -> None:
+    call, words = mistakes(device)[name]
+    with pytest.raises(ValueError, match=words) as failure:
+        call()
+    assert len(str(failure.value).splitlines()) == 1
+
+
+def test_operands_on_other_devices_are_refused(device: str) -> None:
+    a = matrix(16, 24, device)
+    with pytest.raises(ValueError, match="b: is on meta, needs to be on"):
+        tk.gemm(a, torch.empty(24, 8, dtype=torch.bfloat16, device="meta"))
+
+
+@pytest.mark.gpu
+def test_operands_on_cpu_and_gpu_are_refused() -> None:
+    with pytest.raises(ValueError, match="b: is on cpu, needs to be on cuda:0 as a is"):
+        tk.gemm(matrix(16, 24, "cuda"), matrix(24, 8, "cpu"))
+    with pytest.raises(ValueError, match="b: is on cuda:0, needs to be on cpu as a is"):
+        tk.gemm(matrix(16, 24, "cpu"), matrix(24, 8, "cuda"))
+
+
+def test_copies_are_logged_once(device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    import importlib
+
+    module = importlib.import_module("tk_kernels.ops.gemm")
+    monkeypatch.setattr(module, "_copies_logged", False)
+    with caplog.at_level("INFO", logger="tk_kernels"):
+        tk.gemm(matrix(16, 16, device), matrix(16, 16, device))
+        assert caplog.messages == []
+        for _ in range(2):
+            tk.gemm(matrix(16, 13, device), matrix(13, 16, device))
+    assert len(caplog.messages) == 1
+    assert "a (16, 13) with strides (13, 1) goes through an aligned copy" in caplog.messages[0]

@@ -1,0 +1,101 @@
+"""What the kernels offer to a harness."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tk_kernels import toolchain
+from tk_kernels.implementations import Gemm
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The attributes of a GEMM problem that an implementation may read."""
+
+    M: int = 32
+    N: int = 48
+    K: int = 40
+    dtype: str = "bf16"
+    direction: str = "fwd"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def test_prepared_call_computes_the_product(device: str) -> None:
+    a = torch.randn(32, 40, device=device).bfloat16()
+    b = torch.randn(40, 48, device=device).bfloat16()
+    implementation = Gemm(stages=2, order="row_major", tile="auto")
+    assert implementation.available() is None
+    assert implementation.supports(Problem(), device) is None
+    call = implementation.prepare(Problem(), {"a": a, "b": b})
+    first, second = call(), call()
+    torch.testing.assert_close(first.double(), a.double() @ b.double(), rtol=2**-7, atol=2**-5)
+    assert torch.equal(first, second)
+    assert first.data_ptr() != second.data_ptr()
+    manifest = implementation.build_manifest()
+    assert manifest is not None
+    assert manifest["target"] == {"cpu": "cpu", "cuda": "sm_90a"}[device]
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(TypeError, match="got the option 'depth', it takes stages, persistent"):
+        Gemm(depth=3)
+    with pytest.raises(ValueError, match="stages: got 7"):
+        Gemm(stages=7)
+
+
+@pytest.mark.parametrize(
+    ("problem", "device", "words"),
+    [
+        (Problem(dtype="fp16"), "cpu", "takes bf16, not fp16"),
+        (Problem(direction="bwd"), "cpu", "no kernel of its own for direction bwd"),
+        (Problem(), "tpu", "device 'tpu' has no target"),
+    ],
+)
+def test_unsupported_problems_have_a_reason(problem: Problem, device: str, words: str) -> None:
+    assert words in str(Gemm().supports(problem, device))
+
+
+def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise toolchain.CompilerMissingError("no compiler; install it: apt-get install g++")
+
+    monkeypatch.delenv("TK_KERNELS_PREBUILT", raising=False)
+    monkeypatch.setattr("tk_kernels.toolchain.loading.find_gxx", missing)
+    assert "apt-get install g++" in str(Gemm().available())
+    assert "apt-get install g++" in str(Gemm().supports(Problem(), "cuda"))
+
+
+def test_kernel_names_match_ours_and_no_one_elses() -> None:
+    (pattern,) = Gemm().kernel_names(Problem())
+    ours = "void kittens::kernel_entry<kittens::lcf<tk::gemm::kernel<tk::gemm::config{...}> > >(...)"
+    assert re.search(pattern, ours)
+    for other in ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", "triton_mm", "void cutlass::Kernel2<cutlass_80_gemm>"):
+        assert not re.search(pattern, other)
+        assert any(re.search(foreign, other) for foreign in Gemm().foreign_kernel_names())
+    assert not any(re.search(foreign, ours) for foreign in Gemm().foreign_kernel_names())
+
+
+def test_version_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Gemm().version()
+    monkeypatch.setattr("tk_kernels.toolchain.source_hash", lambda kernel, target: "f" * 64)
+    assert re.fullmatch(r"tk_kernels \d+\.\d+\.\d+, gemm sources [0-9a-f]{8}", before)
+    assert Gemm().version() != before
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_build_manifest_is_complete(target: str) -> None:
+    manifest = toolchain.manifest("gemm", target)
+    for key in ("compiler", "flags", "source_hash", "registers", "spills", "shared_memory", "hgmma_count",
+                "hmma_count", "binary_hash", "lines_of_code"):  # fmt: skip
+        assert key in manifest
+        assert manifest[key] is not None or manifest["reasons"][key]
+    if target == "sm_90a":
+        assert manifest["hgmma_count"] is None or manifest["hgmma_count"] > 0
+        assert all(entry["registers"] <= 168 or entry["spills"] == 0 for entry in manifest["entries"])
+    assert Path(toolchain.ensure_built("gemm", target).library).is_file()

@@ -1,0 +1,81 @@
+"""Kernel folders: what they must hold, what kernel.toml may say, how lines are counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tk_kernels import toolchain
+from tk_kernels.toolchain.kernel_folder import code_lines, read_allowances
+
+GOOD = '[[allow]]\nfinding = "spill"\nfunction = "gemm"\nreason = "eight bytes, outside the main loop"\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ((), "holds no .cu file"),
+        (("a.cu",), "holds no binding.cc"),
+    ],
+)
+def test_incomplete_folder_says_what_is_missing(tmp_path: Path, files: tuple[str, ...], words: str) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    with pytest.raises(toolchain.KernelFolderError, match=words):
+        toolchain.open_kernel(tmp_path)
+
+
+def test_every_kernel_of_the_project_opens() -> None:
+    assert "gemm" in toolchain.kernel_names()
+    for name in toolchain.kernel_names():
+        kernel = toolchain.find_kernel(name)
+        assert kernel.lines_of_code() > 0
+        assert (kernel.path / "README.md").is_file()
+
+
+def test_allowances_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.toml"
+    assert read_allowances(path) == ()
+    path.write_text(GOOD)
+    (allowance,) = read_allowances(path)
+    assert allowance.covers("spill", ("tk::gemm::kernel",))
+    assert not allowance.covers("wgmma_serialized", ("tk::gemm::kernel",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[allow", "is no valid TOML"),
+        ("speed = 3\n", "unknown key 'speed'"),
+        ("allow = 3\n", "must be a list of tables"),
+        (GOOD.replace("reason", "because"), "needs exactly the texts finding, function and reason"),
+        (GOOD.replace('"eight bytes, outside the main loop"', '" "'), "needs exactly the texts"),
+        (GOOD.replace("spill", "slow"), "finding is 'slow', must be one of spill"),
+        (GOOD.replace('"gemm"', '"gemm("'), "is no regular expression"),
+    ],
+)
+def test_mistakes_in_kernel_toml_are_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "kernel.toml"
+    path.write_text(text)
+    with pytest.raises(toolchain.KernelFolderError, match=words) as failure:
+        read_allowances(path)
+    assert str(failure.value).startswith(str(path))
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("\n  \n", 0),
+        ("// alone\nint x;  // beside\n", 1),
+        ("/* one\n two */\nint x;\n", 1),
+        ("int /* inside */ x;\n", 1),
+        ("int x; /* starts here\n ends here */ int y;\n", 2),
+        ('const char* s = "// no comment";\nconst char* t = "/*";\nint z;\n', 3),
+        ('const char* s = "quoted \\" // still text";\n', 1),
+    ],
+)
+def test_lines_of_code(text: str, count: int) -> None:
+    assert code_lines(text) == count
