@@ -31,7 +31,7 @@ def check_node(info: dict[str, Any]) -> None:
     if python != want["python"]:
         raise UnpackError(
             f"this is Python {python} ({sys.executable}), the bundle is for {want['python']}; "
-            f"set PYTHON to such an interpreter, or rebuild with: make bundle ARGS='--python {python}'"
+            f"set PYTHON to such an interpreter, or rebuild with: make bundle BUNDLE_ARGS='--python {python}'"
         )
     try:
         torch = importlib.metadata.version("torch")
@@ -41,7 +41,7 @@ def check_node(info: dict[str, Any]) -> None:
         short = ".".join(torch.split(".")[:2])
         raise UnpackError(
             f"this node has torch {torch}, the bundle is for {want['torch']}; "
-            f"rebuild with: make bundle ARGS='--torch {short}'"
+            f"rebuild with: make bundle BUNDLE_ARGS='--torch {short}'"
         )
 
 
