@@ -30,6 +30,16 @@ def test_every_dependency_of_the_project_is_packed_or_on_the_node(groups):
     assert "apache-tvm-ffi" in {r.name for r in groups["core"].requirements}
 
 
+def test_quack_is_the_version_that_the_project_measures_with(groups):
+    from baselines.quack import INSTALL
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
+    pins = {r.name: str(r) for r in groups["quack"].requirements}
+    assert pins["quack-kernels"] in extras
+    assert pins["quack-kernels"] in INSTALL
+    assert pins["nvidia-cutlass-dsl"] in INSTALL
+
+
 def test_a_dependency_is_in_one_group_alone(groups):
     names = [canonicalize_name(r.name) for group in groups.values() for r in group.requirements]
     assert len(names) == len(set(names))
