@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import faulthandler
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.worker.messages import Describe, Done, Inspect, Machine, Measure, Refused, Stop
+from harness.worker.messages import Broken, Describe, Done, Inspect, Machine, Measure, Refused, Stop
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 BROKEN_EXIT = 70
 """Exit code of a worker that ended itself because its device was unusable."""
@@ -20,13 +25,14 @@ BROKEN_EXIT = 70
 def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
     """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+    _die_with_parent()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     faulthandler.enable()
 
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate
 
-    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group
+    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line
 
     try:
         here = instantiate(dict(device))
@@ -46,7 +52,11 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
             case Stop():
                 return
             case Describe():
-                roofs = here.roofs() if request.roofs and here.timed else {}
+                try:
+                    roofs = here.roofs() if request.roofs and here.timed else {}
+                except Exception as error:  # a GPU in use by others, mostly
+                    pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error)}"))
+                    return
                 pipe.send(Machine(here.kind, here.timed, here.describe(), here.libraries(), roofs))
             case Inspect():
                 for index, contestant in enumerate(request.contestants):
@@ -60,7 +70,20 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                 except ProcessBrokenError as broken:
                     pipe.send(broken.message)
                     os._exit(BROKEN_EXIT)  # no clean-up of a context that is gone
+                except BrokenPipeError:  # the parent is gone
+                    return
+                except Exception as error:  # not an implementation's: inputs or reference could not be made
+                    here.release()
+                    pipe.send(Broken(running.value, one_line(error)))
+                    return
         enter(-1)
+
+
+def _die_with_parent() -> None:
+    """Asks Linux to end this process when the parent ends, however that happens: a hanging kernel would outlive it."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _device_sentence(device: Mapping[str, Any], error: Exception) -> str:

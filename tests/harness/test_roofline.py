@@ -65,7 +65,7 @@ def test_floor_and_bound():
 
 
 def test_impossible_times():
-    traffic = Traffic(read=4_000_000_000, written=100)
+    traffic = Traffic(read=4_000_000_000, written=0)
     assert roofline.impossible(ROOF, 1e9, traffic, 1000.0, 0, warm=False) is None
     complaint = roofline.impossible(ROOF, 1e9, traffic, 999.0, 0, warm=False)
     assert "999.000 us is below the 1000.000 us" in complaint

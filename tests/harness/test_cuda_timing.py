@@ -1,0 +1,126 @@
+"""The CUDA stopwatch against a model of a stream: what is enqueued when, and what if the host is late."""
+
+import pytest
+import torch
+
+from harness.timing import cuda
+
+
+class Stream:
+    """A GPU that runs what is enqueued in order, and a host whose calls take time."""
+
+    def __init__(self, host_us):
+        self.host_us = host_us
+        self.host = 0.0  # us at which the host is
+        self.device = 0.0  # us at which the device has done what was enqueued
+        self.log = []
+
+    def enqueue(self, name, microseconds):
+        self.log.append(name)
+        self.device = max(self.device, self.host) + microseconds
+
+    def call(self, kernel_us=50.0):
+        self.host += self.host_us
+        self.enqueue("kernel", kernel_us)
+        return "output"
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    made = Stream(host_us=10.0)
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+            self.at = 0.0
+
+        def record(self):
+            made.enqueue("event", 0.0)
+            self.at = made.device
+
+        def query(self):
+            return self.at <= made.host
+
+        def synchronize(self):
+            made.host = max(made.host, self.at)
+
+        def elapsed_time(self, other):
+            return (other.at - self.at) / 1e3
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: made.enqueue("spin", cycles / 1980.0))
+    return made
+
+
+def stopwatch(stream):
+    return cuda.EventStopwatch(lambda: stream.enqueue("flush", 5.0), cycles_per_us=1980.0)
+
+
+def test_one_sample_is_flush_spin_event_call_event(stream):
+    sample = stopwatch(stream).sample(stream.call, lambda: stream.log.append("read"))
+    assert stream.log == ["flush", "spin", "event", "kernel", "event", "read"]
+    assert sample.latency_us == pytest.approx(50.0)
+    assert sample.output == "output"
+    assert sample.in_time
+
+
+def test_a_slow_host_lengthens_the_spin_until_launches_are_hidden(stream):
+    stream.host_us = 400.0
+    watch, call = stopwatch(stream), stream.call
+    sample = watch.sample(call, lambda: None)
+    assert sample.in_time
+    assert sample.latency_us == pytest.approx(50.0)  # not the 400 us of the host
+    attempts = stream.log.count("kernel")
+    assert attempts == 5  # 30, 60, .. 480 us
+    assert watch.sample(call, lambda: None).in_time
+    assert stream.log.count("kernel") == attempts + 1  # remembered
+
+
+def test_a_hiccup_of_the_host_is_forgotten(stream):
+    watch, call = stopwatch(stream), stream.call
+    stream.host_us = 3000.0
+    watch.sample(call, lambda: None)
+    stream.host_us = 10.0
+    for _ in range(120):
+        watch.sample(call, lambda: None)
+    assert next(iter(watch._spin_us.values())) == cuda.FIRST_SPIN_US
+
+
+def test_a_call_that_waits_for_the_device_is_kept_and_said_to_be_late(stream):
+    def waits():
+        stream.host = max(stream.host, stream.device) + 30.0
+        return stream.call()
+
+    sample = stopwatch(stream).sample(waits, lambda: None)
+    assert not sample.in_time
+    assert sample.latency_us >= 50.0
+
+
+def test_calls_have_spins_of_their_own(stream):
+    watch = stopwatch(stream)
+    quick = stream.call
+
+    def slow():
+        stream.host += 500.0
+        return stream.call()
+
+    watch.sample(slow, lambda: None)
+    stream.log.clear()
+    watch.sample(quick, lambda: None)
+    assert stream.log.count("kernel") == 1
+    assert sorted(watch._spin_us.values())[0] == cuda.FIRST_SPIN_US
+
+
+@pytest.mark.gpu
+def test_events_and_graphs_agree_on_the_gpu():
+    a = torch.randn(4096, 4096, device="cuda").bfloat16()
+    medians = {}
+    for kind in ("cuda_events", "cuda_graph"):
+        watch = cuda.make_stopwatch(kind, flush_l2=True, l2_bytes=60 * 2**20, sm_clock_max_mhz=1980.0)
+        call = watch.wrap(lambda: a @ a)
+        samples = [watch.sample(call, lambda: None) for _ in range(30)]
+        assert all(sample.in_time for sample in samples[5:])
+        medians[kind] = sorted(sample.latency_us for sample in samples)[15]
+        torch.testing.assert_close(samples[-1].output, a @ a)
+    assert medians["cuda_events"] == pytest.approx(medians["cuda_graph"], rel=0.1)
+    assert 100 < medians["cuda_events"] < 2000

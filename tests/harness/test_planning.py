@@ -1,0 +1,163 @@
+"""Configurations as they are composed: every experiment, every line explained, every mistake a sentence."""
+
+import re
+
+import pytest
+import yaml
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from harness import workloads
+from harness.cli import CONFIG_DIR
+from harness.errors import HarnessError
+from harness.planning import expand_problems, make_plan
+
+EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
+
+CASES = {
+    "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
+    "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
+    "table2_persistent": (5, ["tk", "tk[persistent=0]", "cublas"]),
+    "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
+}
+
+
+def config(*overrides):
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+        composed = compose("config", overrides=["run_id=test", *overrides])
+    return OmegaConf.to_container(composed, resolve=True)
+
+
+def plan(*overrides):
+    return make_plan(config(*overrides), overrides)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_composes_into_a_plan(name):
+    made = plan(f"experiment={name}")
+    assert made.name == name
+    assert len({case for group in made.groups for case in group.case_ids}) == len(made.groups) * len(made.contestants)
+    if name in CASES:
+        problems, contestants = CASES[name]
+        assert len(made.groups) == problems
+        assert [str(contestant.variant) for contestant in made.contestants] == contestants
+
+
+def test_table3_is_profiled_and_the_others_are_not():
+    assert "dram__bytes.sum.per_second" in plan("experiment=table3_block_order").profile_metrics
+    assert plan("experiment=fig7_gemm").profile_metrics == ()
+
+
+@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])
+@pytest.mark.parametrize("device", ["auto", "cuda", "cpu"])
+def test_groups_compose(timer, device):
+    made = plan(f"timer={timer}", f"device={device}")
+    assert made.timer.kind == timer
+    assert made.device["_target_"].startswith("harness.devices")
+
+
+@pytest.mark.parametrize("path", sorted(CONFIG_DIR.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_every_line_of_a_configuration_says_what_it_is(path):
+    """A key is explained beside it, above it, or by the comment of the list or mapping that it is part of."""
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("#"), "the file says what it is"
+    explained_to = -1  # indentation under which everything is part of an explained entry
+    for number, line in enumerate(lines):
+        if not line.strip() or line.lstrip().startswith("#") or re.match(r"\s*(-|_target_:)|defaults:", line):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if indent <= explained_to:
+            explained_to = -1
+        above = number and lines[number - 1].lstrip().startswith("#")
+        if " # " in line or above:
+            explained_to = indent
+            continue
+        inside = explained_to >= 0 and indent > explained_to
+        header = any(" # " in later for later in lines[number + 1 : number + 3]) and line.rstrip().endswith(":")
+        group = line.strip().startswith(("entity", "dir")) and "as in" in path.read_text()
+        assert inside or header or group, f"{path.name}:{number + 1}: {line!r} is not explained"
+
+
+def test_every_workload_has_a_configuration_of_its_name():
+    for path in (CONFIG_DIR / "workload").glob("*.yaml"):
+        content = yaml.safe_load(path.read_text())
+        assert content["workload"]["name"] == path.stem
+        assert path.stem in workloads.names()
+        assert content["workload"]["baseline"] in content["workload"]["implementations"]
+
+
+def test_a_users_kernel_joins_from_the_command_line():
+    override = "+workload.implementations.mine._target_=my_package.my_gemm"
+    made = plan(override, "implementations=[tk,mine]")
+    assert made.contestants[1].target == {"_target_": "my_package.my_gemm"}
+    assert override in made.carried
+
+
+def test_cases_and_problems_are_listed_once():
+    made = plan("problems=[{M: 1, N: 1, K: 1}, {grid: {M: [1], N: [1], K: [1, 2]}}]", "implementations=[tk,tk]")
+    assert [group.problem.text for group in made.groups] == ["M=1;N=1;K=1", "M=1;N=1;K=2"]
+    assert len(made.contestants) == 1
+
+
+def test_estimate_grows_with_the_cases():
+    made = plan("experiment=fig7_gemm")
+    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (5 * 8 + 11) / 60)
+    assert made.estimated_minutes(timed=True, active=2) == pytest.approx(5 * (2 * 8 + 11) / 60)
+    assert made.estimated_minutes(timed=False, active=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["implementations=[tkk]"], "'tkk' is unknown for gemm: .*did you mean tk"),
+        (["implementations=[]"], "needs a list"),
+        (["implementations=tk"], "needs a list"),
+        (["+workload.implementations.mine.x=1", "implementations=[mine]"], "needs a _target_"),
+        (["problem.K=0"], "K is 0"),
+        (["problems=[]"], "needs a list"),
+        (["problems=[{M: 1}]"], "lacks N, K"),
+        (["problems=[{M: 1, N: 1, K: 1, Z: 1}]"], "no problem key 'Z'"),
+        (["experiment=fig7_gemm", "problem.K=64"], "problem.K=64 has no effect"),
+        (["distribution=cauchy"], "no distribution 'cauchy'"),
+        (["dtype=fp64"], "no dtype 'fp64'"),
+        (["direction=bwd"], "no direction 'bwd'"),
+        (["timer.kind=cupti"], "timer.kind is 'cupti'"),
+        (["timer.budget_seconds=0"], "needs a number above 0"),
+        (["timer.ci_width=narrow"], "timer.ci_width is 'narrow'"),
+        (["timer.min_rounds=1"], "at least 2"),
+        (["timer.min_rounds=9", "timer.max_rounds=8"], "at most timer.max_rounds"),
+        (["limits.case_seconds=-1"], "limits.case_seconds is -1"),
+        (["seed=-1"], "seed is -1"),
+        (["seed=0.5"], "seed is 0.5"),
+        (["profile=nsys"], "profile is 'nsys'"),
+    ],
+)
+def test_mistakes(overrides, words):
+    with pytest.raises(HarnessError, match=words) as caught:
+        plan(*overrides)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ("text", "needs a list"),
+        ([3], "not of the form"),
+        ([{"grid": {"M": 1}}], "needs a list of values"),
+        ([{"grid": {}}], "stands alone"),
+        ([{"grid": {"M": [1]}, "K": 1}], "stands alone"),
+    ],
+)
+def test_bad_problem_lists(entries, words):
+    with pytest.raises(HarnessError, match=words):
+        expand_problems(entries)
+
+
+def test_a_grid_is_a_product_with_the_last_key_fastest():
+    assert expand_problems([{"grid": {"M": [1, 2], "N": [3, 4]}}, {"M": 5}]) == [
+        {"M": 1, "N": 3},
+        {"M": 1, "N": 4},
+        {"M": 2, "N": 3},
+        {"M": 2, "N": 4},
+        {"M": 5},
+    ]

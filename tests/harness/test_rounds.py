@@ -1,0 +1,177 @@
+"""Interleaved rounds on a stopwatch and a clock of our own: order, pairing, rotation, stopping, blame."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.planning import TimerSettings
+from harness.timing.rounds import ContestantError, Sample, finished, time_rounds
+from harness.timing.telemetry import NoTelemetry, Reading
+
+SETTINGS = TimerSettings(
+    kind="cuda_events",
+    flush_l2=True,
+    warmup_seconds=0.05,
+    budget_seconds=10.0,
+    ci_width=0.002,
+    min_rounds=30,
+    max_rounds=500,
+    telemetry_interval_ms=20,
+)
+
+
+class Clock:
+    """Time that passes only while calls run."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Stopwatch:
+    def __init__(self, clock, seconds=0.001, noise=0.0, in_time=True):
+        self.clock, self.seconds, self.in_time = clock, seconds, in_time
+        self.random = np.random.default_rng(0)
+        self.noise = noise
+        self.wrapped = 0
+
+    def wrap(self, call):
+        self.wrapped += 1
+        return call
+
+    def sample(self, call, while_running):
+        output = call()
+        self.clock.now += self.seconds
+        while_running()
+        return Sample(100.0 * (1 + self.noise * float(self.random.standard_normal())), output, self.in_time)
+
+
+def contestants(count, sets, log):
+    return [[lambda i=i, s=s: log.append((i, s)) or (i, s) for s in range(sets)] for i in range(count)]
+
+
+def run(count=3, sets=4, settings=SETTINGS, **kwargs):
+    clock, log = Clock(), []
+    stopwatch = Stopwatch(clock, **kwargs)
+    series = time_rounds(contestants(count, sets, log), stopwatch, settings, NoTelemetry(), seed=1, clock=clock)
+    return series, log, stopwatch
+
+
+def test_each_round_has_everyone_once_on_the_same_set_in_changing_order():
+    series, log, stopwatch = run()
+    assert stopwatch.wrapped == 3 * 4
+    rounds = len(series[0].latency_us)
+    timed = log[-3 * rounds :]
+    orders = set()
+    for number, part in enumerate(
+        itertools.batched(timed, 3)
+        if hasattr(itertools, "batched")
+        else [timed[i : i + 3] for i in range(0, len(timed), 3)]
+    ):
+        assert sorted(i for i, _ in part) == [0, 1, 2]
+        assert {s for _, s in part} == {number % 4}
+        orders.add(tuple(i for i, _ in part))
+    assert len(orders) > 3
+    for index, one in enumerate(series):
+        assert one.rounds == list(range(rounds))
+        assert one.last_output == (index, (rounds - 1) % 4)
+        assert one.last_set == (rounds - 1) % 4
+
+
+def test_the_order_is_seeded():
+    assert run()[1] == run()[1]
+
+
+def test_steady_samples_stop_at_the_minimum_and_noisy_ones_at_the_width():
+    steady = run(noise=0.0)[0]
+    assert len(steady[0].latency_us) == 30
+    noisy = run(noise=0.005)[0]
+    assert 30 < len(noisy[0].latency_us) < 500
+
+
+def test_the_budget_ends_a_noisy_sweep_and_the_minimum_outlives_the_budget():
+    hopeless = replace(SETTINGS, ci_width=1e-6, budget_seconds=0.3)
+    rounds = len(run(noise=0.05, settings=hopeless)[0][0].latency_us)
+    assert rounds == pytest.approx(100, abs=12)  # 3 contestants x 1 ms
+    assert len(run(noise=0.05, settings=replace(hopeless, budget_seconds=0.001))[0][0].latency_us) == 30
+    assert len(run(noise=0.05, settings=replace(hopeless, budget_seconds=99.0))[0][0].latency_us) == 500
+
+
+@pytest.mark.parametrize(
+    ("rounds", "seconds", "width", "expected"),
+    [(29, 99, 0.0, False), (30, 0, 0.002, True), (30, 0, 0.003, False), (30, 10, 0.003, True), (500, 0, 1.0, True)],
+)
+def test_stopping_rule(rounds, seconds, width, expected):
+    assert finished(rounds, seconds, width, SETTINGS) is expected
+
+
+def test_warm_up_runs_every_input_set_even_when_time_is_up():
+    _, log, _ = run(settings=replace(SETTINGS, warmup_seconds=1e-9), sets=7)
+    assert {s for _, s in log[: 3 * 7]} == set(range(7))
+
+
+def test_who_fails_is_named_and_was_entered():
+    clock, entered = Clock(), []
+    calls = contestants(2, 1, [])
+
+    def fails():
+        raise RuntimeError("boom")
+
+    with pytest.raises(ContestantError) as caught:
+        time_rounds(
+            [calls[0], [fails]], Stopwatch(clock), SETTINGS, NoTelemetry(), seed=0, clock=clock, enter=entered.append
+        )
+    assert caught.value.index == 1
+    assert str(caught.value.__cause__) == "boom"
+    assert entered[-1] == 1
+
+
+def test_a_call_that_cannot_be_wrapped_is_named():
+    class CannotCapture(Stopwatch):
+        def wrap(self, call):
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    with pytest.raises(ContestantError) as caught:
+        time_rounds(contestants(1, 1, []), CannotCapture(Clock()), SETTINGS, NoTelemetry(), seed=0)
+    assert caught.value.index == 0
+
+
+def test_late_samples_are_counted():
+    series, _, _ = run(in_time=False)
+    assert series[0].late == len(series[0].latency_us)
+    assert run()[0][0].late == 0
+
+
+def test_telemetry_is_read_for_everyone_in_rounds_apart():
+    class Counting:
+        reads = 0
+
+        def read(self):
+            self.reads += 1
+            return Reading(1980.0, 600.0, ())
+
+    clock, telemetry = Clock(), Counting()
+    series = time_rounds(
+        contestants(2, 1, []), Stopwatch(clock, seconds=0.005), SETTINGS, telemetry, seed=0, clock=clock
+    )
+    # 30 rounds of 10 ms, read every 20 ms or later
+    assert [len(one.readings) for one in series] == [15, 15]
+    assert telemetry.reads == 30
+
+
+def test_progress_is_reported_at_least_twice_a_second():
+    clock, reports = Clock(), []
+    time_rounds(
+        contestants(1, 1, []),
+        Stopwatch(clock, seconds=1.0),
+        SETTINGS,
+        NoTelemetry(),
+        seed=0,
+        clock=clock,
+        report=reports.append,
+    )
+    assert [progress.round for progress in reports] == list(range(1, 31))

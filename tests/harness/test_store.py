@@ -1,0 +1,328 @@
+"""The run folder: what is written survives torn lines, full disks, Ctrl-C and other invocations."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_records import TIMED, VERIFIED
+
+from harness import results, store
+from harness.errors import HarnessError
+from harness.records import Measurement, ProfileMetric, Ratio, Status, Verdict
+from harness.results import ResultsError, load_campaign, load_run
+from harness.store import Store, StoredGroup, StoreError, run_folder
+
+MANIFEST = {
+    "run_id": "20261120T120000Z-abcdef",
+    "campaign": "c",
+    "started_utc": "2026-11-20T12:00:00Z",
+    "device": "cuda",
+    "gpu": None,
+}
+
+
+def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
+    measurements = tuple(replace(TIMED, case_id=case, problem=problem, n_samples=n, **changes) for case in cases)
+    ratios = tuple(
+        Ratio(
+            run_id=TIMED.run_id,
+            case_id=x,
+            baseline_case_id=y,
+            ratio_p50=1.0,
+            ci_low=0.99,
+            ci_high=1.01,
+            verdict=Verdict.SAME,
+        )
+        for x in cases
+        for y in cases
+        if x != y
+    )
+    samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
+    return StoredGroup(measurements, ratios, samples, energy_j=12.0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "c" / MANIFEST["run_id"]
+
+
+@pytest.fixture
+def opened(folder):
+    with Store.create(folder, MANIFEST) as made:
+        yield made
+
+
+def test_a_new_run_is_readable_before_anything_is_measured(opened, folder):
+    run = load_run(folder)
+    assert run.measurements.empty
+    assert list(run.measurements.columns) == list(Measurement.columns())
+    assert run.samples("a").size == 0
+    assert run.manifest["groups"] == []
+    assert run.manifest["schema_version"] == 1
+
+
+def test_a_group_reads_back(opened, folder):
+    metric = ProfileMetric(run_id="r", case_id="a", kernel_name="k", metric="m", value=1.5, unit="GB/s")
+    opened.append(replace(group(), profile=(metric,)))
+    run = load_run(folder)
+    assert [Measurement.from_row(row) for row in _rows(folder / "measurements.csv")] == list(group().measurements)
+    assert run.measurements["case_id"].tolist() == ["a", "b"]
+    assert run.measurements["tflops"].dtype == np.float64
+    assert len(run.ratios) == 2
+    assert run.profile.iloc[0]["value"] == 1.5
+    np.testing.assert_allclose(run.samples("a"), np.linspace(9, 11, 30))
+    assert run.rounds("b").tolist() == list(range(30))
+    assert run.manifest["groups"][0]["energy_j"] == 12.0
+
+
+def _rows(path):
+    import csv
+
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_timing_again_replaces_what_readers_see(opened, folder):
+    opened.append(group())
+    opened.append(group(n=40, tflops=800.0))
+    run = load_run(folder)
+    assert run.measurements["n_samples"].tolist() == [40, 40]
+    assert run.measurements["tflops"].tolist() == [800.0, 800.0]
+    assert len(run.samples("a")) == 40
+    assert len(run.ratios) == 2
+    assert len(_rows(folder / "measurements.csv")) == 4  # appended, never edited
+
+
+def test_what_covers_a_group(opened):
+    opened.append(group(cases=("a", "b", "c")))
+    assert opened.covered(["a", "b"])
+    assert opened.covered(["c"])
+    assert not opened.covered(["a", "d"])
+    opened.append(group(cases=("a", "d")))  # `a` was timed again, apart from `b`
+    assert opened.covered(["a", "d"])
+    assert not opened.covered(["a", "b"])
+    assert opened.covered(["b", "c"])
+
+
+def test_a_failure_covers_nothing(opened):
+    failed = replace(VERIFIED, case_id="b", status=Status.ERROR, reason="x")
+    opened.append(StoredGroup((group().measurements[0], failed), (), {"a": group().samples["a"]}))
+    assert opened.covered(["a"])
+    assert not opened.covered(["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
+def test_a_torn_last_line_is_refused_by_readers_and_cut_by_resuming(folder, name):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    with open(folder / name, "a") as file:
+        file.write("20261120T120000Z-abcdef,half a ro")
+    with pytest.raises(ResultsError, match=rf"{name} is truncated.*resume="):
+        load_run(folder)
+    with Store.reopen(folder) as again:
+        assert again.covered(["a", "b"])
+    assert len(load_run(folder).measurements) == 2
+
+
+def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+        made.append(group("other", cases=("x",)))
+        made._write_samples(made._merged_samples({"a": (np.ones(5), np.arange(5))}, ["a"]))  # a crash right after
+    with pytest.raises(ResultsError, match="holds 5 samples of case a"):
+        load_run(folder)
+    with Store.reopen(folder) as again:
+        assert not again.covered(["a", "b"])
+        assert again.covered(["x"])
+        again.append(group())
+    assert len(load_run(folder).samples("a")) == 30
+
+
+@pytest.mark.parametrize("stage", ["samples.parquet", "ratios.csv", "measurements.csv", "manifest.json"])
+def test_a_full_disk_loses_nothing_stored(opened, folder, monkeypatch, stage):
+    opened.append(group())
+    real_write, names = os.write, {}
+    real_open = open
+
+    def tracking_open(path, *args, **kwargs):
+        file = real_open(path, *args, **kwargs)
+        names[file.fileno()] = os.path.basename(path)
+        return file
+
+    def write(descriptor, data):
+        if stage in names.get(descriptor, ""):
+            real_write(descriptor, bytes(data)[:10])  # some of it fits
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(descriptor, data)
+
+    monkeypatch.setattr(store, "open", tracking_open, raising=False)
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(StoreError, match="No space left on device; free some space") as caught:
+        opened.append(group("M=9;N=9;K=9", cases=("c", "d")))
+    assert caught.value.exit_code == 1
+    monkeypatch.undo()
+    run = load_run(folder)
+    assert set(run.measurements["case_id"]) >= {"a", "b"}
+    assert not list(folder.glob(".*"))
+    opened.append(group("M=9;N=9;K=9", cases=("c", "d")))  # and once there is space, it goes on
+    assert len(load_run(folder).measurements) == 4
+
+
+def test_ctrl_c_waits_for_a_group_to_be_whole(opened, folder, monkeypatch):
+    real = store._replace
+
+    def interrupted(path, data):
+        os.kill(os.getpid(), signal.SIGINT)
+        real(path, data)
+
+    monkeypatch.setattr(store, "_replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened.append(group())
+    monkeypatch.undo()
+    assert len(load_run(folder).measurements) == 2
+    assert opened.covered(["a", "b"])
+
+
+def test_two_invocations_never_share_a_folder(opened, folder):
+    with pytest.raises(StoreError, match="is in use by another invocation"):
+        Store.reopen(folder)
+
+
+def test_a_folder_is_free_again_after_closing(folder):
+    with Store.create(folder, MANIFEST):
+        pass
+    with Store.reopen(folder) as again:
+        assert again.run_id == MANIFEST["run_id"]
+    with pytest.raises(StoreError, match="give another run_id, or resume it"):
+        Store.create(folder, MANIFEST)
+
+
+def test_a_failed_reopening_leaves_no_lock(folder):
+    with Store.create(folder, MANIFEST):
+        pass
+    text = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text("{")
+    for _ in range(2):
+        with pytest.raises(HarnessError, match="truncated or damaged"):
+            Store.reopen(folder)
+    (folder / "manifest.json").write_text(text)
+    with Store.reopen(folder):
+        pass
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "Read-only"), (errno.EACCES, "Permission denied")])
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch, number, words):
+    def refuse(self, *args, **kwargs):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(store.Path, "mkdir", refuse)
+    with pytest.raises(StoreError, match=f"{words}.*results_dir="):
+        Store.create(tmp_path / "x", MANIFEST)
+
+
+def test_resuming_what_is_not_there(tmp_path):
+    with pytest.raises(HarnessError, match="there is no such folder"):
+        Store.reopen(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("campaign", ["", "a/b", "..", ".hidden", "/abs"])
+def test_campaigns_are_plain_names(campaign):
+    with pytest.raises(HarnessError, match="plain folder name"):
+        run_folder("results", "h200-sxm", campaign, "r")
+    assert str(run_folder("results", "h200-sxm", "2026-11-paper", "r")) == "results/h200-sxm/2026-11-paper/r"
+
+
+def test_notes_are_kept_once(opened, folder):
+    for _ in range(2):
+        opened.note("no ncu here")
+    assert json.loads((folder / "manifest.json").read_text())["notes"] == ["no ncu here"]
+
+
+# ---- readers of damaged folders
+
+
+def damage_manifest(folder, **changes):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def drop_column(folder):
+    table = pd.read_csv(folder / "measurements.csv")
+    table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)
+
+
+def short_row(folder):
+    with open(folder / "ratios.csv", "a") as file:
+        file.write("only,three,cells\n")
+
+
+def bad_number(folder):
+    path = folder / "ratios.csv"
+    path.write_text(path.read_text() + "r,c,b,fast,0.9,1.1,SAME\n")
+
+
+DAMAGES = {
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
+    "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
+    "a list": (lambda f: (f / "manifest.json").write_text("[]"), "holds a list"),
+    "other schema": (
+        lambda f: damage_manifest(f, schema_version=99),
+        "schema version 99, this program reads version 1",
+    ),
+    "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
+    "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "lacks run_id"),
+    "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
+    "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
+    "column gone": (drop_column, "tflops differ"),
+    "short row": (short_row, "has 3 cells, needs 7"),
+    "bad number": (bad_number, "ratios.csv, column ratio_p50"),
+    "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing"),
+    "half the samples": (
+        lambda f: (f / "samples.parquet").write_bytes((f / "samples.parquet").read_bytes()[:-20]),
+        "samples.parquet is truncated or damaged",
+    ),
+    "other samples": (
+        lambda f: pd.DataFrame({"x": [1]}).to_parquet(f / "samples.parquet"),
+        r"has columns \['x'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_one_sentence(folder, name):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    damage, words = DAMAGES[name]
+    damage(folder)
+    with pytest.raises(ResultsError, match=words) as caught:
+        load_run(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    later = folder.with_name("20261121T120000Z-000000")
+    shutil.copytree(folder, later)
+    damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
+    (folder.parent / "notes.txt").write_text("not a run")
+    assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
+    with pytest.raises(ResultsError, match="is not a folder"):
+        load_campaign(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ResultsError, match="holds no run"):
+        load_campaign(tmp_path / "empty")
+
+
+def test_the_reader_needs_neither_torch_nor_hydra():
+    import subprocess
+    import sys
+
+    code = "import sys, harness.results; sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'wandb')))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=results.__file__.rsplit("/", 2)[0]).returncode == 0
