@@ -21,76 +21,78 @@ constexpr std::int64_t stride_alignment = 8;   // of a TMA's row stride, element
 
 // A matrix in memory; strides in elements.
 struct matrix {
-  void* data;
-  std::int64_t rows, cols, row_stride, col_stride;
+    void* data;
+    std::int64_t rows, cols, row_stride, col_stride;
 };
 
 void require_bf16_matrix(const char* name, const TensorView& tensor) {
-  if (tensor.ndim() != 2) TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank 2";
-  const DLDataType dtype = tensor.dtype();
-  if (dtype.code != kDLBfloat || dtype.bits != 16 || dtype.lanes != 1) {
-    TVM_FFI_THROW(ValueError) << name << ": got dtype " << tvm::ffi::DLDataTypeToString(dtype) << ", needs bfloat16";
-  }
-  for (int dim = 0; dim < 2; ++dim) {
-    const std::int64_t size = tensor.size(dim);
-    if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
-      TVM_FFI_THROW(ValueError) << name << ": got shape (" << tensor.size(0) << ", " << tensor.size(1)
-                                << "), needs every size from 1 to 2147483647";
+    if (tensor.ndim() != 2) TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank 2";
+    const DLDataType dtype = tensor.dtype();
+    if (dtype.code != kDLBfloat || dtype.bits != 16 || dtype.lanes != 1) {
+        TVM_FFI_THROW(ValueError) << name << ": got dtype " << tvm::ffi::DLDataTypeToString(dtype)
+                                  << ", needs bfloat16";
     }
-  }
+    for (int dim = 0; dim < 2; ++dim) {
+        const std::int64_t size = tensor.size(dim);
+        if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
+            TVM_FFI_THROW(ValueError) << name << ": got shape (" << tensor.size(0) << ", " << tensor.size(1)
+                                      << "), needs every size from 1 to 2147483647";
+        }
+    }
 }
 
 void require_device(const char* name, const TensorView& tensor, const DLDevice& wanted) {
-  const DLDevice got = tensor.device();
-  if (got.device_type != wanted.device_type || got.device_id != wanted.device_id) {
-    const auto text = [](const DLDevice& d) {
-      return (d.device_type == kDLCPU ? std::string("cpu") : "cuda:" + std::to_string(d.device_id));
-    };
-    TVM_FFI_THROW(ValueError) << name << ": is on " << text(got) << ", needs to be on " << text(wanted) << " as a is";
-  }
+    const DLDevice got = tensor.device();
+    if (got.device_type != wanted.device_type || got.device_id != wanted.device_id) {
+        const auto text = [](const DLDevice& d) {
+            return (d.device_type == kDLCPU ? std::string("cpu") : "cuda:" + std::to_string(d.device_id));
+        };
+        TVM_FFI_THROW(ValueError) << name << ": is on " << text(got) << ", needs to be on " << text(wanted)
+                                  << " as a is";
+    }
 }
 
 // The stride of a dimension of size 1 means nothing: a single column is dense, and a single row may
 // be taken as one of rows of any pitch.
 matrix as_matrix(const TensorView& tensor) {
-  const std::int64_t rows = tensor.size(0), cols = tensor.size(1);
-  const std::int64_t any_pitch = (cols + stride_alignment - 1) / stride_alignment * stride_alignment;
-  return {tensor.data_ptr(), rows, cols, rows == 1 ? any_pitch : tensor.stride(0), cols == 1 ? 1 : tensor.stride(1)};
+    const std::int64_t rows = tensor.size(0), cols = tensor.size(1);
+    const std::int64_t any_pitch = (cols + stride_alignment - 1) / stride_alignment * stride_alignment;
+    return {tensor.data_ptr(), rows, cols, rows == 1 ? any_pitch : tensor.stride(0), cols == 1 ? 1 : tensor.stride(1)};
 }
 
 // Whether the TMA can address the matrix where it lies; if not, the caller makes an aligned copy.
 bool is_addressable(const matrix& m) {
-  return m.col_stride == 1 && m.row_stride >= m.cols && m.row_stride % stride_alignment == 0 &&
-         reinterpret_cast<std::uintptr_t>(m.data) % base_alignment == 0;
+    return m.col_stride == 1 && m.row_stride >= m.cols && m.row_stride % stride_alignment == 0 &&
+           reinterpret_cast<std::uintptr_t>(m.data) % base_alignment == 0;
 }
 
 // Whether two matrices share an element. Exact where both have dense columns and the same row
 // stride (windows of one buffer), else by the ranges of addresses.
 bool share_memory(const matrix& x, const matrix& y) {
-  const auto begin = [](const matrix& m) { return reinterpret_cast<std::intptr_t>(m.data); };
-  const auto end = [&](const matrix& m) {
-    return begin(m) + ((m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride + 1) * element_bytes;
-  };
-  if (end(x) <= begin(y) || end(y) <= begin(x)) return false;
-  if (x.row_stride != y.row_stride || x.row_stride <= 0 || x.col_stride != 1 || y.col_stride != 1) return true;
-  const std::int64_t pitch = x.row_stride * element_bytes;
-  const std::int64_t column = ((begin(y) - begin(x)) % pitch + pitch) % pitch;  // of y's first byte in x's rows
-  return column < x.cols * element_bytes || column + y.cols * element_bytes > pitch;
+    const auto begin = [](const matrix& m) { return reinterpret_cast<std::intptr_t>(m.data); };
+    const auto end = [&](const matrix& m) {
+        return begin(m) + ((m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride + 1) * element_bytes;
+    };
+    if (end(x) <= begin(y) || end(y) <= begin(x)) return false;
+    if (x.row_stride != y.row_stride || x.row_stride <= 0 || x.col_stride != 1 || y.col_stride != 1) return true;
+    const std::int64_t pitch = x.row_stride * element_bytes;
+    const std::int64_t column = ((begin(y) - begin(x)) % pitch + pitch) % pitch;  // of y's first byte in x's rows
+    return column < x.cols * element_bytes || column + y.cols * element_bytes > pitch;
 }
 
 void require_output(const matrix& o, const matrix& a, const matrix& b) {
-  if (o.rows != a.rows || o.cols != b.cols) {
-    TVM_FFI_THROW(ValueError) << "out: got shape (" << o.rows << ", " << o.cols << "), needs (" << a.rows << ", "
-                              << b.cols << ")";
-  }
-  const bool row_major = o.col_stride >= 1 && o.row_stride > (o.cols - 1) * o.col_stride;
-  const bool column_major = o.row_stride >= 1 && o.col_stride > (o.rows - 1) * o.row_stride;
-  if (!row_major && !column_major) {
-    TVM_FFI_THROW(ValueError) << "out: got strides (" << o.row_stride << ", " << o.col_stride
-                              << "), needs strides with which no two elements share memory";
-  }
-  if (share_memory(o, a)) TVM_FFI_THROW(ValueError) << "out: shares memory with a, needs memory of its own";
-  if (share_memory(o, b)) TVM_FFI_THROW(ValueError) << "out: shares memory with b, needs memory of its own";
+    if (o.rows != a.rows || o.cols != b.cols) {
+        TVM_FFI_THROW(ValueError) << "out: got shape (" << o.rows << ", " << o.cols << "), needs (" << a.rows << ", "
+                                  << b.cols << ")";
+    }
+    const bool row_major = o.col_stride >= 1 && o.row_stride > (o.cols - 1) * o.col_stride;
+    const bool column_major = o.row_stride >= 1 && o.col_stride > (o.rows - 1) * o.row_stride;
+    if (!row_major && !column_major) {
+        TVM_FFI_THROW(ValueError) << "out: got strides (" << o.row_stride << ", " << o.col_stride
+                                  << "), needs strides with which no two elements share memory";
+    }
+    if (share_memory(o, a)) TVM_FFI_THROW(ValueError) << "out: shares memory with a, needs memory of its own";
+    if (share_memory(o, b)) TVM_FFI_THROW(ValueError) << "out: shares memory with b, needs memory of its own";
 }
 
 // Computes out = a b. Returns 0 when it is launched, else launches nothing and returns which
@@ -98,37 +100,37 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stages, std::int64_t persistent,
                   std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
                   std::int64_t cluster_n, std::int64_t schedule, std::int64_t split_k) {
-  require_bf16_matrix("a", a);
-  require_bf16_matrix("b", b);
-  require_bf16_matrix("out", out);
-  require_device("b", b, a.device());
-  require_device("out", out, a.device());
-  if (a.size(1) != b.size(0)) {
-    TVM_FFI_THROW(ValueError) << "b: got " << b.size(0) << " rows, needs " << a.size(1)
-                              << ", the number of columns of a";
-  }
-  const matrix ma = as_matrix(a), mb = as_matrix(b), mo = as_matrix(out);
-  require_output(mo, ma, mb);
-  const std::int64_t copies = (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) ? 0 : 4);
-  if (copies != 0) return copies;
-
-  const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
-  const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),    narrow(tile_m), narrow(tile_n),
-                                  narrow(cluster_m), narrow(cluster_n),  narrow(schedule), narrow(split_k)};
-  const DLDevice device = a.device();
-  try {
-    Tensor workspace;
-    const auto bytes = static_cast<std::int64_t>(tk::gemm::workspace_bytes(ma.rows, mb.cols, ma.cols, options));
-    if (bytes > 0) {
-      workspace = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {bytes}, DLDataType{kDLUInt, 8, 1}, device);
+    require_bf16_matrix("a", a);
+    require_bf16_matrix("b", b);
+    require_bf16_matrix("out", out);
+    require_device("b", b, a.device());
+    require_device("out", out, a.device());
+    if (a.size(1) != b.size(0)) {
+        TVM_FFI_THROW(ValueError) << "b: got " << b.size(0) << " rows, needs " << a.size(1)
+                                  << ", the number of columns of a";
     }
-    tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride, mo.row_stride,
-                     options, bytes > 0 ? workspace.data_ptr() : nullptr,
-                     TVMFFIEnvGetStream(device.device_type, device.device_id));
-  } catch (const std::invalid_argument& error) {
-    TVM_FFI_THROW(ValueError) << error.what();
-  }
-  return 0;
+    const matrix ma = as_matrix(a), mb = as_matrix(b), mo = as_matrix(out);
+    require_output(mo, ma, mb);
+    const std::int64_t copies =
+        (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) ? 0 : 4);
+    if (copies != 0) return copies;
+
+    const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
+    const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),
+                                    narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
+                                    narrow(cluster_n), narrow(schedule),   narrow(split_k)};
+    const DLDevice device = a.device();
+    try {
+        Tensor workspace;
+        const auto bytes = static_cast<std::int64_t>(tk::gemm::workspace_bytes(ma.rows, mb.cols, ma.cols, options));
+        if (bytes > 0) {
+            workspace = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {bytes}, DLDataType{kDLUInt, 8, 1}, device);
+        }
+        tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
+                         mo.row_stride, options, bytes > 0 ? workspace.data_ptr() : nullptr,
+                         TVMFFIEnvGetStream(device.device_type, device.device_id));
+    } catch (const std::invalid_argument& error) { TVM_FFI_THROW(ValueError) << error.what(); }
+    return 0;
 }
 
 }  // namespace

@@ -10,15 +10,15 @@ namespace tk::gemm {
 // How a problem is run. Zero or negative values of everything but `persistent` and `order` mean
 // "choose by shape"; of those two, negative means so.
 struct options {
-  int stages = 0;       // buffers in the load ring, 1..4
-  int persistent = -1;  // 1: one block a SM walks over the tiles; 0: one block a tile
-  int order = -1;       // order of the output tiles: 0 super-grouped, 1 row-major, 2 Hilbert
-  int tile_m = 0;       // output tile of a block, rows
-  int tile_n = 0;       // output tile of a block, columns
-  int cluster_m = 0;    // blocks of a cluster along M (they share tiles of B)
-  int cluster_n = 0;    // blocks of a cluster along N (they share tiles of A)
-  int schedule = 0;     // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate
-  int split_k = 0;      // blocks that share one output tile along K
+    int stages = 0;       // buffers in the load ring, 1..4
+    int persistent = -1;  // 1: one block a SM walks over the tiles; 0: one block a tile
+    int order = -1;       // order of the output tiles: 0 super-grouped, 1 row-major, 2 Hilbert
+    int tile_m = 0;       // output tile of a block, rows
+    int tile_n = 0;       // output tile of a block, columns
+    int cluster_m = 0;    // blocks of a cluster along M (they share tiles of B)
+    int cluster_n = 0;    // blocks of a cluster along N (they share tiles of A)
+    int schedule = 0;     // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate
+    int split_k = 0;      // blocks that share one output tile along K
 };
 
 // out[m, n] = sum over k of a[m, k] * b[k, n]; bf16 in, fp32 sums, bf16 out.
