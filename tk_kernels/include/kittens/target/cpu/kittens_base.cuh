@@ -15,13 +15,14 @@
 
 #define kittens_device inline
 #define kittens_host_device inline
-#define kittens_here ::kittens::site{std::source_location::current()}
+#define kittens_here std::source_location::current()  // as a default argument: the caller's place
 
 namespace kittens {
 
 // Where an operation was called: the file and line that reports name.
 struct site {
-    std::source_location where = {};
+    std::source_location where;
+    constexpr site(std::source_location at = {}) : where(at) {}  // implicit: kittens_here becomes a site
 };
 
 // bfloat16: the upper half of a float.

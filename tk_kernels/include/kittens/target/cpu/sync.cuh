@@ -61,6 +61,7 @@ inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& wh
         check();
     }
     w.before.join(s.published);
+    s.waited.push_back({w.id, w.now, target, who});
 }
 
 // Comes to a barrier of `expected` warps; waits for the others unless it only arrives.

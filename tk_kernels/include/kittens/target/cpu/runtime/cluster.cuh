@@ -145,6 +145,11 @@ public:
         if (s.pending != 0 || s.bytes != 0) return;
         if (s.in_flight != 0) too_few_bytes(s, who);
         s.completed++;
+        std::erase_if(s.waited, [&](const semaphore_state::passed& w) {
+            if (w.target >= s.completed) return false;
+            if (!s.gathered.covers(w.warp, w.when)) runs_ahead(s, w, who);
+            return true;
+        });
         s.pending = s.expected;
         s.announced = 0;
         s.arrived.clear();
@@ -308,6 +313,12 @@ private:
         try_complete(s, e.who);
     }
 
+    [[noreturn]] void runs_ahead(const semaphore_state& s, const semaphore_state::passed& w, const action& who) {
+        fail(name(who), " completes phase ", s.completed - 1, " of ", describe(s), " without being ordered after ", name(w.who),
+             ", which waits for phase ", int64_t(w.target) - 1, ": had that warp come later, its parity could not tell the two phases apart; "
+             "let each phase depend on an arrival that follows the waits for the one before");
+    }
+
     [[noreturn]] void too_few_bytes(const semaphore_state& s, const action& who) {
         for (const effect& e : effects_)
             if (e.what == effect::kind::load && e.done == &s)
@@ -372,7 +383,8 @@ private:
     std::string missing(const semaphore_state& s, tick phase) const {
         std::string words = text("phase ", phase, " of ", describe(s), ", which is in phase ", s.completed, ": ", s.pending, " of ",
                                  plural(s.expected, "arrival"), " missing", arrivals(s));
-        if (s.bytes != 0) words += text(", ", s.bytes, " of ", s.announced, " announced bytes missing");
+        if (s.bytes > 0) words += text(", ", s.bytes, " of ", s.announced, " announced bytes missing");
+        if (s.bytes < 0) words += text(", ", -s.bytes, " bytes more have landed than the ", s.announced, " that were announced");
         return words;
     }
 

@@ -34,6 +34,13 @@ struct semaphore_state {
     clock gathered, published;
     std::vector<action> arrived;
     std::vector<warp*> waiting;
+    // Waits that have passed: a later phase may only complete after them, else their parity could have meant either.
+    struct passed {
+        int warp;
+        tick when, target;
+        action who;
+    };
+    std::vector<passed> waited;
 };
 
 // A block's, a cluster's or a named barrier.

@@ -74,7 +74,8 @@ public:
             const size_t index = (offset - a.offset) / a.element_bytes, from = (offset - a.offset) % a.element_bytes;
             std::string words = a.count == 1 ? a.name : text(a.name, "[", index, "]");
             if (from != 0 || bytes < a.element_bytes)
-                words += text(" (bytes ", from, " to ", std::min(from + bytes, a.element_bytes) - 1, " of ", a.element_bytes, ")");
+                words += bytes == 1 ? text(" (byte ", from, " of ", a.element_bytes, ")")
+                                    : text(" (bytes ", from, " to ", std::min(from + bytes, a.element_bytes) - 1, " of ", a.element_bytes, ")");
             return words;
         }
         return text("shared memory that was not allocated, at byte ", offset);
@@ -104,8 +105,9 @@ private:
 
     void access_run(const accessor& by, bool write, size_t offset, size_t bytes) {
         if (offset + bytes > used_ || !allocated(offset, bytes))
-            fail(name(by.who), " touches bytes ", offset, " to ", offset + bytes - 1, " of shared memory, past the end of ",
-                 describe(offset, bytes), ": the tile or index is outside its allocation");
+            fail(name(by.who), " touches bytes ", offset, " to ", offset + bytes - 1, " of shared memory, which no single allocation holds (",
+                 offset < used_ ? describe(offset, used_) + " begins or continues there" : text("the last one ends at ", used_),
+                 "): its index or its tile is outside what was allocated");
         for (size_t at = offset; at < offset + bytes;) {
             const size_t number = at / page_bytes, end = std::min(offset + bytes, (number + 1) * page_bytes);
             check_page(by, write, number, at - number * page_bytes, end - number * page_bytes, offset, bytes);
