@@ -49,7 +49,7 @@ def quiet(_text):
     pass
 
 
-def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout):
+def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp_path):
     sizes = assemble(order(), quiet)
     bundle = checkout / "bundle"
     info = json.loads((bundle / "build_info.json").read_text())
@@ -61,16 +61,16 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout):
     assert (bundle / "run").stat().st_mode & 0o111
     assert set(sizes) == {"core", "kernels", "rest"}
     assert sum(sizes.values()) == sum(p.stat().st_size for p in bundle.rglob("*") if p.is_file())
-    assert not list(checkout.glob("*.partial"))
+    assert not list(tmp_path.rglob("assembling-*"))
 
 
-def test_too_large_is_refused_and_the_older_bundle_stays(order, checkout):
+def test_too_large_is_refused_and_the_older_bundle_stays(order, checkout, tmp_path):
     assemble(order(), quiet)
     before = (checkout / "bundle" / "build_info.json").read_text()
     with pytest.raises(BundleError, match=r"the limit is 0.001 MiB; leave a part out with --without"):
         assemble(order(max_mib=0.001), quiet)
     assert (checkout / "bundle" / "build_info.json").read_text() == before
-    assert not list(checkout.glob("*.partial"))
+    assert not list(tmp_path.rglob("assembling-*"))
 
 
 def test_a_folder_that_is_no_bundle_is_not_replaced(order, checkout):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,8 +42,7 @@ class Order:
 def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
     """Make the bundle at ``order.output``; returns bytes by part. An older bundle there is replaced at the end."""
     _refuse_foreign_folder(order.output)
-    partial = order.output.with_name(order.output.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    partial = order.cache / f"assembling-{os.getpid()}"  # not beside the output: it would look like a new file to git
     partial.mkdir(parents=True)
     try:
         info = _fill(order, partial, say)
@@ -51,7 +51,8 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
         _check_size(sizes, order.max_mib)
         if order.output.exists():
             shutil.rmtree(order.output)
-        partial.rename(order.output)
+        order.output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, order.output)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return sizes
