@@ -14,7 +14,7 @@ RESULTS = ROOT / "results"
 MANIFEST = "manifest.json"
 
 
-def find_campaign(results: Path = RESULTS, name: str | None = None) -> Path:
+def find_campaign(results: Path, name: str | None = None) -> Path:
     """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`.
 
     What was verified on a CPU holds no times and is passed over.  Raises `PaperFiguresError` if there is none.

@@ -28,12 +28,12 @@ def digest_text(out: Path, files: Sequence[Path], campaign: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def recorded_campaign(digests: Path = DIGESTS) -> str:
+def recorded_campaign(digests: Path) -> str:
     """The campaign that the kept digests belong to; raises `PaperFiguresError` if there are none."""
     return _header(digests, "campaign")
 
 
-def differences(out: Path, files: Sequence[Path], digests: Path = DIGESTS) -> list[str]:
+def differences(out: Path, files: Sequence[Path], digests: Path) -> list[str]:
     """The files of a report that are not the ones the digests were made of, each as `path: what is wrong`."""
     kept = {}
     for line in _read(digests).splitlines():
@@ -49,7 +49,7 @@ def differences(out: Path, files: Sequence[Path], digests: Path = DIGESTS) -> li
     return found
 
 
-def version_note(digests: Path = DIGESTS) -> str:
+def version_note(digests: Path) -> str:
     """Why bytes may differ although nothing is wrong: other versions than the digests were made with; else empty."""
     kept = _header(digests, "made with")
     if kept == versions():

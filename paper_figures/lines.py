@@ -52,7 +52,7 @@ def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line,
 
 
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
-    published = _published(exhibit, cell, "tflops")
+    published = _published(exhibit, selected, cell, "tflops")
     ratio, verdict = _ratio(exhibit, selected, cell)
     return Line(
         problem=cell.problem,
@@ -67,13 +67,19 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         ratio=ratio,
         ratio_verdict=verdict,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
-        profile=tuple(_profile(exhibit, cell, column) for column in exhibit.profile),
+        profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
     )
 
 
-def _published(exhibit: Exhibit, cell: Cell, metric: str) -> Published | None:
+def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
     return find(
-        load_reference(), exhibit=exhibit.where, metric=metric, problem=cell.problem, contestant=cell.contestant
+        load_reference(),
+        exhibit=exhibit.where,
+        workload=selected.experiment.workload,
+        direction=selected.experiment.direction,
+        metric=metric,
+        problem=cell.problem,
+        contestant=cell.contestant,
     )
 
 
@@ -97,12 +103,12 @@ def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published
     baseline = selected.cell(exhibit.baseline_contestant)
     if baseline is None or cell.contestant == baseline.contestant or published is None or published.number is None:
         return None
-    theirs = _published(exhibit, baseline, "tflops")
+    theirs = _published(exhibit, selected, baseline, "tflops")
     return published.number / theirs.number if theirs is not None and theirs.number else None
 
 
-def _profile(exhibit: Exhibit, cell: Cell, column: ProfileColumn) -> ProfileEntry:
-    published = _published(exhibit, cell, column.published_metric) if column.published_metric else None
+def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileColumn) -> ProfileEntry:
+    published = _published(exhibit, selected, cell, column.published_metric) if column.published_metric else None
     measured = profile_value(cell, cell.contestant, column.metric)
     return ProfileEntry(
         column,

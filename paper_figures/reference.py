@@ -148,11 +148,19 @@ def load_gpus(folder: Path = REFERENCE) -> dict[str, Gpu]:
 
 
 def find(
-    rows: Iterable[Published], *, exhibit: str, metric: str, problem: str, contestant: Contestant
+    rows: Iterable[Published],
+    *,
+    exhibit: str,
+    workload: str,
+    direction: str,
+    metric: str,
+    problem: str,
+    contestant: Contestant,
 ) -> Published | None:
     """The number an exhibit publishes for one case, None where it publishes none."""
-    wanted = (exhibit, metric, contestant, "")
+    wanted = (exhibit, workload, direction, metric, contestant, "")
     for row in rows:
-        if (row.exhibit, row.metric, row.contestant, row.baseline) == wanted and same_problem(row.problem, problem):
+        found = (row.exhibit, row.workload, row.direction, row.metric, row.contestant, row.baseline)
+        if found == wanted and same_problem(row.problem, problem):
             return row
     return None

@@ -93,8 +93,8 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     if arguments.campaign is not None:
         return find_campaign(RESULTS, arguments.campaign)
     if arguments.check or digest.DIGESTS.exists():
-        return ROOT / digest.recorded_campaign()
-    return find_campaign()
+        return ROOT / digest.recorded_campaign(digest.DIGESTS)
+    return find_campaign(RESULTS)
 
 
 def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) -> int:
@@ -104,13 +104,13 @@ def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) 
     _must(steps.build_step("sm_90a"))
     failed = 0
     for number, exhibit in enumerate(exhibits, start=1):
-        step = steps.measure_step(exhibit, campaign, quick)
+        step = steps.measure_step(exhibit, campaign, quick, RESULTS)
         if step is None:
             print(f"[{number}/{len(exhibits)}] {exhibit.where}: kept, this campaign has a complete run of this commit")
             continue
         code = _run_step(step, f"[{number}/{len(exhibits)}] ", accepted=(steps.MISTAKE,) if step.resumes else ())
         if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
-            fresh = steps.measure_step(exhibit, campaign, quick, resume=False)
+            fresh = steps.measure_step(exhibit, campaign, quick, RESULTS, resume=False)
             assert fresh is not None
             code = _run_step(fresh, "    it cannot be resumed: ")
         failed += code != steps.OK
@@ -158,13 +158,13 @@ def _must(step: steps.Step) -> None:
 
 def _check(out: Path, files: Sequence[Path]) -> int:
     """Compares the report with the kept digests."""
-    found = digest.differences(out, files)
+    found = digest.differences(out, files, digest.DIGESTS)
     if not found:
         print(f"all {len(files)} files are byte for byte the recorded ones")
         return 0
     for line in found:
         print(line, file=sys.stderr)
-    note = digest.version_note()
+    note = digest.version_note(digest.DIGESTS)
     ending = f"; {note}" if note else "; after a change that was meant, keep new digests with --write-digests"
     print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)
     return 1

@@ -62,6 +62,7 @@ class Cell:
 class Selected:
     """One problem of an exhibit: the run it is taken from, and a cell a contestant."""
 
+    experiment: Experiment
     problem: str
     run: Run | None
     cells: tuple[Cell, ...]
@@ -105,7 +106,7 @@ def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -
         )
         for contestant in experiment.contestants
     )
-    return Selected(problem, run, cells, newer)
+    return Selected(experiment, problem, run, cells, newer)
 
 
 def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from paper_figures.campaign import MANIFEST, RESULTS, ROOT
+from paper_figures.campaign import MANIFEST, ROOT
 from paper_figures.cases import CONFIGS
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit
@@ -67,9 +67,7 @@ def verify_step(exhibit: Exhibit) -> Step:
     )
 
 
-def measure_step(
-    exhibit: Exhibit, campaign: str, quick: bool, results: Path = RESULTS, resume: bool = True
-) -> Step | None:
+def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, resume: bool = True) -> Step | None:
     """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is complete.
 
     Only runs of the campaign and of this commit count: what was measured with other code is measured again.

@@ -1,0 +1,50 @@
+"""A made-up campaign of all exhibits, and the report on it, made once a session."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from paper_figures.exhibit import load_exhibits
+from paper_figures.report import Report, make_report, write_report
+
+
+def _load_synthetic() -> ModuleType:
+    """The module beside this file, which is no test and in no package."""
+    name = "paper_figures_synthetic"
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("synthetic.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ModuleType:
+    return _load_synthetic()
+
+
+@pytest.fixture(scope="session")
+def campaign(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
+    folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "demo"
+    for number, exhibit in enumerate(load_exhibits()):
+        synthetic.write_run(folder, exhibit.id, f"20260102T03040{number}Z-abc12{number}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def report(campaign: Path) -> Report:
+    return make_report(campaign, load_exhibits())
+
+
+@pytest.fixture(scope="session")
+def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "report"
+    write_report(report, out)
+    return out

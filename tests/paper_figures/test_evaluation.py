@@ -1,0 +1,169 @@
+"""Claims against made-up runs: the number, its interval, and the reason where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness.results import load_campaign
+from paper_figures.cases import Contestant, load_experiment
+from paper_figures.claims import load_claims
+from paper_figures.evaluation import ClaimResult, evaluate
+from paper_figures.quantities import in_giga, rate, stored_ratio
+from paper_figures.reference import load_gpus
+from paper_figures.selection import select
+from paper_figures.verdicts import Measured, Missing, Outcome, Verdict
+
+RUN = "20260101T000000Z-aaaaaa"
+Evaluate = Callable[..., dict[str, ClaimResult]]
+
+
+@pytest.fixture
+def results(tmp_path: Path, synthetic: ModuleType) -> Evaluate:
+    """Writes a run of an experiment and judges the claims of its file."""
+
+    def write_and_evaluate(experiment: str, claims: str = "", **options: object) -> dict[str, ClaimResult]:
+        synthetic.write_run(tmp_path / "c", experiment, RUN, **options)
+        selections = select(load_campaign(tmp_path / "c"), load_experiment(experiment))
+        file = load_claims(claims or experiment)
+        return {claim.id: evaluate(claim, file, selections) for claim in file.claims}
+
+    return write_and_evaluate
+
+
+def stages(*rates: float | str) -> Callable[[str, Contestant], float | str]:
+    return lambda problem, contestant: rates[int(contestant.variant[-1]) - 1] if contestant.variant else 700.0
+
+
+def test_the_papers_own_rates_reproduce_the_paper(results: Evaluate) -> None:
+    found = results("table1_stages", rate=stages(260.0, 484.0, 683.0, 760.0))
+    assert {result.verdict for result in found.values()} == {Verdict.REPRODUCED}
+    point = found["table1-rates"].points[3]
+    assert isinstance(point.measured, Measured)
+    assert point.measured.value == pytest.approx(760 / 989.4 * 100, rel=5e-3)
+    assert point.measured.low < point.measured.value < point.measured.high
+    assert point.published is not None
+    assert point.published.low == pytest.approx(760 / 989.4 * 100)
+    assert point.run_id == RUN
+
+
+def test_a_ratio_is_the_stored_one_with_its_interval(results: Evaluate) -> None:
+    measured = (
+        results("table1_stages", rate=stages(250, 500, 600, 750))["table1-four-stages-over-one"].points[0].measured
+    )
+    assert isinstance(measured, Measured)
+    assert measured.value == pytest.approx(3.0, rel=5e-3)
+    assert measured.low == pytest.approx(measured.value * 0.998)
+
+
+def test_the_wrong_direction_is_not_reproduced(results: Evaluate) -> None:
+    found = results("table1_stages", rate=stages(700, 600, 500, 400))
+    assert found["table1-more-stages-are-faster"].verdict is Verdict.NOT_REPRODUCED
+    assert found["table1-more-stages-are-faster"].reason == "0 of 3 hold, 3 fail"
+
+
+def test_a_failed_case_blocks_and_says_why(results: Evaluate) -> None:
+    found = results("table1_stages", rate=stages("timeout: no answer for 20 s", 484, 683, 760))
+    assert found["table1-four-stages-over-one"].verdict is Verdict.BLOCKED
+    assert "tk[stages=1] timeout: no answer for 20 s" in found["table1-four-stages-over-one"].reason
+    assert found["table1-rates"].verdict is Verdict.PARTLY
+
+
+def test_a_library_that_is_missing_is_not_run(results: Evaluate) -> None:
+    found = results(
+        "fig7_gemm",
+        "table6_gemm",
+        rate=lambda problem, contestant: (
+            "unavailable: pip install it" if contestant.implementation == "quack" else 500.0
+        ),
+    )
+    assert found["table6-gemm-over-cutlass"].verdict is Verdict.NOT_RUN
+    assert "pip install it" in found["table6-gemm-over-cutlass"].reason
+    assert found["table6-gemm-lines"].verdict is Verdict.REPRODUCED
+    assert found["table6-gemm-lines"].points[0].measured == Measured(101.0, 101.0, 101.0)
+
+
+def test_a_metric_comes_from_the_profile(results: Evaluate) -> None:
+    found = results("table3_block_order")
+    point = found["table3-row-major-needs-more-bandwidth"].points[0]
+    assert isinstance(point.measured, Measured)
+    assert point.measured.value == pytest.approx(2.9 / 1.1)
+
+
+def test_without_a_profile_the_metric_is_not_run(results: Evaluate, tmp_path: Path) -> None:
+    results("table3_block_order")
+    (tmp_path / "c" / RUN / "profile.csv").unlink()
+    selections = select(load_campaign(tmp_path / "c"), load_experiment("table3_block_order"))
+    file = load_claims("table3_block_order")
+    claim = next(one for one in file.claims if one.comparison == "profile")
+    result = evaluate(claim, file, selections)
+    assert result.verdict is Verdict.NOT_RUN
+    assert "was not profiled" in result.reason
+
+
+def test_a_gpu_without_a_datasheet_is_not_comparable(
+    results: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paper_figures.evaluation.load_gpus", dict)
+    found = results("table1_stages")
+    assert found["table1-rates"].verdict is Verdict.NOT_COMPARABLE
+    assert found["table1-more-stages-are-faster"].verdict is Verdict.REPRODUCED
+
+
+def test_a_claim_file_that_changed_after_the_run_is_said(results: Evaluate) -> None:
+    found = results("table1_stages", manifest={"claim_files": {"table1_stages.yaml": "0" * 64}})
+    assert all(f"was changed after run {RUN} started" in result.changed for result in found.values())
+
+
+def test_a_run_that_recorded_no_claim_files_is_said(results: Evaluate) -> None:
+    found = results("table1_stages", manifest={"claim_files": {}})
+    assert all("did not record the claims file" in result.changed for result in found.values())
+
+
+def test_an_unchanged_claim_file_is_silent(results: Evaluate) -> None:
+    assert not any(result.changed for result in results("table1_stages").values())
+
+
+def test_a_small_problem_is_measured_against_the_memory_roof(results: Evaluate, tmp_path: Path) -> None:
+    found = results("table2_persistent", rate=lambda problem, contestant: 100.0)
+    point = found["table2-rates"].points[0]
+    intensity = 2 * 4096 * 4096 * 64 / (2 * (4096 * 64 * 2 + 4096 * 4096))
+    assert point.published is not None
+    assert point.published.low == pytest.approx(108 / (3350 * intensity * 1e-3) * 100, rel=1e-6)
+    assert isinstance(point.measured, Measured)
+    assert point.measured.value == pytest.approx(100 / (4800 * intensity * 1e-3) * 100, rel=1e-2)
+    assert load_gpus()["H100 80GB SXM"].roofline_tflops("bf16", intensity) < 300
+
+
+def test_rates_and_ratios_of_a_cell(results: Evaluate, tmp_path: Path) -> None:
+    results("table1_stages", rate=stages(250, 500, 600, 750))
+    run = load_campaign(tmp_path / "c")[0]
+    selected = select([run], load_experiment("table1_stages"))[0]
+    one, four = (selected.cell(Contestant("tk", f"stages={n}")) for n in (1, 4))
+    assert one is not None
+    assert one.row is not None
+    assert four is not None
+    assert four.row is not None
+    assert rate(four).low <= rate(four).value <= rate(four).high
+    forward = stored_ratio(run, four.row["case_id"], one.row["case_id"])
+    backward = stored_ratio(run, one.row["case_id"], four.row["case_id"])
+    assert forward is not None
+    assert backward is not None
+    assert forward[0].value == pytest.approx(1 / backward[0].value)
+    assert (forward[1], backward[1]) == ("FASTER", "SLOWER")
+    assert stored_ratio(run, four.row["case_id"], "nobody") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [(2.9, "Tbyte/s", 2900), (982, "Gbyte/second", 982), (5e11, "byte/second", 500), (3, "GB/s", 3), (95.2, "%", 95.2)],
+)
+def test_byte_rates_come_back_in_one_unit(value: float, unit: str, expected: float) -> None:
+    assert in_giga({"value": value, "unit": unit}) == pytest.approx(expected)
+
+
+def test_missing_is_an_outcome_of_its_own() -> None:
+    assert Missing(Outcome.BLOCKED, "why").outcome is Outcome.BLOCKED

@@ -1,0 +1,242 @@
+"""The report: the same bytes twice, every link resolves, tables are well-formed, missing data is said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibit import choose_exhibits, load_exhibits
+from paper_figures.render.latex import escape, latex_table
+from paper_figures.render.markdown import markdown_table
+from paper_figures.report import Report, make_report, write_report
+from paper_figures.table import Column, Table, Text, claims_table
+
+VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
+
+
+class Page(HTMLParser):
+    """Identifiers, links and the balance of tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href" and tag == "a":
+                self.links.append(value or "")
+            elif name in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
+                self.sources.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open, tag
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="session")
+def page(written: Path) -> Page:
+    return Page((written / "index.html").read_text())
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, written: Path, tmp_path: Path) -> None:
+    write_report(make_report(campaign, load_exhibits()), tmp_path / "again")
+    assert bytes_of(tmp_path / "again") == bytes_of(written)
+
+
+def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
+    for name, content in bytes_of(written).items():
+        assert str(campaign.parents[1]).encode() not in content, name
+        assert str(Path.cwd()).encode() not in content, name
+
+
+def test_every_link_resolves(page: Page, written: Path) -> None:
+    assert len(page.links) > 100
+    for link in page.links:
+        if link.startswith("#"):
+            assert link[1:] in page.ids, link
+        else:
+            assert (written / link).is_file(), link
+
+
+def test_identifiers_are_unique_and_tags_balance(page: Page) -> None:
+    assert len(page.ids) == len(set(page.ids))
+    assert page.open == []
+
+
+def test_the_page_needs_no_network(page: Page, written: Path) -> None:
+    assert page.sources == []
+    text = (written / "index.html").read_text()
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
+    assert "url(http" not in text
+
+
+def test_internal_references_of_drawings_resolve(page: Page, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    wanted = set(re.findall(r'xlink:href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+    assert wanted
+    assert wanted <= set(page.ids)
+
+
+def test_the_page_is_for_everyone(written: Path) -> None:
+    text = (written / "index.html").read_text()
+    assert '<html lang="en">' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert text.count("<svg") == text.count('role="img"')
+    assert all("aria-label" in tag for tag in re.findall(r"<svg[^>]*>", text))
+
+
+def test_every_measured_cell_links_to_its_case(report: Report, page: Page, written: Path) -> None:
+    for line in (line for exhibit in report.exhibits for line in exhibit.lines):
+        assert line.cell.row is not None
+        assert f"#case-{line.cell.key.lower()}" in page.links
+        if line.cell.timed:
+            samples = (written / "samples" / f"{line.cell.key}.csv").read_text().splitlines()
+            assert len(samples) == 1 + int(line.cell.row["n_samples"])
+
+
+def test_manifests_are_copied_as_they_are(report: Report, written: Path) -> None:
+    for run in report.used:
+        copied = written / "runs" / run.run_id / "manifest.json"
+        assert json.loads(copied.read_text()) == run.manifest
+
+
+def test_each_verdict_is_on_the_page_with_its_reason(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    for result in report.results:
+        assert result.claim.sentence in text
+        assert result.reason in text
+
+
+def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_path: Path) -> None:
+    assert "nothing was timed when it was made" in (written / "index.html").read_text()
+    write_report(report, tmp_path / "here", measured_here=True)
+    assert "Measured on this machine" in (tmp_path / "here" / "index.html").read_text()
+
+
+def cells(line: str) -> list[str]:
+    return re.split(r"(?<!\\)\|", line)[1:-1]
+
+
+def tables(written: Path, suffix: str) -> Iterator[str]:
+    paths = sorted((written / "tables").glob(f"*.{suffix}"))
+    assert len(paths) == len(load_exhibits()) + 1
+    yield from (path.read_text() for path in paths)
+
+
+def test_markdown_tables_have_as_many_cells_in_every_row(written: Path) -> None:
+    for text in tables(written, "md"):
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        assert len(rows) > 2
+        assert {len(cells(row)) for row in rows} == {len(cells(rows[0]))}
+
+
+def test_latex_tables_have_as_many_cells_in_every_row_and_balance(written: Path) -> None:
+    for text in tables(written, "tex"):
+        rows = [line for line in text.splitlines() if line.endswith(r" \\")]
+        assert len({len(re.split(r"(?<!\\)&", row)) for row in rows}) == 1
+        plain = text.replace(r"\{", "").replace(r"\}", "")
+        assert plain.count("{") == plain.count("}")
+        assert text.count(r"\begin") == text.count(r"\end") == 2
+        assert text.isascii()
+        assert not re.search(r"(?<!\\)[%#_]", "\n".join(rows))
+
+
+def test_special_characters_survive() -> None:
+    table = Table(
+        "A_b & c", (Column("x|y"), Column("n", True)), ((Text("a|b*c", note="50% of #1"), Text("1", "±")),), ()
+    )
+    assert r"x\|y" in markdown_table(table)
+    assert r"(1) 50% of \#1" in markdown_table(table) or "(1) 50% of #1" in markdown_table(table)
+    latex = latex_table(table, "t")
+    assert r"A\_b \& c" in latex
+    assert r"50\% of \#1" in latex
+    assert escape("{~^\\}") == r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}"
+
+
+def test_the_claims_table_has_every_claim(report: Report) -> None:
+    table = claims_table(report.results)
+    assert len(table.rows) == sum(len(exhibit.results) for exhibit in report.exhibits) >= 16
+    assert all(row[-1].text for row in table.rows)
+
+
+def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages")
+    report = make_report(tmp_path / "c", load_exhibits())
+    write_report(report, tmp_path / "out")
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "No run of this campaign has a case of experiment table2_persistent." in text
+    assert "tk was not run" in text
+    Page(text)
+
+
+def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(
+        tmp_path / "c",
+        "table1_stages",
+        rate=lambda problem, one: "failed_verification: error 0.3 & <b> is above 0.01" if one.variant else 500.0,
+    )
+    report = make_report(tmp_path / "c", choose_exhibits(["table1"]))
+    write_report(report, tmp_path / "out")
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "failed verification" in text
+    assert "error 0.3 &amp; &lt;b&gt; is above 0.01" in text
+    assert "<b>" not in text
+    assert len(list((tmp_path / "out" / "samples").iterdir())) == 1
+    assert "failed verification" in (tmp_path / "out" / "tables" / "table1_stages.md").read_text()
+
+
+def test_an_old_report_is_replaced_and_nothing_else(report: Report, tmp_path: Path) -> None:
+    write_report(report, tmp_path / "out")
+    (tmp_path / "out" / "figures" / "gone.svg").write_text("old")
+    write_report(report, tmp_path / "out")
+    assert not (tmp_path / "out" / "figures" / "gone.svg").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("keep")
+    with pytest.raises(PaperFiguresError, match="is no report"):
+        write_report(report, tmp_path / "mine")
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "keep"
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+def test_figures_are_whole(written: Path, suffix: str) -> None:
+    starts = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+    ends = {"svg": b"</svg>", "pdf": b"%%EOF", "png": b"IEND\xaeB`\x82"}
+    paths = sorted((written / "figures").glob(f"*.{suffix}"))
+    assert [path.stem for path in paths] == sorted(exhibit.id for exhibit in load_exhibits())
+    for path in paths:
+        assert path.read_bytes().startswith(starts[suffix])
+        assert path.read_bytes().rstrip().endswith(ends[suffix])
+
+
+def test_exhibits_are_found_by_a_short_name() -> None:
+    assert [exhibit.id for exhibit in choose_exhibits(["fig7", "table1_stages"])] == ["table1_stages", "fig7_gemm"]
+    assert choose_exhibits(None) == load_exhibits()
+    with pytest.raises(PaperFiguresError, match="there is no exhibit 'table9': choose of table1_stages"):
+        choose_exhibits(["table9"])

@@ -1,0 +1,353 @@
+"""`reproduce-paper`: what it runs where, what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from paper_figures import digest, reproduce, steps
+from paper_figures.campaign import find_campaign, load_runs
+from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibit import choose_exhibits, load_exhibits
+from paper_figures.readme import BEGIN, END, update_readme
+from paper_figures.report import Report, write_report
+
+TABLE1 = choose_exhibits(["table1"])[0]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository root of its own, with no recorded digests and no GPU, in which no process is started."""
+    monkeypatch.setattr(reproduce, "ROOT", tmp_path)
+    monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
+    monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
+    monkeypatch.setattr(steps, "current_commit", lambda root=None: "0123456789abcdef")
+    return tmp_path
+
+
+@pytest.fixture
+def recorded(place: Path, synthetic: ModuleType) -> Path:
+    """The results folder with one campaign."""
+    for number, exhibit in enumerate(load_exhibits()):
+        synthetic.write_run(
+            place / "results" / "h200-sxm" / "paper", exhibit.id, f"20260102T03040{number}Z-abc12{number}"
+        )
+    return place / "results" / "h200-sxm" / "paper"
+
+
+class Processes:
+    """Stands for the processes: keeps the steps and answers with exit codes."""
+
+    def __init__(self, *codes: int) -> None:
+        self.steps: list[steps.Step] = []
+        self.codes = list(codes)
+
+    def __call__(self, step: steps.Step) -> int:
+        self.steps.append(step)
+        return self.codes.pop(0) if self.codes else 0
+
+    @property
+    def words(self) -> list[str]:
+        return [" ".join(step.command[1:]) for step in self.steps]
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    fake = Processes()
+    monkeypatch.setattr(steps, "run_step", fake)
+    return fake
+
+
+def run(place: Path, *words: str) -> int:
+    return reproduce.main([*words, "--output", str(place / "report")])
+
+
+def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(place) == 0
+    assert processes.words[0] == "-m tk_kernels.toolchain build --target cpu"
+    assert len(processes.words) == 1 + len(load_exhibits())
+    assert all("device=cpu" in words and "wandb=disabled" in words for words in processes.words[1:])
+    said = capsys.readouterr().out
+    assert said.startswith("No Hopper GPU here: nothing is timed.")
+    assert "results/h200-sxm/paper" in said.splitlines()[0]
+    assert "recorded, not measured here" in said
+    assert (place / "report" / "index.html").exists()
+
+
+def test_a_kernel_that_fails_verification_is_exit_1_and_the_report_is_still_made(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.codes = [0, 0, 1]
+    assert run(place) == 1
+    assert "1 of the steps above failed" in capsys.readouterr().err
+    assert (place / "report" / "index.html").exists()
+
+
+def test_a_compiler_that_fails_ends_it(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.codes = [1]
+    assert run(place) == 1
+    assert capsys.readouterr().err.startswith("error: cannot build the kernels for cpu")
+    assert len(processes.steps) == 1
+
+
+def test_an_interruption_is_130_and_stops(place: Path, recorded: Path, processes: Processes) -> None:
+    processes.codes = [0, 130]
+    assert run(place) == 130
+    assert len(processes.steps) == 2
+
+
+def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
+    place: Path,
+    synthetic: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
+
+    def measure(step: steps.Step) -> int:
+        processes(step)
+        words = dict(word.split("=", 1) for word in step.command if "=" in word)
+        if "experiment" in words:
+            folder = Path(words["results_dir"]) / "h200-sxm" / words["campaign"]
+            synthetic.write_run(folder, words["experiment"], f"20260203T04050{len(processes.steps)}Z-abc123")
+        return 0
+
+    monkeypatch.setattr(steps, "run_step", measure)
+    assert run(place, "--campaign", "mine", "--quick") == 0
+    assert processes.words[0] == "-m tk_kernels.toolchain build --target sm_90a"
+    measured = processes.words[1:]
+    assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(load_exhibits(), measured, strict=True)]
+    assert all("device=cuda" in words and "campaign=mine" in words for words in measured)
+    assert all("timer.budget_seconds=" in words for words in measured)
+    assert "Measured on this machine" in (place / "report" / "index.html").read_text()
+    assert "times: measured on this machine" in capsys.readouterr().out
+
+    processes.steps.clear()  # a second time, all is there
+    assert run(place, "--campaign", "mine") == 0
+    assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
+    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(load_exhibits())
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({"status": "completed"}, None),
+        ({"status": "interrupted"}, "resume="),
+        ({"status": "running"}, "resume="),
+        ({"status": "completed", "git_commit": "other"}, "experiment=table1_stages"),
+        ({"status": "completed", "experiment": "other"}, "experiment=table1_stages"),
+    ],
+)
+def test_only_finished_runs_of_this_commit_are_kept(
+    place: Path, synthetic: ModuleType, manifest: dict[str, str], expected: str | None
+) -> None:
+    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest=manifest)
+    step = steps.measure_step(TABLE1, "mine", False, place / "results")
+    assert (step is None) == (expected is None)
+    if step is not None and expected is not None:
+        assert expected in step.shown
+        assert step.resumes == expected.startswith("resume")
+
+
+def test_a_run_that_cannot_be_resumed_is_measured_anew(
+    place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
+) -> None:
+    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest={"status": "interrupted"})
+    monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
+    processes.codes = [0, steps.MISTAKE, 0]
+    assert run(place, "--campaign", "mine", "--exhibit", "table1") == 0
+    assert "resume=" in processes.words[1]
+    assert "experiment=table1_stages" in processes.words[2]
+
+
+def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processes: Processes) -> None:
+    assert run(place, "--from", str(recorded)) == 0
+    assert processes.steps == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "holds no recorded run: restore the folder"),
+        (("--campaign", "nothing"), "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), "nowhere is not a folder"),
+        (("--exhibit", "table9"), "there is no exhibit 'table9'"),
+        (("--check",), "report.sha256 does not exist"),
+        (("--check", "--exhibit", "table1"), "--check compares the whole report"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    place: Path, processes: Processes, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    assert run(place, *words) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert processes.steps == []
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("measurements.csv", lambda data: data[: len(data) // 2]),
+        ("manifest.json", lambda data: data[: len(data) // 2]),
+        ("samples.parquet", lambda data: data[: len(data) // 2]),
+        ("manifest.json", lambda data: data.replace(b'"schema_version": 1', b'"schema_version": 99')),
+        ("ratios.csv", None),
+    ],
+)
+def test_damaged_results_are_one_sentence_before_anything_runs(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str], file: str, damage: object
+) -> None:
+    path = next(recorded.glob(f"*/{file}"))
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    assert run(place) == 1
+    err = capsys.readouterr().err
+    assert file in err
+    assert err.count("\n") == 1
+    assert processes.steps == []
+
+
+def test_digests_are_kept_and_checked(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(place, "--from", str(recorded), "--write-digests") == 0
+    assert "# campaign: results/h200-sxm/paper" in digest.DIGESTS.read_text()
+    assert run(place, "--check") == 0
+    assert "byte for byte" in capsys.readouterr().out
+    digest.DIGESTS.write_text(digest.DIGESTS.read_text().replace("index.html", "page.html", 1))
+    assert run(place, "--check") == 1
+    err = capsys.readouterr().err
+    assert "index.html: no digest is kept of it" in err
+    assert "page.html: was not made" in err
+
+
+def test_other_versions_are_named_when_bytes_differ(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(place, "--from", str(recorded), "--write-digests") == 0
+    text = digest.DIGESTS.read_text().replace("matplotlib ", "matplotlib 0.")
+    digest.DIGESTS.write_text(text.replace(next(line for line in text.splitlines() if ".png" in line)[:8], "00000000"))
+    assert run(place, "--check") == 1
+    assert "install the versions of constraints.txt" in capsys.readouterr().err
+
+
+def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nThe end.\n")
+    update_readme(report, written, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith(f"# Title\n\n{BEGIN}\n")
+    assert text.endswith(f"{END}\n\nThe end.\n")
+    assert "old" not in text
+    for exhibit in load_exhibits():
+        assert f"](docs/figures/{exhibit.id}.svg)" in text
+        assert (tmp_path / "docs" / "figures" / f"{exhibit.id}.svg").read_bytes().startswith(b"<?xml")
+    update_readme(report, written, tmp_path)
+    assert (tmp_path / "README.md").read_text() == text
+
+
+def test_a_readme_without_the_block_is_said(report: Report, written: Path, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Title\n")
+    with pytest.raises(PaperFiguresError, match="needs the lines"):
+        update_readme(report, written, tmp_path)
+
+
+def test_the_newest_campaign_is_found_and_cpu_runs_are_passed_over(place: Path, synthetic: ModuleType) -> None:
+    results = place / "results"
+    synthetic.write_run(results / "h200-sxm" / "old", "table1_stages", "20260101T000000Z-aaaaaa")
+    synthetic.write_run(results / "h100-sxm" / "new", "table1_stages", "20260105T000000Z-aaaaaa")
+    synthetic.write_run(
+        results / "cpu" / "verify", "table1_stages", "20260109T000000Z-aaaaaa", manifest={"device": "cpu"}
+    )
+    assert find_campaign(results) == results / "h100-sxm" / "new"
+    assert find_campaign(results, "old") == results / "h200-sxm" / "old"
+    with pytest.raises(PaperFiguresError, match="holds no run on a GPU"):
+        load_runs(results / "cpu" / "verify")
+    one = next((results / "h200-sxm" / "old").iterdir())
+    assert [run.path for run in load_runs(one)] == [one]
+
+
+def test_commands_can_be_read_by_the_harness() -> None:
+    """Hydra composes every verification command, and its plan has the small problems and our variants only."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from harness.planning import make_plan
+
+    for exhibit in load_exhibits():
+        words = [word for word in steps.verify_step(exhibit).command if "=" in word]
+        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
+            config = OmegaConf.to_container(compose("config", overrides=words), resolve=True)
+        assert isinstance(config, dict)
+        plan = make_plan({str(key): value for key, value in config.items()}, words)
+        assert len(plan.groups) == len(exhibit.small_problems) > 0
+        assert {str(one.variant) for one in plan.contestants} <= {
+            str(one) for one in exhibit.load_experiment().contestants
+        }
+        assert any(one.variant.provider == "tk" for one in plan.contestants)
+
+
+def test_experiments_are_read_as_the_harness_reads_them() -> None:
+    """The problems' texts are those that the harness will store."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from harness.planning import make_plan
+
+    for exhibit in load_exhibits():
+        experiment = exhibit.load_experiment()
+        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
+            config = OmegaConf.to_container(
+                compose("config", overrides=[f"experiment={experiment.name}"]), resolve=True
+            )
+        assert isinstance(config, dict)
+        plan = make_plan({str(key): value for key, value in config.items()})
+        assert plan.name == experiment.name
+        assert plan.workload == experiment.workload
+        assert tuple(group.problem.text for group in plan.groups) == experiment.problems
+        assert tuple(str(one.variant) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
+        assert bool(plan.profile_metrics) == experiment.profiled
+        assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)
+        assert config["distribution"] == experiment.distribution
+        assert config["timer"]["kind"] == "cuda_events"
+
+
+def test_time_is_announced_from_the_harness_own_estimate() -> None:
+    full, quick = (steps.estimated_minutes(load_exhibits(), timed=True, quick=one) for one in (False, True))
+    assert 1 < quick < full < 60
+    assert steps.estimated_minutes(load_exhibits(), timed=False) < 5
+
+
+def test_the_commit_of_a_bundle_comes_from_its_stamp(tmp_path: Path) -> None:
+    assert steps.current_commit(tmp_path) == "unknown"
+    (tmp_path / "build_info.json").write_text(json.dumps({"git_commit": "abc", "git_dirty": False}))
+    assert steps.current_commit(tmp_path) == "abc"
+
+
+def test_the_recorded_report_is_the_same_bytes_here(tmp_path: Path) -> None:
+    """The digests that the repository keeps, against a report made from the results that it keeps."""
+    if not digest.DIGESTS.exists():
+        pytest.skip("no recorded report: report.sha256 is written with the recorded runs")
+    if note := digest.version_note(digest.DIGESTS):
+        pytest.skip(note)
+    assert reproduce.main(["--check", "--output", str(tmp_path / "report")]) == 0
+
+
+def test_a_report_on_one_exhibit_has_only_its_files(campaign: Path, tmp_path: Path) -> None:
+    from paper_figures.report import make_report
+
+    files = write_report(make_report(campaign, [TABLE1]), tmp_path / "report")
+    assert {path.stem for path in files if path.parent.name == "figures"} == {"table1_stages"}

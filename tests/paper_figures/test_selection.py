@@ -1,0 +1,109 @@
+"""Which run speaks for a problem: the newest in which all contestants were timed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness.results import load_campaign
+from paper_figures.cases import Contestant, Experiment, load_experiment
+from paper_figures.selection import Selected, runs_used, select
+
+EXPERIMENT = "table2_persistent"
+OLD, NEW = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
+TK, CUBLAS = Contestant("tk"), Contestant("cublas")
+
+
+def failing(status: str, *contestants: str) -> Callable[[str, Contestant], float | str]:
+    return lambda problem, contestant: f"{status}: why" if str(contestant) in contestants else 100.0
+
+
+@pytest.fixture
+def choose(tmp_path: Path, synthetic: ModuleType) -> Callable[..., tuple[Selected, ...]]:
+    """Writes runs, given as (id, options), and selects from them."""
+
+    def write_and_select(*runs: tuple[str, dict[str, object]]) -> tuple[Selected, ...]:
+        for run_id, options in runs:
+            synthetic.write_run(tmp_path / "c", options.pop("experiment", EXPERIMENT), run_id, **options)
+        return select(load_campaign(tmp_path / "c"), load_experiment(EXPERIMENT))
+
+    return write_and_select
+
+
+def test_the_newest_complete_run_is_taken(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {}))
+    assert {one.run.run_id for one in selected if one.run} == {NEW}
+    assert all(cell.timed and not cell.stale for one in selected for cell in one.cells)
+    assert not any(one.note for one in selected)
+
+
+@pytest.mark.parametrize("status", ["timeout", "error", "failed_verification", "out_of_memory"])
+def test_a_failure_in_a_newer_run_is_said_and_not_mixed(
+    choose: Callable[..., tuple[Selected, ...]], status: str
+) -> None:
+    selected = choose((OLD, {}), (NEW, {"rate": failing(status, "cublas")}))
+    for one in selected:
+        assert {cell.run.run_id for cell in one.cells if cell.run} == {OLD}
+        assert one.note == f"run {NEW} is newer, with cublas {status}"
+
+
+@pytest.mark.parametrize("status", ["unavailable", "unsupported"])
+def test_what_the_machine_lacks_is_no_obstacle(choose: Callable[..., tuple[Selected, ...]], status: str) -> None:
+    selected = choose((OLD, {}), (NEW, {"rate": failing(status, "cublas")}))
+    for one in selected:
+        assert one.run is not None
+        assert one.run.run_id == NEW
+        cell = one.cell(CUBLAS)
+        assert cell is not None
+        assert (cell.status, cell.reason, cell.timed) == (status, "why", False)
+
+
+def test_without_a_complete_run_the_newest_speaks_and_says_so(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {"rate": failing("error", "tk")}), (NEW, {"rate": failing("timeout", "tk")}))
+    assert {one.run.run_id for one in selected if one.run} == {NEW}
+    assert all("all contestants timed together" in one.note for one in selected)
+
+
+def test_problems_may_come_from_different_runs(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    problems = load_experiment(EXPERIMENT).problems
+    selected = choose((OLD, {}), (NEW, {"problems": problems[:2]}))
+    assert [one.run.run_id if one.run else "" for one in selected] == [NEW, NEW, OLD, OLD, OLD]
+    assert [run.run_id for run in runs_used(selected)] == [NEW, OLD]
+
+
+def test_another_experiment_with_some_of_the_cases_is_passed_over(
+    choose: Callable[..., tuple[Selected, ...]],
+) -> None:
+    plan = load_experiment(EXPERIMENT)
+    other = Experiment("other", plan.workload, "fwd", "bf16", "normal", plan.problems, (TK, CUBLAS), False)
+    selected = choose((OLD, {}), (NEW, {"experiment": other}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert not any(one.note for one in selected)
+
+
+def test_no_run_gives_cells_that_say_so(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {"experiment": "fig7_gemm"}))
+    assert all(one.run is None and cell.status == "not_run" for one in selected for cell in one.cells)
+    assert {cell.reason for one in selected for cell in one.cells} == {"no run of this campaign has this case"}
+
+
+def test_a_run_on_the_cpu_holds_no_times(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"manifest": {"device": "cpu"}}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+
+
+def test_changed_machine_code_makes_the_older_number_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages", "machine_code": "beef"}))
+    for one in selected:
+        stale = {str(cell.contestant): cell.stale for cell in one.cells}
+        assert NEW in stale["tk"]
+        assert NEW in stale["tk[persistent=0]"]
+        assert stale["cublas"] == ""
+
+
+def test_the_same_machine_code_is_not_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages"}))
+    assert not any(cell.stale for one in selected for cell in one.cells)
