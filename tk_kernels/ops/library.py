@@ -25,8 +25,15 @@ def compiled(kernel: str, device: torch.device) -> Any:
 
 
 def _load(kernel: str, device: torch.device) -> Any:
+    import tvm_ffi  # noqa: F401  it may bring an older PyTorch the exchange
+
     from tk_kernels import toolchain
 
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        raise RuntimeError(
+            f"PyTorch {torch.__version__} has no DLPack exchange API, by which kernels get its stream and memory; "
+            "install torch >= 2.10, or torch-c-dlpack-ext for the one you have"
+        )
     if device.type == "cuda":
         reason = unsupported_gpu(device)
         if reason:

@@ -1,0 +1,130 @@
+"""Packaging: pinned versions, what the package carries, and what `make` says on a machine that will not do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins() -> dict[str, str]:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line) for line in lines)
+    return {canonical(name): version for name, version in (line.split("==") for line in lines)}
+
+
+def test_every_dependency_of_the_default_environment_is_pinned() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    for requirement in [*PROJECT["project"]["dependencies"], *extras["cuda"], *extras["dev"]]:
+        name = re.match(r"[A-Za-z0-9_.-]+", requirement)
+        assert name is not None
+        assert canonical(name.group()) in pins(), requirement
+
+
+def test_pins_agree_with_the_requirements() -> None:
+    assert pins()["torch"] == "2.13.0"
+    assert pins()["apache-tvm-ffi"] == "0.1.12"
+    compiler = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt")
+    assert len({pins()[package] for package in compiler}) == 1
+    assert all(
+        pins()[package].startswith("13.0.") for package in (*compiler, "nvidia-cuda-runtime", "nvidia-cuda-cccl")
+    )
+
+
+def test_package_data_covers_every_header_and_source() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["tk_kernels"]
+    package = ROOT / "tk_kernels"
+    carried = {path for pattern in patterns for path in package.glob(pattern) if path.is_file()}
+    for folder in ("include", "kernels"):
+        needed = {path for path in (package / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert needed
+        assert needed <= carried
+
+
+def make(*arguments: str, path: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables, "PATH": path or os.environ["PATH"]}
+    environment.pop("MAKEFLAGS", None)
+    return subprocess.run(
+        ["make", "-C", str(ROOT), *arguments], capture_output=True, text=True, env=environment, check=False
+    )  # fmt: skip
+
+
+def test_make_alone_lists_the_targets() -> None:
+    said = make().stdout
+    for target in ("reproduce", "test", "lint", "bundle", "help"):
+        assert re.search(rf"^  {target} +\w", said, re.MULTILINE)
+
+
+@pytest.fixture
+def fake_programs(tmp_path: Path) -> Path:
+    """A folder of programs in front of PATH."""
+    return tmp_path / "bin"
+
+
+def write_program(folder: Path, name: str, body: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        (
+            "uname",
+            'case "$1" in -m) echo aarch64;; *) echo Linux;; esac',
+            "this machine is Linux aarch64; x86-64 Linux",
+        ),
+        (
+            "python3",
+            'case "$1" in -c) exit 1;; *) echo Python 3.9.2;; esac',
+            "is Python 3.9.2; 3.11 or newer is needed",
+        ),
+        ("g++", "echo 11.4.0", "is version 11.4.0; 12 or newer is needed"),
+    ],
+)
+def test_unfit_machines_are_refused_in_words(fake_programs: Path, name: str, body: str, words: str) -> None:
+    write_program(fake_programs, name, body)
+    result = make("check-machine", path=f"{fake_programs}:{os.environ['PATH']}", CXX="g++")
+    assert result.returncode != 0
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"), [("python3", "python3 is not installed"), ("g++", "g++ is not installed")]
+)
+def test_missing_programs_are_named(fake_programs: Path, missing: str, words: str) -> None:
+    fake_programs.mkdir()
+    for name in ("sh", "make", "uname", "g++", "cut", "sed", "git", "test"):
+        real = shutil.which(name)
+        if real and name != missing:
+            (fake_programs / name).symlink_to(real)
+    if missing != "python3":
+        write_program(fake_programs, "python3", f'exec {sys.executable} "$@"')
+    result = make("check-machine", path=str(fake_programs), CXX="g++")
+    assert result.returncode != 0
+    assert words in result.stderr
+
+
+def test_this_machine_is_fit() -> None:
+    assert make("check-machine").returncode == 0
+
+
+def test_continuous_integration_runs_what_make_runs() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "make lint" in script
+    assert "make test" in script
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
