@@ -1,0 +1,358 @@
+// Small programs for the cpu target, each with one mistake, and the same programs without it. test_faults.py says what
+// each must be told. A program is a kernel type; its name in the table below is what Python calls.
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "kittens.cuh"
+
+using namespace kittens;
+
+namespace {
+
+using tile = st_bf<64, 64>;
+using matrix = gl<bf16, 1, 1, dynamic, dynamic, tile>;
+struct globals_t {
+    matrix in, out;
+};
+
+template <int Warps = 4, int Blocks = 1> struct program {
+    using globals = globals_t;
+    static constexpr int warps = Warps, cluster_blocks = Blocks, blocks_per_sm = 1;
+};
+
+// Two tiles and two semaphores, initialised.
+struct setup {
+    shared_allocator memory;
+    tile* tiles = memory.allocate<tile>("tiles", 2);
+    semaphore* full = memory.allocate<semaphore>("full", 2);
+    semaphore* empty = memory.allocate<semaphore>("empty", 2);
+
+    template <int Blocks = 1> void start(int full_arrivals = 1, int empty_arrivals = 4) {
+        if (warp_index() == 0) {
+            init(full, 2, full_arrivals);
+            init(empty, 2, empty_arrivals);
+        }
+        sync_start<Blocks>();
+    }
+    void load_tile(int stage, coord at, const matrix& in, int mask = 0) {
+        expect_bytes(full[stage], tile::bytes);
+        load_async(tiles[stage], in, at, full[stage], mask);
+    }
+};
+
+using quarter = rt_bf<16, 64>;
+using accumulator = rt_fl<16, 64>;
+
+// --- load, multiply, store: a ring of one stage -----------------------------------------------------------------
+enum class slip { none, no_full_wait, early_reload, no_mma_wait, no_release_wait, wrong_parity, stuck_parity };
+
+template <slip Slip> struct ring : program<8> {
+    static void run(const globals_t& g) {
+        setup s;
+        s.start(1, 4);
+        if (warp_index() == 4)
+            for (int step = 0; step < 4; step++) {
+                if (Slip != slip::no_release_wait) wait(s.empty[0], 1 - step % 2);
+                s.load_tile(0, coord{0, 0, 0, step % 2}, g.in);
+            }
+        if (warpgroup_index() == 0) {
+            accumulator sum;
+            zero(sum);
+            for (int step = 0; step < 4; step++) {
+                if (Slip != slip::no_full_wait)
+                    wait(s.full[0], Slip == slip::wrong_parity ? 1 - step % 2 : Slip == slip::stuck_parity ? 0 : step % 2);
+                warpgroup::mma_AB(sum, s.tiles[0], s.tiles[0]);
+                if (Slip == slip::early_reload) arrive(s.empty[0]);
+                warpgroup::mma_wait(sum);
+                if (Slip != slip::early_reload) arrive(s.empty[0]);
+            }
+            warpgroup::store(g.out, sum, element_coord{});
+        }
+    }
+};
+
+// --- accumulators in flight --------------------------------------------------------------------------------------
+enum class touch { none, map, store, scope, at_end, operand };
+
+template <touch Touch> struct flight : program<> {
+    static void run(const globals_t& g) {
+        setup s;
+        s.start();
+        if (warp_index() == 0) s.load_tile(0, coord{}, g.in);
+        wait(s.full[0], 0);
+        accumulator sum;
+        quarter a;
+        warpgroup::load(a, s.tiles[0]);
+        if (Touch == touch::scope) {
+            accumulator inner;
+            warpgroup::mm_AB(inner, s.tiles[0], s.tiles[0]);
+        }
+        warpgroup::mm_AB(sum, a, s.tiles[0]);
+        if (Touch == touch::map) add(sum, sum, 1.f);
+        if (Touch == touch::store) warpgroup::store(g.out, sum, element_coord{});
+        if (Touch == touch::operand) zero(a);
+        if (Touch == touch::at_end) {
+            sync_block();
+            std::vector<accumulator>* kept = new std::vector<accumulator>(1);  // outlives the warp
+            warpgroup::mma_wait();
+            warpgroup::mm_AB((*kept)[0], s.tiles[0], s.tiles[0]);
+            return;
+        }
+        warpgroup::mma_wait(sum);
+        warpgroup::store(g.out, sum, element_coord{});
+    }
+};
+
+// --- ordinary stores and the copy engine -------------------------------------------------------------------------
+enum class output { none, no_fence, no_barrier, no_read_wait, no_last_wait, no_reuse_barrier };
+
+template <output Slip> struct epilogue : program<> {
+    static void run(const globals_t& g) {
+        setup s;
+        quarter a;
+        for (int step = 0; step < 3; step++) {
+            fill(a, float(step));
+            if (step > 0) {
+                if (Slip != output::no_read_wait && warp_index() == 0) store_read_wait();
+                if (Slip != output::no_reuse_barrier) warpgroup::sync(1);
+            }
+            warpgroup::store(s.tiles[0], a);
+            if (Slip != output::no_fence) fence_async();
+            if (Slip != output::no_barrier) warpgroup::sync(1);
+            if (warp_index() == 0) store_async(g.out, s.tiles[0], coord{});
+        }
+        if (Slip != output::no_last_wait && warp_index() == 0) store_wait();
+    }
+};
+
+// --- between warps -----------------------------------------------------------------------------------------------
+template <bool Barrier> struct hand_over : program<2> {
+    static void run(const globals_t& g) {
+        setup s;
+        rt_bf<64, 64> a;
+        zero(a);
+        if (warp_index() == 0) store(s.tiles[1], a);
+        if (Barrier) sync_block();
+        if (warp_index() == 1) {
+            load(a, s.tiles[1]);
+            store(g.out, a, coord{});
+        }
+    }
+};
+
+// --- semaphores --------------------------------------------------------------------------------------------------
+enum class misuse {
+    none, uninitialised, no_start, twice, too_many, missing, bytes_too_many, bytes_too_few, overtaken, never_waited, negative_bytes, parity
+};
+
+template <misuse Misuse> struct counting : program<4> {
+    static void run(const globals_t& g) {
+        setup s;
+        if (Misuse == misuse::no_start) {
+            if (warp_index() == 0) init(s.full, 2, 1);
+            sync_named(1, 4);  // orders the warps, but is no fence for the copy engine
+            if (warp_index() == 1) s.load_tile(0, coord{}, g.in);
+            return;
+        }
+        if (Misuse != misuse::uninitialised) s.start(1, 3);
+        if (Misuse == misuse::twice && warp_index() == 1) init(s.full[1], 1);
+        if (warp_index() == 0) {
+            if (Misuse == misuse::negative_bytes) expect_bytes(s.full[0], -1);
+            if (Misuse == misuse::too_many) {
+                expect_bytes(s.full[0], tile::bytes);
+                arrive(s.full[0]);
+            }
+            expect_bytes(s.full[0], Misuse == misuse::bytes_too_many ? 2 * tile::bytes : Misuse == misuse::bytes_too_few ? tile::bytes / 2 : tile::bytes);
+            load_async(s.tiles[0], g.in, coord{}, s.full[0]);
+            if (Misuse == misuse::bytes_too_few) load_async(s.tiles[1], g.in, coord{}, s.full[0]);
+            if (Misuse == misuse::never_waited) return;
+            wait(s.empty[0], Misuse == misuse::parity ? 2 : 0);
+            if (Misuse == misuse::overtaken) {
+                arrive(s.full[1]);
+                arrive(s.full[1]);
+            }
+        } else {
+            if (Misuse == misuse::never_waited) return;
+            wait(s.full[0], 0);
+            if (Misuse == misuse::missing && warp_index() == 2) return;
+            arrive(s.empty[0]);
+            if (Misuse == misuse::overtaken) wait(s.full[1], 0);
+        }
+    }
+};
+
+// --- barriers ----------------------------------------------------------------------------------------------------
+enum class meeting { none, absent, disagree, twice, bad_id };
+
+template <meeting M> struct barriers : program<4> {
+    static void run(const globals_t&) {
+        if (M == meeting::absent && warp_index() == 3) return;
+        if (M == meeting::disagree) sync_named(2, warp_index() == 3 ? 3 : 4);
+        else if (M == meeting::twice) {
+            arrive_named(2, 4);
+            arrive_named(2, 4);
+        } else sync_named(M == meeting::bad_id ? 16 : 2, 4);
+        sync_block();
+    }
+};
+
+// --- memory ------------------------------------------------------------------------------------------------------
+enum class place { none, unwritten, negative, outside, too_large, disagree, not_shared, registers };
+
+template <place P> struct memory : program<1> {
+    static void run(const globals_t& g) {
+        setup s;
+        if (P == place::too_large) s.memory.allocate<tile>("surplus", 28);
+        s.start();
+        rt_bf<64, 64> a;
+        fill(a, 1.f);
+        static tile elsewhere;
+        if (P == place::not_shared) store(elsewhere, a);
+        if (P == place::outside) store(s.tiles[2], a);
+        if (P != place::unwritten) store(s.tiles[0], a);
+        load(a, s.tiles[0]);
+        if (P == place::negative) store(g.out, a, coord{0, 0, 0, -1});
+        store(g.out, a, coord{});
+    }
+};
+struct disagreement : program<2> {
+    static void run(const globals_t&) {
+        shared_allocator memory;
+        memory.allocate<tile>(warp_index() == 0 ? "left" : "right", 1);
+    }
+};
+struct negative_load : program<1> {
+    static void run(const globals_t& g) {
+        setup s;
+        s.start();
+        s.load_tile(0, coord{0, 0, -1, 0}, g.in);
+        wait(s.full[0], 0);
+    }
+};
+
+// --- clusters ----------------------------------------------------------------------------------------------------
+enum class neighbour { none, early_exit, early_exit_arrival, mask, rank };
+
+template <neighbour N> struct clusters : program<1, 2> {
+    static void run(const globals_t& g) {
+        setup s;
+        s.start<2>(1, 2);
+        if (N == neighbour::early_exit) {
+            if (cluster_rank() == 0) {
+                expect_bytes(s.full[0], tile::bytes);
+                load_async(s.tiles[0], g.in, coord{}, s.full[0], 3);
+                wait(s.full[0], 0);
+            } else {
+                expect_bytes(s.full[0], tile::bytes);
+            }
+            return;
+        }
+        const int mask = N == neighbour::mask ? 7 : 3;
+        expect_bytes(s.full[0], tile::bytes);
+        if (cluster_rank() == 0) load_async(s.tiles[0], g.in, coord{}, s.full[0], mask);
+        wait(s.full[0], 0);
+        rt_bf<64, 64> a;
+        load(a, s.tiles[0]);
+        for (int rank = 0; rank < 2; rank++) arrive_at(s.empty[0], N == neighbour::rank ? rank + 1 : rank);
+        if (N == neighbour::early_exit_arrival) return;
+        if (cluster_rank() == 0) {  // every block's buffer is free: it may be loaded again
+            wait(s.empty[0], 0);
+            expect_bytes(s.full[0], tile::bytes);
+            load_async(s.tiles[0], g.in, coord{}, s.full[0], 3);
+        } else {
+            expect_bytes(s.full[0], tile::bytes);
+        }
+        wait(s.full[0], 1);
+        load(a, s.tiles[0]);
+        store(g.out, a, coord{0, 0, 0, cluster_rank()});
+        sync_cluster();
+    }
+};
+
+struct entry {
+    const char* name;
+    void (*start)(const globals_t&);
+};
+
+#define PROGRAM(name, ...) {name, [](const globals_t& g) { using P = __VA_ARGS__; launch<P>({P::cluster_blocks, max_shared_bytes}, nullptr, g); }}
+const entry programs[] = {
+    PROGRAM("ring", ring<slip::none>),
+    PROGRAM("ring_no_full_wait", ring<slip::no_full_wait>),
+    PROGRAM("ring_early_reload", ring<slip::early_reload>),
+    PROGRAM("ring_no_release_wait", ring<slip::no_release_wait>),
+    PROGRAM("ring_wrong_parity", ring<slip::wrong_parity>),
+    PROGRAM("ring_stuck_parity", ring<slip::stuck_parity>),
+    PROGRAM("flight", flight<touch::none>),
+    PROGRAM("flight_map", flight<touch::map>),
+    PROGRAM("flight_store", flight<touch::store>),
+    PROGRAM("flight_scope", flight<touch::scope>),
+    PROGRAM("flight_at_end", flight<touch::at_end>),
+    PROGRAM("flight_operand", flight<touch::operand>),
+    PROGRAM("epilogue", epilogue<output::none>),
+    PROGRAM("epilogue_no_fence", epilogue<output::no_fence>),
+    PROGRAM("epilogue_no_barrier", epilogue<output::no_barrier>),
+    PROGRAM("epilogue_no_read_wait", epilogue<output::no_read_wait>),
+    PROGRAM("epilogue_no_last_wait", epilogue<output::no_last_wait>),
+    PROGRAM("epilogue_no_reuse_barrier", epilogue<output::no_reuse_barrier>),
+    PROGRAM("hand_over", hand_over<true>),
+    PROGRAM("hand_over_no_barrier", hand_over<false>),
+    PROGRAM("counting", counting<misuse::none>),
+    PROGRAM("counting_uninitialised", counting<misuse::uninitialised>),
+    PROGRAM("counting_no_start", counting<misuse::no_start>),
+    PROGRAM("counting_twice", counting<misuse::twice>),
+    PROGRAM("counting_too_many", counting<misuse::too_many>),
+    PROGRAM("counting_missing", counting<misuse::missing>),
+    PROGRAM("counting_bytes_too_many", counting<misuse::bytes_too_many>),
+    PROGRAM("counting_bytes_too_few", counting<misuse::bytes_too_few>),
+    PROGRAM("counting_overtaken", counting<misuse::overtaken>),
+    PROGRAM("counting_never_waited", counting<misuse::never_waited>),
+    PROGRAM("counting_negative_bytes", counting<misuse::negative_bytes>),
+    PROGRAM("counting_parity", counting<misuse::parity>),
+    PROGRAM("barriers", barriers<meeting::none>),
+    PROGRAM("barriers_absent", barriers<meeting::absent>),
+    PROGRAM("barriers_disagree", barriers<meeting::disagree>),
+    PROGRAM("barriers_twice", barriers<meeting::twice>),
+    PROGRAM("barriers_bad_id", barriers<meeting::bad_id>),
+    PROGRAM("memory", memory<place::none>),
+    PROGRAM("memory_unwritten", memory<place::unwritten>),
+    PROGRAM("memory_negative", memory<place::negative>),
+    PROGRAM("memory_outside", memory<place::outside>),
+    PROGRAM("memory_too_large", memory<place::too_large>),
+    PROGRAM("memory_not_shared", memory<place::not_shared>),
+    PROGRAM("memory_disagreement", disagreement),
+    PROGRAM("memory_negative_load", negative_load),
+    PROGRAM("clusters", clusters<neighbour::none>),
+    PROGRAM("clusters_early_exit", clusters<neighbour::early_exit>),
+    PROGRAM("clusters_early_exit_arrival", clusters<neighbour::early_exit_arrival>),
+    PROGRAM("clusters_mask", clusters<neighbour::mask>),
+    PROGRAM("clusters_rank", clusters<neighbour::rank>),
+};
+
+}  // namespace
+
+// Runs a program with a seed. 0: it ended; 1: `message` says what was found; 2: there is no such program.
+extern "C" __attribute__((visibility("default"))) int run_program(const char* name, unsigned long long seed, char* message, int size) {
+    static std::vector<bf16> in(64 * 128, from_float<bf16>(1.f)), out(64 * 128);
+    cpu::forced_options = cpu::options{seed, 1};
+    for (const entry& e : programs) {
+        if (std::strcmp(e.name, name) != 0) continue;
+        try {
+            e.start({matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128)});
+            return 0;
+        } catch (const kittens::error& found) {
+            std::snprintf(message, size, "%s", found.what());
+            return 1;
+        }
+    }
+    return 2;
+}
+// Names of all programs, one a line.
+extern "C" __attribute__((visibility("default"))) const char* program_names() {
+    static const std::string names = [] {
+        std::string lines;
+        for (const entry& e : programs) lines += std::string(e.name) + "\n";
+        return lines;
+    }();
+    return names.c_str();
+}

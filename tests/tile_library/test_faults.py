@@ -1,0 +1,159 @@
+"""What the cpu target reports: each mistake in faults.cu, in every seed, with both sides named; nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tile_compile import compile_library, load
+
+SOURCE = Path(__file__).with_name("faults.cu")
+Run = Callable[[str, int], str]
+
+# Program -> patterns, of which one must be found in every seed's report. What a fault looks like may depend on
+# who comes first: data that was overwritten in one order was never written in another.
+REPORTS = {
+    "ring_no_full_wait": [
+        "mma_AB at .* reads tiles.0. .*nothing has written",
+        "load_async at .* writes tiles.0. while mma_AB",
+        "mma_AB at .* reads tiles.0. while load_async",
+    ],
+    "ring_early_reload": ["load_async at .*warp 4. writes tiles.0. while mma_AB at .* may still read it.*mma_wait"],
+    "ring_no_release_wait": [
+        "load_async at .* writes tiles.0. while (mma_AB|load_async) at",
+        "expect_bytes at .* one arrival too many at full.0.",
+    ],
+    "ring_wrong_parity": [
+        "mma_AB at .* reads tiles.0. .*nothing has written",
+        "(mma_AB|load_async) at .* while (load_async|mma_AB)",
+        "wait at .* of (full|empty).0.",
+        "completes phase .* without being ordered after wait",
+    ],
+    "ring_stuck_parity": [
+        "mma_AB at .* reads tiles.0. while load_async",
+        "load_async at .* writes tiles.0. while mma_AB",
+        "parity 0 of (full|empty).0.: it knows",
+        "completes phase .* without being ordered after wait",
+    ],
+    "flight_map": [
+        "element-wise operation .* changes a register tile that mm_AB at .* may still write: call warpgroup::mma_wait"
+    ],
+    "flight_store": ["store at .* reads a register tile that mm_AB at .* may still write"],
+    "flight_scope": ["a register tile goes out of scope while mm_AB at .* may still write it"],
+    "flight_at_end": ["warp . ends while mm_AB at .* is in flight"],
+    "flight_operand": ["element-wise operation .* changes a register tile that mm_AB at .* may still read"],
+    "epilogue_no_fence": ["store_async at .* reads tiles.0. after store at .* without a fence.*fence_async"],
+    "epilogue_no_barrier": [
+        "store_async at .* reads tiles.0. while store at",
+        "store at .* writes tiles.0. .* while store_async at",
+        "store_async at .* reads tiles.0. .*nothing has written",
+    ],
+    "epilogue_no_read_wait": [
+        "store at .* writes tiles.0. .* while store_async at .* may still read it.*store_read_wait"
+    ],
+    "epilogue_no_last_wait": ["warp 0 ends while store_async at .* is in flight.*store_wait"],
+    "epilogue_no_reuse_barrier": [
+        "store at .* writes tiles.0. .* while store_async at",
+        "store_async at .* reads tiles.0. while store at",
+    ],
+    "hand_over_no_barrier": [
+        "load at .*warp 1. reads tiles.1. while store at .*warp 0. may still write it",
+        "reads tiles.1. .*nothing has written",
+    ],
+    "counting_uninitialised": ["uses the semaphore full.0., which is not initialised.*sync_start"],
+    "counting_no_start": ["load_async at .* uses the semaphore full.0. while init at .* need a fence.*sync_start"],
+    "counting_twice": ["init at .* initialises full.1. again, after init at"],
+    "counting_too_many": [
+        "arrive at .* is one arrival too many at full.0.: phase 0 expects 1 arrival, has them all .expect_bytes at"
+    ],
+    "counting_missing": [
+        "deadlock.*wait at .* for phase 0 of empty.0..*1 of 3 arrivals missing .arrive at .*ended .block/warp.*0/2"
+    ],
+    "counting_bytes_too_many": ["deadlock.*waits for phase 0 of full.0.*8192 of 16384 announced bytes missing"],
+    "counting_bytes_too_few": ["12288 bytes more have landed than the 4096 that were announced"],
+    "counting_overtaken": [
+        "wait at .* for parity 0 of full.1.: it knows 0 completed phases",
+        "arrive at .* completes phase 1 of full.1. without being ordered after wait at",
+    ],
+    "counting_never_waited": ["block 0 ends while load_async at .* may still write its shared memory"],
+    "counting_negative_bytes": ["expect_bytes at .* announces -1 bytes"],
+    "counting_parity": ["wait at .* waits for parity 2"],
+    "barriers_absent": [
+        "deadlock.*sync_named at .* waits for barrier 2: 3 of 4 warps came, not there .block/warp.: 0/3 .ended."
+    ],
+    "barriers_disagree": ["comes to barrier 2 of . warps while sync_named at .* expects"],
+    "barriers_twice": ["arrive_named at .* comes to barrier 2 a second time"],
+    "barriers_bad_id": ["sync_named at .* names barrier 16: a block has barriers 1 to 15"],
+    "memory_unwritten": ["load at .* reads tiles.0. .byte 0 of 8192., which nothing has written"],
+    "memory_negative": ["store at .* negative coordinate .*column -64"],
+    "memory_outside": ["store at .* touches bytes 16384 to 24575 of shared memory, which no single allocation holds"],
+    "memory_too_large": ["allocate: surplus needs 229376 bytes at .* fewer stages"],
+    "memory_not_shared": ["store at .* outside shared memory: .*allocate"],
+    "memory_disagreement": [
+        "allocate: a warp asks for (left|right).* where another warp of its block got (left|right)"
+    ],
+    "memory_negative_load": ["load_async at .* negative row coordinate, -64"],
+    "clusters_early_exit": [
+        "load_async at .* reaches into block 1, which has ended",
+        "block 1 ends while load_async at .*block 0.* may still write its shared memory",
+    ],
+    "clusters_early_exit_arrival": [
+        "arrive_at at .* uses the semaphore empty.0. of block ., which has ended",
+        "block . ends while arrive_at at .* may still arrive at its semaphores",
+    ],
+    "clusters_mask": ["load_async at .* blocks of mask 7, but the cluster has 2 blocks"],
+    "clusters_rank": ["arrive_at at .* names block 2 of a cluster of 2"],
+}
+CORRECT = ("ring", "flight", "epilogue", "hand_over", "counting", "barriers", "memory", "clusters")
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """run(program, seed) -> the report, or "" where the program ended without one."""
+    library = load(compile_library(SOURCE))
+    message = ctypes.create_string_buffer(1 << 16)
+
+    def run_program(name: str, seed: int) -> str:
+        code = library.run_program(name.encode(), ctypes.c_ulonglong(seed), message, len(message))
+        assert code in (0, 1), f"faults.cu has no program {name}"
+        return message.value.decode() if code else ""
+
+    return run_program
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_fault_is_reported_in_every_seed(run: Run, name: str) -> None:
+    for seed in range(20):
+        report = run(name, seed)
+        assert any(re.search(pattern, report, re.DOTALL) for pattern in REPORTS[name]), (
+            f"seed {seed}: {report or 'no report'}"
+        )
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_correct_program_has_no_report(run: Run, name: str) -> None:
+    for seed in range(100):
+        assert run(name, seed) == ""
+
+
+def test_same_seed_gives_the_same_report(run: Run) -> None:
+    for seed in range(10):
+        assert run("ring_stuck_parity", seed) == run("ring_stuck_parity", seed)
+
+
+def test_seeds_give_different_schedules(run: Run) -> None:
+    assert len({run("ring_stuck_parity", seed) for seed in range(40)}) > 3
+
+
+def test_reports_name_the_program_and_not_the_library(run: Run) -> None:
+    for name in ("ring_early_reload", "epilogue_no_fence", "counting_missing", "clusters_early_exit"):
+        places = re.findall(r" at (\S+):\d+", run(name, 0))
+        assert set(places) == {"faults.cu"}
+
+
+def test_every_program_is_tested() -> None:
+    names = set(re.findall(r'PROGRAM\("(\w+)"', SOURCE.read_text()))
+    assert names == {*REPORTS, *CORRECT}
