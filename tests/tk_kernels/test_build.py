@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -269,6 +270,28 @@ def test_command_line_mistakes_are_one_sentence(
     error = capsys.readouterr().err
     assert words in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_interrupt_ends_the_build_and_leaves_nothing(
+    tmp_path: Path, kernel_cache: Path, scale: toolchain.KernelFolder
+) -> None:
+    slow = tmp_path / "g++"
+    slow.write_text('#!/bin/sh\ncase "$*" in *-c*) exec sleep 60;; *) echo 12.2.0;; esac\n')
+    slow.chmod(0o755)
+    arguments = ["build", "-v", "--jobs", "1", "--target", "cpu", str(scale.path)]
+    command = [sys.executable, "-m", "tk_kernels.toolchain", *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "CXX": str(slow)},
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "scale.cu" in process.stderr.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.strip().splitlines()[-1] == "interrupted; finished builds are kept"
+    assert "Traceback" not in said
+    assert [path.name for path in kernel_cache.iterdir() if not path.name.endswith(".lock")] == []
 
 
 def test_building_at_a_call_is_announced_once(

@@ -112,11 +112,15 @@ def build_all(
         ThreadPoolExecutor(max_workers=max(1, len(pairs))) as builders,
     ):
         futures = [builders.submit(build, kernel, target, options, compilers) for kernel, target in pairs]
-        for future in futures:
-            try:
-                done(future.result())
-            except ToolchainError as error:
-                failures.append(error)
+        try:
+            for future in futures:
+                try:
+                    done(future.result())
+                except ToolchainError as error:
+                    failures.append(error)
+        except KeyboardInterrupt:
+            compilers.shutdown(wait=False, cancel_futures=True)  # compilers at work got the signal as well
+            raise
     return failures
 
 

@@ -129,9 +129,13 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stage
         tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
                          mo.row_stride, options, bytes > 0 ? workspace.data_ptr() : nullptr,
                          TVMFFIEnvGetStream(device.device_type, device.device_id));
-    } catch (const tvm::ffi::Error&) { throw; } catch (const std::invalid_argument& error) {
+    } catch (const tvm::ffi::Error&) {
+        throw;
+    } catch (const std::invalid_argument& error) {
         TVM_FFI_THROW(ValueError) << error.what();
-    } catch (const std::exception& error) { TVM_FFI_THROW(RuntimeError) << error.what(); }
+    } catch (const std::exception& error) {
+        TVM_FFI_THROW(RuntimeError) << error.what();
+    }
     return 0;
 }
 
