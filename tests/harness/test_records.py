@@ -3,55 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from harness_support import TIMED, VERIFIED
 
 from harness.records import Measurement, Ratio, RecordError, Status, Verdict, case_id
-
-TIMED = Measurement(
-    run_id="20261120T120000Z-abcdef",
-    case_id="0123456789ab",
-    workload="gemm",
-    direction="fwd",
-    implementation="tk",
-    variant="stages=2",
-    version="1.0",
-    problem="M=1;N=2;K=3",
-    dtype="bf16",
-    distribution="normal",
-    seed=0,
-    status=Status.PASSED,
-    reason="",
-    rel_l2_error=1.6e-3,
-    max_abs_error=0.1,
-    worst_output="c",
-    tolerance=3.3e-3,
-    n_samples=30,
-    timer="cuda_events",
-    cache="flushed",
-    latency_us_p10=9.0,
-    latency_us_p50=10.0,
-    latency_us_p90=11.0,
-    tflops=700.0,
-    gbps=100.0,
-    roof_pct_measured=90.0,
-    roof_pct_datasheet=70.0,
-    bound="compute",
-    aa_noise_pct=0.1,
-    sm_clock_mhz=1755.0,
-    power_w=600.0,
-    energy_mj=6.0,
-    tflops_per_w=1.2,
-    throttled="none",
-    peak_memory_mib=12.5,
-    kernel_names="kernel, with (a) comma | another",
-    repro_command='python -m harness "x"',
-)
-
-NO_TIME = {
-    name: None
-    for name in Measurement.columns()
-    if name.startswith(("latency", "tflops", "gbps", "roof", "aa_", "sm_", "power", "energy"))
-} | {"n_samples": 0, "timer": "", "cache": "", "throttled": ""}
-VERIFIED = replace(TIMED, **NO_TIME)
 
 COLUMNS = (
     "run_id,case_id,workload,direction,implementation,variant,version,problem,dtype,distribution,seed,status,reason,"

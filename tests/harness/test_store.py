@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from test_records import TIMED, VERIFIED
+from harness_support import TIMED, VERIFIED
 
 from harness import results, store
 from harness.errors import HarnessError

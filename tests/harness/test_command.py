@@ -1,0 +1,344 @@
+"""The command from end to end, on the fake GPU and on the CPU."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from harness_support import FAST, bench, contestant, only_run, small
+
+from harness import provenance
+from harness.cli import main
+from harness.results import load_run
+
+GOOD = [*contestant("mine", "Good", speed=1.2), *contestant("other", "Good"), "implementations=[mine,other]"]
+
+
+def one_line(text):
+    lines = [line for line in text.strip().splitlines() if not line.startswith("wandb")]
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return lines[0]
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["problm.K=3"], "'problm'"),
+        (["problem.Q=3"], "problem.Q"),
+        (["experiment=fig77"], "experiment=fig77 is no choice: there is fig7_gemm"),
+        (["workload=gem"], "workload=gem is no choice: there is gemm; did you mean gemm?"),
+        (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),
+        (["implementations=[tkk]"], "did you mean tk?"),
+        (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
+        (["notanoverride"], "notanoverride"),
+        (["problem.K=0"], "K is 0"),
+        (["resume=/nowhere"], "/nowhere is not a run folder"),
+        (["resume=a", "resume=b"], "resume is given twice"),
+        (["resume=a", "run_id=b"], "exclude each other"),
+        (["run_id=../up"], "needs a plain folder name"),
+        (["campaign=a/b"], "campaign is 'a/b'"),
+        (["device=cuda"], "torch sees no CUDA GPU here"),
+        (["device._target_=nowhere.Device"], "device nowhere.Device cannot be used"),
+        ([*contestant("bad", "Good", speed=-1), "implementations=[bad]"], "implementation bad: speed: got -1"),
+        ([*contestant("bad", "Good"), "implementations=['bad[spede=2]']"], "spede"),
+        ([*contestant("bad", "addition"), "implementations=['bad[shfit=2]']"], "unknown option 'shfit'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys, tmp_path):
+    if arguments == ["device=cuda"]:
+        import torch
+
+        if torch.cuda.is_available():
+            pytest.skip("there is a GPU")
+    assert main([*FAST, *arguments, f"results_dir={tmp_path}"] if "device=cuda" not in arguments else arguments) == 2
+    captured = capsys.readouterr()
+    assert words in one_line(captured.err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_composing_without_running(capsys):
+    assert main(["--cfg", "job", "experiment=table1_stages"]) == 0
+    assert "tk[stages=1]" in capsys.readouterr().out
+
+
+# ---- plan
+
+
+def test_plan_says_what_would_run_and_what_is_missing(capsys, tmp_path):
+    arguments = [*FAST, *GOOD[:-1], *contestant("gone", "Unavailable"), *contestant("picky", "Unsupported")]
+    assert main([*arguments, "implementations=[mine,gone,picky]", "plan=true", f"results_dir={tmp_path}"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "on NVIDIA H200: 1 cases, about" in out
+    assert "missing gone: library is not installed: pip install library==1.2" in out
+    assert "unsupported picky at M=4096;N=4096;K=4096: K: got 4096" in out
+    assert not list(tmp_path.iterdir())
+
+
+# ---- a run
+
+
+def test_a_run_is_stored_as_the_schema_says(stored_run):
+    run = load_run(stored_run)
+    manifest, rows = run.manifest, run.measurements
+    assert stored_run.parent.parent.name == "h200-sxm"
+    assert manifest["run_id"] == stored_run.name
+    assert manifest["status"] == "completed"
+    assert manifest["ended_utc"] >= manifest["started_utc"]
+    assert manifest["roofs"] == {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0}
+    assert manifest["datasheet"]["gbps"] == 4800
+    assert manifest["gpu"]["uuid_hash"] == "0123456789abcdef"
+    assert manifest["kernel_builds"]["tk"] == {"registers": 168}
+    assert manifest["config"]["campaign"] == "test"
+    assert manifest["command"].startswith("python -m harness ")
+    assert manifest["git_commit"] == provenance.source().git_commit
+    assert len(rows) == 4
+    assert set(rows["status"]) == {"passed"}
+    assert set(rows["timer"]) == {"cuda_events"}
+    assert set(rows["cache"]) == {"flushed"}
+    assert set(rows["bound"]) == {"memory"}
+    assert set(rows["throttled"]) == {"sw_power_cap"}
+    for row in rows.itertuples():
+        k = int(row.problem.rpartition("=")[2])
+        expected = 100.0 / (1.1 if row.implementation == "tk" else 1.0)
+        assert row.latency_us_p50 == pytest.approx(expected, rel=0.03)
+        assert row.tflops == pytest.approx(2 * 64 * 48 * k / (row.latency_us_p50 * 1e6))
+        assert row.energy_mj == pytest.approx(642.0 * row.latency_us_p50 / 1e3)
+        assert row.n_samples == len(run.samples(row.case_id))
+    best = run.ratios.merge(rows[["case_id", "implementation"]], on="case_id")
+    ours = best[best["implementation"] == "tk"]
+    assert ours["ratio_p50"].to_numpy() == pytest.approx(1.1, rel=0.01)
+    assert set(ours["verdict"]) == {"FASTER"}
+
+
+def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):
+    assert main([*FAST, *GOOD, *small(), "+device.gpu_name=Tesla T4", f"results_dir={tmp_path}"]) == 0
+    folder = only_run(tmp_path)
+    run = load_run(folder)
+    assert folder.parent.parent.name == "tesla-t4"
+    assert run.manifest["datasheet"] is None
+    assert run.manifest["notes"] == ["no datasheet of Tesla T4: only shares of the roofs measured here are given"]
+    assert run.measurements["roof_pct_datasheet"].isna().all()
+    assert run.measurements["roof_pct_measured"].notna().all()
+
+
+def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
+    arguments = ["device=cpu", "wandb=disabled", *small(17, 5, 33), *GOOD, f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    folder = only_run(tmp_path)
+    run = load_run(folder)
+    assert folder.parent.parent.name == "cpu"
+    assert run.manifest["gpu"] is None
+    assert set(run.measurements["status"]) == {"passed"}
+    assert run.measurements["n_samples"].sum() == 0
+    assert run.measurements["latency_us_p50"].isna().all()
+    assert run.ratios.empty
+    assert "this device verifies; it does not time" in capsys.readouterr().out
+
+
+def test_a_multirun_is_one_run_folder(tmp_path):
+    arguments = ["-m", *FAST, *GOOD, "problem.M=64", "problem.N=48", "problem.K=16,32,64", f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    run = load_run(only_run(tmp_path))
+    assert sorted(set(run.measurements["problem"])) == [f"M=64;N=48;K={k}" for k in (16, 32, 64)]
+    assert len(run.measurements) == 6
+    assert len(run.ratios) == 6
+    assert run.manifest["status"] == "completed"
+    assert [group["problem"] for group in run.manifest["groups"]] == [f"M=64;N=48;K={k}" for k in (16, 32, 64)]
+
+
+def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):
+    assert main(["-m", *FAST, *GOOD, *small(), "seed=0,-1", f"results_dir={tmp_path}"]) == 2
+    assert "seed is -1" in capsys.readouterr().err
+    assert len(load_run(only_run(tmp_path)).measurements) == 2
+
+
+# ---- ending early, and going on
+
+
+def wait_for_rows(results_dir, count, process, seconds=60):
+    """Until a run folder holds that many rows."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for path in Path(results_dir).rglob("measurements.csv"):
+            if len(path.read_text().splitlines()) > count:
+                return path.parent
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("no rows")
+
+
+def of_this_commit(folder):
+    """Makes a stored run one of the present commit, whatever was committed since it was measured."""
+    path = folder / "manifest.json"
+    commit = provenance.source().git_commit
+    path.write_text(json.dumps({**json.loads(path.read_text()), "git_commit": commit}))
+    return folder
+
+
+def slow_sweep(tmp_path):
+    log = tmp_path / "prepared.log"
+    return [
+        *FAST,
+        *contestant("slow", "Slow", log=log),
+        *contestant("other", "Good"),
+        "implementations=[slow,other]",
+        "problems=[{grid: {M: [8], N: [8], K: [8, 16, 24]}}]",
+        "timer.budget_seconds=1",
+        f"results_dir={tmp_path / 'results'}",
+    ], log
+
+
+def test_kill_and_resume(tmp_path, capsys):
+    arguments, log = slow_sweep(tmp_path)
+    process = bench(arguments)
+    folder = wait_for_rows(tmp_path, 2, process)
+    workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
+    process.kill()
+    process.wait()
+    stored = load_run(folder).measurements
+    done = set(stored["problem"])
+    assert json.loads((folder / "manifest.json").read_text())["status"] == "running"
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() and _running(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(_running(pid) for pid in workers), "the worker outlived its parent"
+
+    with open(folder / "measurements.csv", "a") as file:
+        file.write("torn,row")
+    log.unlink()
+    assert main([f"resume={of_this_commit(folder)}"]) == 0
+    run = load_run(folder)
+    assert run.manifest["status"] == "completed"
+    assert run.manifest["run_id"] == folder.name
+    assert len(run.measurements) == 6
+    repeated = {line.split()[0] for line in log.read_text().splitlines()}
+    assert repeated == {f"M=8;N=8;K={k}" for k in (8, 16, 24)} - done, "only what was missing was measured"
+    assert "already measured in this run, kept" in capsys.readouterr().out
+    old = stored.set_index("case_id")["latency_us_p50"]
+    assert (run.measurements.set_index("case_id")["latency_us_p50"].loc[old.index] == old).all()
+    only_run(tmp_path / "results")
+
+
+def _running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting(tmp_path, number):
+    arguments, _ = slow_sweep(tmp_path)
+    process = bench(arguments, start_new_session=True)
+    folder = wait_for_rows(tmp_path, 2, process)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert f"interrupted; what was measured is stored; go on with: python -m harness resume={folder}" in err
+    run = load_run(folder)
+    assert run.manifest["status"] == "interrupted"
+    assert len(run.measurements) >= 2
+
+
+def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
+    import shutil
+
+    for name, changes, words in (
+        ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),
+        ("commit", {"git_commit": "0" * 40}, "the run is of commit 000000000000"),
+        ("schema", {"schema_version": 99}, "schema version 99"),
+    ):
+        copy = tmp_path / name
+        shutil.copytree(stored_run, copy)
+        path = copy / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        assert main([f"resume={copy}"]) == 2
+        assert words in one_line(capsys.readouterr().err)
+
+
+def test_resuming_a_complete_run_measures_nothing(stored_run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / stored_run.name
+    shutil.copytree(stored_run, copy)
+    before = (copy / "measurements.csv").read_text()
+    assert main([f"resume={of_this_commit(copy)}"]) == 0
+    assert (copy / "measurements.csv").read_text() == before
+
+
+def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, monkeypatch):
+    import errno
+
+    from harness.store import Store
+
+    real = Store._write_samples
+
+    def full(self, table):
+        if len(table):
+            raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
+        real(self, table)
+
+    monkeypatch.setattr(Store, "_write_samples", full)
+    assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path}"]) == 1
+    err = one_line(capsys.readouterr().err)
+    assert "samples.parquet: No space left on device; free some space; go on with: python -m harness resume=" in err
+    assert load_run(only_run(tmp_path)).manifest["status"] == "failed"
+
+
+# ---- provenance
+
+
+def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path):
+    assert provenance.source(tmp_path) == provenance.Source("unknown", None)
+    (tmp_path / "build_info.json").write_text('{"git_commit": "abc", "git_dirty": true}')
+    assert provenance.source(tmp_path) == provenance.Source("abc", True)
+    (tmp_path / "build_info.json").write_text("{")
+    assert provenance.source(tmp_path) == provenance.Source("unknown", None)
+
+
+def test_dirty_means_tracked_files_outside_results(tmp_path):
+    import subprocess
+
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
+
+    git("init", "-q")
+    (tmp_path / "results").mkdir()
+    for name in ("code.py", "results/data.csv"):
+        (tmp_path / name).write_text("1")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    clean = provenance.source(tmp_path)
+    assert len(clean.git_commit) == 40
+    assert clean.git_dirty is False
+    (tmp_path / "untracked.py").write_text("1")
+    (tmp_path / "results/data.csv").write_text("2")
+    assert provenance.source(tmp_path).git_dirty is False
+    (tmp_path / "code.py").write_text("2")
+    assert provenance.source(tmp_path).git_dirty is True
+
+
+def test_claims_are_hashed(tmp_path):
+    claims = tmp_path / "paper_figures" / "claims"
+    claims.mkdir(parents=True)
+    (claims / "a.yaml").write_text("x")
+    assert provenance.claim_hashes(tmp_path) == {
+        "a.yaml": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    }
+
+
+def test_run_ids_sort_by_time_and_are_unique():
+    from datetime import UTC, datetime
+
+    first = provenance.new_run_id(datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC))
+    second = provenance.new_run_id(datetime(2026, 11, 20, 12, 0, 2, tzinfo=UTC))
+    assert first.startswith("20261120T120001Z-")
+    assert first < second
+    assert len({provenance.new_run_id() for _ in range(50)}) == 50

@@ -1,0 +1,129 @@
+"""The wandb mirror, read back from the file that an offline run leaves."""
+
+import json
+from pathlib import Path
+
+import pytest
+from harness_support import FAST, contestant, only_run, small
+
+from harness.cli import main
+from harness.publish import main as publish_main
+from harness.publish import publish, varying_key
+from harness.results import load_run
+
+
+def records(folder):
+    """Every record of an offline run, as wandb's own reader gives them."""
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    (path,) = Path(folder).glob("*.wandb")
+    store = DataStore()
+    store.open_for_scan(str(path))
+    found = []
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        found.append(record)
+    return found
+
+
+def key_of(item):
+    return item.key or "/".join(item.nested_key)
+
+
+@pytest.fixture(scope="module")
+def published(stored_run, tmp_path_factory):
+    where = publish(stored_run, mode="offline", project="tk-test", entity=None, dir=str(tmp_path_factory.mktemp("w")))
+    return where, records(where)
+
+
+def test_the_run_is_grouped_by_run_id_and_says_what_it_did(published, stored_run):
+    run = next(record.run for record in published[1] if record.HasField("run"))
+    assert run.project == "tk-test"
+    assert run.run_group == stored_run.name
+    assert run.job_type == "verify"  # the fake GPU computes on the CPU
+    config = {item.key: json.loads(item.value_json) for item in run.config.update}
+    assert config["campaign"] == "test"
+    assert config["problems"] == [{"grid": {"M": [64], "N": [48], "K": [64, 128]}}]
+    assert config["manifest"]["roofs"]["copy_gbps"] == 4283.0
+
+
+def test_the_table_has_the_rows(published, stored_run):
+    (path,) = Path(published[0]).rglob("*.table.json")
+    table = json.loads(path.read_text())
+    stored = load_run(stored_run).measurements
+    assert table["columns"] == list(stored.columns)
+    assert len(table["data"]) == len(stored) == 4
+    column = table["columns"].index("latency_us_p50")
+    assert [row[column] for row in table["data"]] == pytest.approx(stored["latency_us_p50"].tolist())
+
+
+def test_the_summary_has_geomean_and_failures(published, stored_run):
+    summary = {}
+    for record in published[1]:
+        if record.HasField("summary"):
+            summary.update({key_of(item): json.loads(item.value_json) for item in record.summary.update})
+    assert summary["gemm/ratio/cublas/geomean"] == pytest.approx(1.1, rel=0.01)
+    assert summary["failures"] == 0
+
+
+def test_metrics_are_over_the_size(published):
+    history = []
+    for record in published[1]:
+        if record.HasField("history"):
+            history.append({key_of(item): json.loads(item.value_json) for item in record.history.item})
+    points = [point for point in history if "size" in point]
+    assert [point["size"] for point in points] == [64, 128]  # K, the key that varies
+    for name in ("tflops", "gbps", "latency_us", "roof_pct"):
+        assert all(point[f"gemm/tk/{name}"] > 0 for point in points)
+    defined = {record.metric.name: record.metric.step_metric for record in published[1] if record.HasField("metric")}
+    assert defined["gemm/cublas/tflops"] == "size"
+
+
+def test_the_artifact_holds_the_files(published, stored_run):
+    artifacts = [
+        record.request.log_artifact.artifact if record.HasField("request") else record.artifact
+        for record in published[1]
+        if record.HasField("artifact") or (record.HasField("request") and record.request.HasField("log_artifact"))
+    ]
+    results = [artifact for artifact in artifacts if artifact.type == "results"]
+    assert [artifact.name for artifact in results] == [f"results-{stored_run.name}"]
+    names = {entry.path for entry in results[0].manifest.contents}
+    assert {"manifest.json", "measurements.csv", "ratios.csv", "samples.parquet"} <= names
+
+
+def test_a_run_mirrors_itself_when_asked(tmp_path):
+    arguments = [word for word in FAST if not word.startswith("wandb")]
+    arguments += [*contestant("mine", "Good"), "implementations=[mine]", *small(), f"results_dir={tmp_path / 'r'}"]
+    assert main([*arguments, f"wandb.dir={tmp_path}"]) == 0
+    (offline,) = (tmp_path / "wandb").glob("offline-run-*")
+    run = next(record.run for record in records(offline) if record.HasField("run"))
+    assert run.run_group == only_run(tmp_path / "r").name
+
+
+def test_a_mirror_that_fails_does_not_fail_the_run(tmp_path, monkeypatch, capsys):
+    import harness.cli
+
+    def refuse(*args, **kwargs):
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr(harness.cli, "publish", refuse)
+    arguments = [word for word in FAST if not word.startswith("wandb")]
+    arguments += [*contestant("mine", "Good"), "implementations=[mine]", *small(), f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    assert "stored but not mirrored to wandb (no network); later: python -m harness.publish" in capsys.readouterr().err
+
+
+def test_the_mirror_can_be_made_again(stored_run, tmp_path, capsys):
+    assert publish_main([str(stored_run), "--dir", str(tmp_path)]) == 0
+    assert "published" in capsys.readouterr().out
+    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1
+    assert publish_main([str(tmp_path / "nowhere")]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+
+
+def test_the_size_is_the_key_that_varies():
+    assert varying_key(["M=1;N=2;K=3", "M=1;N=2;K=4"]) == "K"
+    assert varying_key(["M=1;N=2;K=3"]) == "M"
+    assert varying_key(["B=1;layout=half;N=2", "B=1;layout=full;N=3"]) == "N"
