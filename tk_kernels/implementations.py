@@ -64,7 +64,7 @@ class Kernel:
 
 
 class Gemm(Kernel):
-    """`tk.gemm` with a variant's options: stages, persistent, order, tile, cluster, schedule, split_k.
+    """`tk.gemm` with a variant's options: stages, persistent, order, tile, cluster, schedule.
 
     Raises TypeError for an option that does not exist, ValueError for a value that is none.
     """
@@ -73,7 +73,7 @@ class Gemm(Kernel):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        known = ("stages", "persistent", "order", "tile", "cluster", "schedule", "split_k")
+        known = ("stages", "persistent", "order", "tile", "cluster", "schedule")
         for option in options:
             if option not in known:
                 raise TypeError(f"tk gemm: got the option {option!r}, it takes {', '.join(known)}")

@@ -117,7 +117,7 @@ def test_cuda_graph_replays_on_new_inputs() -> None:
     tk.gemm(a, b)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        results = [tk.gemm(a, b), tk.gemm(a, b, split_k=2), tk.gemm(a[:, :509], b[:509, :381])]
+        results = [tk.gemm(a, b), tk.gemm(a, b, stages=2), tk.gemm(a[:, :509], b[:509, :381])]
     a.copy_(matrix(256, 512, "cuda", 7))
     b.copy_(matrix(512, 384, "cuda", 8))
     graph.replay()

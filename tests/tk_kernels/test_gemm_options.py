@@ -15,10 +15,10 @@ def test_nothing_given_is_automatic() -> None:
 
 def test_every_option_has_its_place() -> None:
     encoded = encode_options(
-        stages=3, persistent=0, order="hilbert", tile="128x256", cluster=(2, 1), schedule="pingpong", split_k=4
+        stages=3, persistent=0, order="hilbert", tile="128x256", cluster=(2, 1), schedule="pingpong"
     )  # fmt: skip
-    assert encoded == (3, 0, 2, 128, 256, 2, 1, 2, 4)
-    assert encode_options(persistent=True, order="supergroup", schedule="cooperative") == (0, 1, 0, 0, 0, 0, 0, 1, 0)
+    assert encoded == (3, 0, 2, 128, 256, 2, 1, 2)
+    assert encode_options(persistent=True, order="supergroup", schedule="cooperative") == (0, 1, 0, 0, 0, 0, 0, 1)
     assert encode_options(tile="auto", cluster="auto") == AUTOMATIC
 
 
@@ -31,7 +31,6 @@ def test_every_option_has_its_place() -> None:
         ("persistent", 2, "an integer from 0 to 1"),
         ("order", "column_major", "one of supergroup, row_major, hilbert"),
         ("schedule", "fast", "one of cooperative, pingpong"),
-        ("split_k", 0, "an integer from 1 to 1024"),
         ("tile", "128", "two positive integers"),
         ("tile", "0x128", "two positive integers"),
         ("tile", (128,), "two positive integers"),

@@ -14,7 +14,7 @@ from .library import LIBRARY, NAMESPACE, compiled
 _log = logging.getLogger("tk_kernels")
 _OPTIONS = (
     "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
-    "int cluster_m=0, int cluster_n=0, int schedule=0, int split_k=0"
+    "int cluster_m=0, int cluster_n=0, int schedule=0"
 )
 
 
@@ -29,7 +29,6 @@ def gemm(
     tile: str | tuple[int, int] | None = None,
     cluster: str | tuple[int, int] | None = None,
     schedule: str | None = None,
-    split_k: int | None = None,
 ) -> Tensor:
     """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
 
@@ -44,7 +43,7 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong), `split_k`.
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong).
 
     Differentiable in a and b unless `out` is given. Raises ValueError that names the argument
     for a wrong dtype, device, rank, shape, an empty matrix, an `out` that shares memory with an
@@ -57,11 +56,10 @@ def gemm(
         and tile is None
         and cluster is None
         and schedule is None
-        and split_k is None
     ):
         options: tuple[int, ...] = ()
     else:
-        options = encode_options(stages, persistent, order, tile, cluster, schedule, split_k)
+        options = encode_options(stages, persistent, order, tile, cluster, schedule)
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         name, value = ("b", b) if isinstance(a, Tensor) else ("a", a)
         raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")

@@ -7,9 +7,9 @@ import re
 ORDERS = ("supergroup", "row_major", "hilbert")
 SCHEDULES = ("cooperative", "pingpong")
 
-# stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split_k: as in gemm.h.
-Encoded = tuple[int, int, int, int, int, int, int, int, int]
-AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0, 0)
+# stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule: as in gemm.h.
+Encoded = tuple[int, int, int, int, int, int, int, int]
+AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0)
 
 
 def encode_options(
@@ -19,7 +19,6 @@ def encode_options(
     tile: str | tuple[int, int] | None = None,
     cluster: str | tuple[int, int] | None = None,
     schedule: str | None = None,
-    split_k: int | None = None,
 ) -> Encoded:
     """Check the options and turn them into what the kernel takes; None means "choose by shape".
 
@@ -37,7 +36,6 @@ def encode_options(
         cluster_m,
         cluster_n,
         0 if schedule is None else 1 + _choice("schedule", schedule, SCHEDULES),
-        _integer("split_k", split_k, 1, 1024),
     )
 
 

@@ -99,7 +99,7 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 // operands need a copy that the TMA can address: 1 for a, 2 for b, 4 for out.
 std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stages, std::int64_t persistent,
                   std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
-                  std::int64_t cluster_n, std::int64_t schedule, std::int64_t split_k) {
+                  std::int64_t cluster_n, std::int64_t schedule) {
     require_bf16_matrix("a", a);
     require_bf16_matrix("b", b);
     require_bf16_matrix("out", out);
@@ -118,17 +118,11 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stage
     const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
     const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),
                                     narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
-                                    narrow(cluster_n), narrow(schedule),   narrow(split_k)};
+                                    narrow(cluster_n), narrow(schedule)};
     const DLDevice device = a.device();
     try {
-        Tensor workspace;
-        const auto bytes = static_cast<std::int64_t>(tk::gemm::workspace_bytes(ma.rows, mb.cols, ma.cols, options));
-        if (bytes > 0) {
-            workspace = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {bytes}, DLDataType{kDLUInt, 8, 1}, device);
-        }
         tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
-                         mo.row_stride, options, bytes > 0 ? workspace.data_ptr() : nullptr,
-                         TVMFFIEnvGetStream(device.device_type, device.device_id));
+                         mo.row_stride, options, TVMFFIEnvGetStream(device.device_type, device.device_id));
     } catch (const tvm::ffi::Error&) {
         throw;
     } catch (const std::invalid_argument& error) {

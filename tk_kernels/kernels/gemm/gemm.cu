@@ -1,26 +1,111 @@
-// Which tile, cluster and schedule a problem gets, and the kernels that are built.
+// Which kernel a problem gets, and the kernels that are built.
+//
+// How one is chosen, for 132 multiprocessors, from what was measured (README.md):
+//   - fewer 128x128 tiles than multiprocessors: 64x128 tiles, so that more of them have work
+//   - one or two steps of K: nothing but the store counts; 128x256 tiles are the fewest
+//   - up to K = 2048 or so the epilogue is worth hiding: 128x128 tiles, ping-pong
+//   - beyond that the multiplies are bound by power and by what the tensor cores read: 128x256 tiles, 4 stages, in clusters
+//     of 2 that share B
+// A forced option keeps the kernels that have it and prefers among them in the order of the table.
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
 #include "gemm.h"
 
 #include "gemm.cuh"
 
 namespace tk::gemm {
+namespace {
 
-template <config C>
-void start(void* out, const void* a, const void* b, int M, int N, int K, int64_t lda, int64_t ldb, int64_t ldo,
-           const options& o, void* stream) {
+struct problem {
+    bf16 *out, *a, *b;
+    int m, n, k;
+    int64_t lda, ldb, ldo;
+};
+
+int ceil_div(int x, int y) { return (x - 1) / y + 1; }
+
+// Tile rows of a band in super-grouped order: the patch of C that one wave of blocks covers is then about square.
+int band_rows(const config& c) {
+    const double side = std::sqrt(double(multiprocessors()) * c.tile_m * c.tile_n) / (c.tile_m * c.cluster_m);
+    int band = 1;
+    while (2 * band <= side) band *= 2;
+    return band;
+}
+
+template <config C> void start(const problem& p, const options& o, void* stream) {
     using kernel = kernel<C>;
     using pipeline = lcf<kernel>;
-    using matrix = typename kernel::matrix;
-    auto tensor = [](const void* data, int rows, int cols, int64_t stride) {
-        return matrix(static_cast<bf16*>(const_cast<void*>(data)), 1, 1, rows, cols, stride, 0, 0);
-    };
-    auto ceil_div = [](int x, int y) { return (x + y - 1) / y; };
-    const int tiles_m = ceil_div(M, C.tile_m * C.cluster_m), tiles_n = ceil_div(N, C.tile_n * C.cluster_n);
-    typename kernel::globals g{tensor(a, M, K, lda), tensor(b, K, N, ldb), tensor(out, M, N, ldo), tiles_m, tiles_n,
-                               ceil_div(K, kernel::tile_k), tile_order(o.order < 0 ? 0 : o.order), 8 / C.cluster_m};
-    const int tiles = tiles_m * tiles_n, resident = multiprocessors() / kernel::cluster_blocks;
-    const int clusters = o.persistent == 0 || tiles < resident ? tiles : resident;
-    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, g);
+    const tile_order order = o.order < 0 ? tile_order::supergroup : tile_order(o.order);
+    const tile_walk tiles(order, ceil_div(p.m, C.tile_m * C.cluster_m), ceil_div(p.n, C.tile_n * C.cluster_n), band_rows(C));
+    const typename kernel::globals globals{{p.a, 1, 1, p.m, p.k, p.lda, 0, 0},
+                                           {p.b, 1, 1, p.k, p.n, p.ldb, 0, 0},
+                                           {p.out, 1, 1, p.m, p.n, p.ldo, 0, 0},
+                                           tiles,
+                                           ceil_div(p.k, kernel::tile_k)};
+    const int resident = multiprocessors() / kernel::cluster_blocks;
+    const int clusters = o.persistent == 0 || tiles.tiles() < resident ? tiles.tiles() : resident;
+    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, globals);
+}
+
+struct built {
+    config shape;
+    void (*start)(const problem&, const options&, void*);
+};
+template <config C> constexpr built build() { return {C, &start<C>}; }
+
+// tile_m, tile_n, stages, cluster_m, cluster_n, ping-pong. The first four are what problems get unless told otherwise;
+// the others answer to forced options (stages 1 to 3 are Table 1 of the paper).
+constexpr built kernels[] = {
+    build<config{128, 256, 4, 2, 1, false}>(), build<config{128, 128, 6, 1, 1, true}>(),
+    build<config{64, 128, 8, 1, 1, false}>(),  build<config{128, 256, 4, 1, 1, false}>(),
+    build<config{128, 256, 3, 2, 1, false}>(), build<config{128, 256, 2, 2, 1, false}>(),
+    build<config{128, 256, 1, 2, 1, false}>(), build<config{128, 256, 4, 1, 2, false}>(),
+    build<config{128, 128, 6, 2, 1, true}>(),  build<config{256, 128, 4, 2, 1, false}>(),
+    build<config{128, 128, 4, 1, 1, true}>(),
+};
+
+const built& preferred(const problem& p) {
+    const double small_tiles = double(ceil_div(p.m, 128)) * ceil_div(p.n, 128);
+    if (small_tiles < multiprocessors()) return kernels[2];
+    if (p.k <= 64) return kernels[3];
+    if (p.k <= 2048) return kernels[1];
+    return kernels[0];
+}
+
+bool matches(const config& c, const options& o) {
+    auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
+    return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
+           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.pingpong ? 2 : 1);
+}
+
+std::string name(const config& c) {
+    auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
+    return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
+           pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative");
+}
+
+const built& choose(const problem& p, const options& o) {
+    if (matches(preferred(p).shape, o)) return preferred(p);
+    for (const built& candidate : kernels)
+        if (matches(candidate.shape, o)) return candidate;
+    std::string list;
+    for (const built& candidate : kernels) list += "\n  " + name(candidate.shape);
+    throw std::invalid_argument("gemm: no kernel is built with these options together; there are:" + list);
+}
+
+}  // namespace
+
+void launch(void* out, const void* a, const void* b, int64_t M, int64_t N, int64_t K, int64_t lda, int64_t ldb, int64_t ldo,
+            const options& o, void* stream) {
+    constexpr int64_t most = std::numeric_limits<int>::max() / 2;
+    if (M > most || N > most || K > most || double(ceil_div(int(M), 64)) * ceil_div(int(N), 64) > most)
+        throw std::invalid_argument("gemm: the matrices have too many tiles for 32-bit indices; split them");
+    auto data = [](const void* pointer) { return static_cast<bf16*>(const_cast<void*>(pointer)); };
+    const problem p{data(out), data(a), data(b), int(M), int(N), int(K), lda, ldb, ldo};
+    choose(p, o).start(p, o, stream);
 }
 
 }  // namespace tk::gemm

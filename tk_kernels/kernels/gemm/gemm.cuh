@@ -32,30 +32,36 @@ template <config C> struct kernel {
     static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
 
     using piece = st_bf<64, 64>;  // what one TMA instruction moves
+    using strip = st_bf<16, 64>;  // what a warp stores at a time
     using matrix = gl<bf16, 1, 1, dynamic, dynamic, piece>;
     struct globals {
-        matrix a, b, c;
-        int tiles_m, tiles_n;  // in units of a cluster's tiles
+        matrix a, b;
+        gl<bf16, 1, 1, dynamic, dynamic, strip> c;
+        tile_walk tiles;  // of a cluster
         int steps;
-        tile_order order;
-        int band;
     };
     struct input {
         st_bf<C.tile_m, tile_k> a;
         st_bf<tile_k, C.tile_n> b;
     };
     struct output {
-        piece c[2];
+        strip c[warpgroup_warps][2];  // a warp's own, in turn
     };
     struct task {
         int m, n, steps;  // tile of C, in units of 64 rows and columns
     };
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
+    kittens_device static void prefetch(const globals& g) {
+        prefetch_map<piece>(g.a);
+        prefetch_map<piece>(g.b);
+        prefetch_map<strip>(g.c);
+    }
+
     kittens_device static bool get_task(task& t, const globals& g, int i) {
         const int index = (block_index() + i * block_count()) / cluster_blocks;
-        if (index >= g.tiles_m * g.tiles_n) return false;
-        const auto [row, col] = tile_at(g.order, index, g.tiles_m, g.tiles_n, g.band);
+        if (index >= g.tiles.tiles()) return false;
+        const auto [row, col] = g.tiles.at(index);
         t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
         t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * (C.tile_n / 64);
         t.steps = g.steps;
@@ -78,22 +84,20 @@ template <config C> struct kernel {
         warpgroup::mma_AB(acc, a, in.b, step > 0);
     }
 
+    // A warp stores its own rows, so that no warp waits for another.
     kittens_device static void finish(accumulator& acc, output& out, const task& t, const globals& g) {
-        const int first_row = t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64));
-        const int barrier = 1 + warpgroup_index();
+        const int first_row = 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
 #pragma unroll
         for (int i = 0; i < rows / 64; i++)
 #pragma unroll
             for (int j = 0; j < C.tile_n / 64; j++) {
-                auto& c = out.c[(i * (C.tile_n / 64) + j) % 2];
+                strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
                 part(slice, acc, i, j);
-                if (warp_in_group() == 0) store_read_wait<1>();  // the store before the last one has left this buffer
-                warpgroup::sync(barrier);
-                warpgroup::store(c, slice);
+                store_read_wait<1>();  // the store before the last one has left this strip
+                store(c, slice);
                 fence_async();
-                warpgroup::sync(barrier);
-                if (warp_in_group() == 0) store_async(g.c, c, coord{0, 0, first_row + i, t.n + j});
+                store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});
             }
     }
 

@@ -2,7 +2,6 @@
 // It has no tile-library type in it, so that a plain C++ compiler can read it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace tk::gemm {
@@ -18,19 +17,14 @@ struct options {
     int cluster_m = 0;    // blocks of a cluster along M (they share tiles of B)
     int cluster_n = 0;    // blocks of a cluster along N (they share tiles of A)
     int schedule = 0;     // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate
-    int split_k = 0;      // blocks that share one output tile along K
 };
 
 // out[m, n] = sum over k of a[m, k] * b[k, n]; bf16 in, fp32 sums, bf16 out.
 // Row-major, unit column stride; lda, ldb, ldo are row strides in elements. For the TMA the base
 // addresses are multiples of 16 bytes and the row strides multiples of 8 elements.
-// `workspace` holds workspace_bytes(...) bytes, or is null where that is 0; its content on entry is
-// arbitrary. `stream` is a cudaStream_t (ignored by the cpu target).
+// `stream` is a cudaStream_t (ignored by the cpu target).
 // Throws std::invalid_argument for options or problems that no kernel is built for.
 void launch(void* out, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K, std::int64_t lda,
-            std::int64_t ldb, std::int64_t ldo, const options&, void* workspace, void* stream);
-
-// Bytes of scratch memory that launch() needs for this problem; throws as launch() does.
-std::size_t workspace_bytes(std::int64_t M, std::int64_t N, std::int64_t K, const options&);
+            std::int64_t ldb, std::int64_t ldo, const options&, void* stream);
 
 }  // namespace tk::gemm

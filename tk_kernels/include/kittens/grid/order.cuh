@@ -4,22 +4,27 @@
 
 namespace kittens {
 
+// supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and
+// W / band columns of B. row_major: a wave reads few rows of A and W columns of B. hilbert: compact at every scale.
 enum class tile_order { supergroup, row_major, hilbert };
 
 struct tile_index {
     int row, col;
 };
 
-// Bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and W / band
-// columns of B instead of W columns.
-kittens_host_device tile_index supergroup(int index, int rows, int cols, int band) {
-    const int first = index / (band * cols) * band;
-    const int height = rows - first < band ? rows - first : band;
-    const int within = index - first * cols;
-    return {first + within % height, within / height};
-}
+// Division of a non-negative int by one that is known on the host: a multiply and a shift (Granlund and Montgomery 1994,
+// theorem 4.2, with 32-bit operands and a 31-bit dividend).
+struct divisor {
+    int value;
+    uint32_t magic = 0;
+    int shift = 0;
 
-kittens_host_device tile_index row_major(int index, int cols) { return {index / cols, index % cols}; }
+    explicit divisor(int value_) : value(value_) {
+        while ((int64_t(1) << shift) < value) shift++;
+        magic = uint32_t(((int64_t(1) << (31 + shift)) + value - 1) / value);
+    }
+    kittens_host_device int divide(int x) const { return int((uint64_t(x) * magic) >> (31 + shift)); }
+};
 
 // Generalised Hilbert curve over a rows x cols rectangle, in bands as high as the largest power of two that fits: each
 // band's squares are Hilbert curves, walked left to right.
@@ -53,10 +58,26 @@ kittens_host_device tile_index hilbert(int index, int rows, int cols) {
     return {first_row + row, square * side + col};
 }
 
-kittens_host_device tile_index tile_at(tile_order order, int index, int rows, int cols, int band) {
-    if (order == tile_order::supergroup) return supergroup(index, rows, cols, band);
-    if (order == tile_order::hilbert) return hilbert(index, rows, cols);
-    return row_major(index, cols);
-}
+// The tiles of a rows x cols matrix in one of the orders, set up on the host so that a block finds a tile without a division.
+struct tile_walk {
+    tile_order order;
+    int rows, cols, band;
+    divisor by_band, by_cols, by_height, by_last_height;
+
+    tile_walk(tile_order order_, int rows_, int cols_, int band_)
+        : order(order_), rows(rows_), cols(cols_), band(band_ < rows_ ? band_ : rows_), by_band(band * cols_), by_cols(cols_),
+          by_height(band), by_last_height(rows_ % band == 0 ? band : rows_ % band) {}
+
+    kittens_host_device int tiles() const { return rows * cols; }
+
+    kittens_host_device tile_index at(int index) const {
+        if (order == tile_order::hilbert) return hilbert(index, rows, cols);
+        if (order == tile_order::row_major) return {by_cols.divide(index), index - by_cols.divide(index) * cols};
+        const int first = by_band.divide(index) * band;
+        const divisor& height = rows - first < band ? by_last_height : by_height;
+        const int within = index - first * cols, col = height.divide(within);
+        return {first + within - col * height.value, col};
+    }
+};
 
 }  // namespace kittens

@@ -4,7 +4,8 @@
 //   types      globals; input (one stage of the ring); output (a consumer warpgroup's own shared memory, for finish);
 //              task (what is computed next; has `steps`); accumulator (a consumer's registers)
 //   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers
-//   functions  bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
+//   functions  prefetch(globals)                                fetches the tensor maps ahead of their first use
+//              bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
 //              load(input&, task, step, semaphore& full, globals)
 //              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
 //              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
@@ -52,12 +53,11 @@ template <typename K> struct lcf {
         s.full = memory.allocate<semaphore>("full", K::stages);
         s.empty = memory.allocate<semaphore>("empty", K::stages);
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
+        if (warp_index() == warps - 1) K::prefetch(g);
         if (warp_index() == 0) {
-            for (int i = 0; i < K::stages; i++) {
-                init(s.full[i], 1);
-                init(s.empty[i], releasing_warps * cluster_blocks);
-            }
-            for (int i = 0; i < K::consumers; i++) init(s.turn[i], warpgroup_warps);
+            init(s.full, K::stages, 1);
+            init(s.empty, K::stages, releasing_warps * cluster_blocks);
+            init(s.turn, K::consumers, warpgroup_warps);
         }
         sync_start<cluster_blocks>();
         if (warpgroup_index() == K::consumers) {
@@ -108,7 +108,7 @@ template <typename K> struct lcf {
             if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
             K::finish(acc, s.results[consumer], t, g);
         }
-        store_wait();
+        store_read_wait();  // the block's shared memory must outlive its stores
     }
 
     // One task's steps. A stage is released once the next step's multiply is in the queue and its own has ended; the last

@@ -45,14 +45,10 @@ template <typename K> struct lcsf {
         s.result_full = memory.allocate<semaphore>("result_full", K::output_stages);
         s.result_empty = memory.allocate<semaphore>("result_empty", K::output_stages);
         if (warp_index() == 0) {
-            for (int i = 0; i < K::stages; i++) {
-                init(s.full[i], 1);
-                init(s.empty[i], computing_warps);
-            }
-            for (int i = 0; i < K::output_stages; i++) {
-                init(s.result_full[i], computing_warps);
-                init(s.result_empty[i], 1);
-            }
+            init(s.full, K::stages, 1);
+            init(s.empty, K::stages, computing_warps);
+            init(s.result_full, K::output_stages, computing_warps);
+            init(s.result_empty, K::output_stages, 1);
         }
         sync_start();
         if (warpgroup_index() == K::consumers) {

@@ -63,9 +63,11 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
 }
 
 // Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written. The source may be
-// overwritten after store_read_wait, and the block may end after store_wait, both by the warp that stored.
+// overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
+// is written.
 template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    __syncwarp();
     if (elect()) {
         if constexpr (is_sv<Src>) issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d, at.b);
         else
@@ -80,6 +82,7 @@ kittens_device void store_async(const Dst& dst, const Src& src, element_coord at
 // The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
 template <global_tensor Dst, typename Src>
 kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    __syncwarp();
     if (elect()) {
         if constexpr (is_sv<Src>) issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d, at.b);
         else

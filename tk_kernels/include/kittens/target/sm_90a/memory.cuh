@@ -197,29 +197,66 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site = kitte
 }
 
 // --- groups of warps ------------------------------------------------------------------------------------------
-// Moves between global and shared memory made by the threads themselves, for tensors that TMA cannot take.
+// Moves between global and shared memory made by the threads themselves: 16 bytes a thread where the tensor is aligned
+// for it, element by element at its edge.
 template <int Warps> struct group {
     static constexpr int threads = Warps * warp_threads;
     kittens_device static int rank() { return threadIdx.x % threads; }
 
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
-        const element_coord from = corner<Dst>(at);
-        for (int k = rank(); k < Dst::rows * Dst::cols; k += threads) {
-            const int row = k / Dst::cols, col = k % Dst::cols;
-            const bool inside = from.r + row < src.rows() && from.c + col < src.cols();
-            element(dst, row, col) = from_float<typename Dst::T>(
-                inside ? to_float(src.row(from.b, from.d, from.r + row)[from.c + col]) : 0.f);
+    template <shared_tile Tile, global_tensor Gl> kittens_device static bool wide(const Gl& global, element_coord at) {
+        if constexpr (!std::is_same_v<typename Tile::T, typename Gl::T>) return false;
+        constexpr int unit = 16 / sizeof(typename Tile::T);
+        return (reinterpret_cast<uintptr_t>(global.data) % 16 | global.stride[0] % unit | global.stride[1] % unit |
+                global.stride[2] % unit | at.c % unit) == 0;
+    }
+    // f(row, col, whole) for each 16-byte unit of the tile that starts inside the tensor; whole: it also ends there.
+    template <shared_tile Tile, global_tensor Gl, typename F>
+    kittens_device static void units(const Gl& global, element_coord at, F f) {
+        constexpr int unit = 16 / sizeof(typename Tile::T), row_units = Tile::cols / unit;
+        const bool aligned = wide<Tile>(global, at);
+#pragma unroll 4
+        for (int k = rank(); k < Tile::rows * row_units; k += threads) {
+            const int row = k / row_units, col = k % row_units * unit;
+            f(row, col, aligned && at.r + row < global.rows() && at.c + col + unit <= global.cols());
         }
     }
+
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+        units<Dst>(src, at, [&](int row, int col, bool whole) {
+            const auto* from = src.row(at.b, at.d, at.r + row) + at.c + col;
+            if (whole) {
+                *reinterpret_cast<uint4*>(&element(dst, row, col)) = *reinterpret_cast<const uint4*>(from);
+                return;
+            }
+#pragma unroll 1
+            for (int i = 0; i < 16 / int(sizeof(typename Dst::T)); i++) {
+                const bool inside = at.r + row < src.rows() && at.c + col + i < src.cols();
+                element(dst, row, col + i) = from_float<typename Dst::T>(inside ? to_float(from[i]) : 0.f);
+            }
+        });
+    }
     template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-        const element_coord to = corner<Src>(at);
-        for (int k = rank(); k < Src::rows * Src::cols; k += threads) {
-            const int row = k / Src::cols, col = k % Src::cols;
-            if (to.r + row < dst.rows() && to.c + col < dst.cols())
-                dst.row(to.b, to.d, to.r + row)[to.c + col] = from_float<typename Dst::T>(to_float(element(src, row, col)));
-        }
+    kittens_device static void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+        units<Src>(dst, at, [&](int row, int col, bool whole) {
+            auto* to = dst.row(at.b, at.d, at.r + row) + at.c + col;
+            if (whole) {
+                *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&element(src, row, col));
+                return;
+            }
+#pragma unroll 1
+            for (int i = 0; i < 16 / int(sizeof(typename Src::T)); i++)
+                if (at.r + row < dst.rows() && at.c + col + i < dst.cols())
+                    to[i] = from_float<typename Dst::T>(to_float(element(src, row, col + i)));
+        });
+    }
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        load(dst, src, corner<Dst>(at), where);
+    }
+    template <global_tensor Dst, shared_tile Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        store(dst, src, corner<Src>(at), where);
     }
     template <shared_vec Dst, global_tensor Src>
     kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
