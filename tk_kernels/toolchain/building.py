@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, ToolchainError
 from .kernel_folder import INCLUDE_ROOT, KernelFolder
 from .machine_code import demangle
+from .processes import Processes
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
 
@@ -34,7 +34,7 @@ class BuildOptions:
     """How to build. `portable`: host code for any x86-64-v3 machine, instead of for this one.
 
     `show` is called with every command line, `include` is the root of the tile library,
-    `jobs` the number of compilers at work at once.
+    `jobs` the number of compilers at work at once, `processes` those that are.
     """
 
     cache: Path = field(default_factory=store.cache_root)
@@ -42,6 +42,7 @@ class BuildOptions:
     portable: bool = False
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
     show: Say = silent
+    processes: Processes = field(default_factory=Processes)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def build_all(
                 except ToolchainError as error:
                     failures.append(error)
         except KeyboardInterrupt:
-            compilers.shutdown(wait=False, cancel_futures=True)  # compilers at work got the signal as well
+            options.processes.stop()
             raise
     return failures
 
@@ -196,11 +197,10 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
 def _run(job: _Job, command: list[str]) -> str:
     """Run one compiler; returns what it said. Raises CompileError with its words."""
     job.options.show(shlex.join(command))
-    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    said = result.stderr + result.stdout
-    if result.returncode != 0:
+    status, said = job.options.processes.run(command)
+    if status != 0:
         words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
-        what = f"it was ended by signal {-result.returncode}" if result.returncode < 0 else "it says"
+        what = f"it was ended by signal {-status}" if status < 0 else "it says"
         raise CompileError(
             f"{job.kernel.name} does not build for {job.target.name}; {what}:\n{words[-8000:]}\n"
             f"The command was: {shlex.join(command)}"

@@ -109,6 +109,8 @@ def building(root: Path, name: str) -> Iterator[Path]:
         try:
             scratch.mkdir()
             yield scratch
+        except InterruptedError:
+            raise
         except OSError as error:
             raise ToolchainError(
                 f"{root}: building failed ({error.strerror or error}); free some space or set TK_KERNELS_CACHE"

@@ -1,0 +1,43 @@
+"""Compilers as child processes that can be stopped together."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+
+
+class Processes:
+    """The compilers at work for one build; `stop` ends them and lets no other begin."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def run(self, command: list[str]) -> tuple[int, str]:
+        """Run a command to its end; returns its exit status and what it said. Raises InterruptedError once stopped."""
+        with self._lock:
+            if self._stopped:
+                raise InterruptedError("the build was stopped")
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+            self._running.add(process)
+        try:
+            said, _ = process.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return process.returncode, said
+
+    def stop(self) -> None:
+        """End the compilers at work."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.terminate()
