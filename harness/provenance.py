@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import subprocess
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 """The checkout, or the bundle that stands for one."""
 
 BUILD_INFO = "build_info.json"
-"""Stamped into a bundle: {"git_commit": "...", "git_dirty": false}."""
+"""Stamped into a bundle: {"git_commit": "...", "git_dirty": false}.  The variable TK_BUILD_INFO names another place."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def source(root: Path = ROOT) -> Source:
         changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
         return Source(commit, None if changed is None else bool(changed))
     try:
-        info = json.loads((root / BUILD_INFO).read_text())
+        info = json.loads(Path(os.environ.get("TK_BUILD_INFO") or root / BUILD_INFO).read_text())
         return Source(str(info["git_commit"]), bool(info["git_dirty"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Source("unknown", None)

@@ -292,3 +292,18 @@ class Slow(Good):
 
         call.median_us = 50_000.0
         return call
+
+
+class IllegalAddress(_Faulty):
+    """A device-side assertion, after which the context is lost; for a real GPU."""
+
+    def go_wrong(self, call):
+        torch.zeros(4, device="cuda")[torch.tensor([10**6], device="cuda")]
+        torch.cuda.synchronize()
+
+
+class Greedy(_Faulty):
+    """Asks a real GPU for more than any has."""
+
+    def go_wrong(self, call):
+        return torch.empty(2**44, dtype=torch.uint8, device="cuda")

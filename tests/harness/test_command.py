@@ -295,12 +295,16 @@ def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, mon
 # ---- provenance
 
 
-def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path):
+def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path, monkeypatch):
+    monkeypatch.delenv("TK_BUILD_INFO", raising=False)
     assert provenance.source(tmp_path) == provenance.Source("unknown", None)
     (tmp_path / "build_info.json").write_text('{"git_commit": "abc", "git_dirty": true}')
     assert provenance.source(tmp_path) == provenance.Source("abc", True)
     (tmp_path / "build_info.json").write_text("{")
     assert provenance.source(tmp_path) == provenance.Source("unknown", None)
+    (tmp_path / "elsewhere.json").write_text('{"git_commit": "def", "git_dirty": false}')
+    monkeypatch.setenv("TK_BUILD_INFO", str(tmp_path / "elsewhere.json"))
+    assert provenance.source(tmp_path) == provenance.Source("def", False)
 
 
 def test_dirty_means_tracked_files_outside_results(tmp_path):

@@ -1,0 +1,83 @@
+"""The harness on a real GPU: a short run, poisoned memory, kernel names, roofs, resume after a sticky error."""
+
+import pytest
+import torch
+from harness_support import contestant, only_run, small
+
+from harness.cli import main
+from harness.results import load_run
+
+pytestmark = pytest.mark.gpu
+
+SHORT = ["device=cuda", "timer.warmup_seconds=0.1", "timer.budget_seconds=1", "wandb=disabled"]
+
+
+@pytest.fixture(scope="module")
+def device():
+    from harness.devices.cuda import CudaDevice
+
+    return CudaDevice()
+
+
+@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])
+def test_a_run(tmp_path, timer):
+    arguments = [*SHORT, f"timer={timer}", *small(1024, 1024, 1024), "implementations=[tk,cublas]"]
+    assert main([*arguments, f"results_dir={tmp_path}"]) == 0
+    run = load_run(only_run(tmp_path))
+    rows = run.measurements
+    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
+    assert set(rows["timer"]) == {timer}
+    assert (rows["n_samples"] >= 30).all()
+    assert rows["latency_us_p50"].between(3, 200).all()
+    assert (rows["kernel_names"] != "").all()
+    assert rows["sm_clock_mhz"].between(300, 3000).all()
+    assert rows["power_w"].between(50, 1500).all()
+    assert (rows["peak_memory_mib"] >= 6).all()
+    assert 500 < run.manifest["roofs"]["copy_gbps"] < 20_000
+    assert 50 < run.manifest["roofs"]["matmul_bf16_tflops"] < 5000
+    assert len(run.ratios) == 2
+
+
+def test_unwritten_output_is_caught_in_poisoned_memory(tmp_path):
+    """Partial writes all rows but the last, into memory that a right result has just been freed from."""
+    arguments = [*SHORT, *small(), *contestant("partial", "Partial"), *contestant("good", "Good")]
+    assert main([*arguments, "implementations=[good,partial]", f"results_dir={tmp_path}"]) == 1
+    rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
+    assert rows.loc["partial", "status"] == "failed_verification"
+    assert "NaN" in rows.loc["partial", "reason"]
+    assert rows.loc["good", "status"] == "passed"
+
+
+@pytest.mark.parametrize("elements", [48, 64 * 48, 2**20 + 1, 2**24])
+def test_what_the_allocator_hands_out_next_is_nan(device, elements):
+    for _ in range(3):
+        held = [torch.zeros(elements, dtype=torch.bfloat16, device="cuda") for _ in range(3)]
+        del held
+        output = device.poisoned(lambda: torch.empty(elements, dtype=torch.bfloat16, device="cuda"), 2 * elements)
+        assert bool(torch.isnan(output).all())
+
+
+def test_kernel_names_are_those_that_ran(device):
+    a = torch.randn(512, 512, device="cuda").bfloat16()
+    names = device.kernel_names(lambda: torch.matmul(a, a))
+    assert names
+    assert not any("Memcpy" in name or "Memset" in name for name in names)
+    assert device.kernel_names(lambda: a.add_(1)) != names
+
+
+def test_an_illegal_address_costs_its_case_only(tmp_path):
+    arguments = [*SHORT, *small(), *contestant("bad", "IllegalAddress"), *contestant("good", "Good")]
+    assert main([*arguments, "implementations=[bad,good]", f"results_dir={tmp_path}"]) == 1
+    rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
+    assert rows.loc["bad", "status"] == "error"
+    assert "unusable" in rows.loc["bad", "reason"]
+    assert rows.loc["good", "status"] == "passed"
+    assert rows.loc["good", "n_samples"] >= 30
+
+
+def test_out_of_memory_is_its_own_status(tmp_path):
+    arguments = [*SHORT, *small(), *contestant("greedy", "Greedy"), *contestant("good", "Good")]
+    assert main([*arguments, "implementations=[greedy,good]", f"results_dir={tmp_path}"]) == 1
+    rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
+    assert rows.loc["greedy", "status"] == "out_of_memory"
+    assert rows.loc["good", "status"] == "passed"
