@@ -37,7 +37,6 @@ class Interval:
 class Point:
     """One number of a claim: what is measured, what was published and what counts as agreement."""
 
-    label: str
     problem: str
     """Canonical text; empty where the number belongs to no single problem."""
     of: Contestant
@@ -104,7 +103,7 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
 _CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
 _CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable"}
 _POINT_KEYS = {"of"}
-_POINT_OPTIONS = {"problem", "over", "published", "accept", "label"}
+_POINT_OPTIONS = {"problem", "over", "published", "accept"}
 
 
 def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
@@ -158,18 +157,12 @@ def _point(
         accepted = around(published, float(tolerance["relative"]))
     else:
         raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
-    label = str(entry.get("label", _label(of, over, problem)))
-    return Point(label=label, problem=problem, of=of, over=over, published=published, accept=accepted)
+    return Point(problem=problem, of=of, over=over, published=published, accept=accepted)
 
 
 def around(published: Interval, relative: float) -> Interval:
     """`published` widened by a relative deviation to both sides."""
     return Interval(published.low * (1 - relative), published.high * (1 + relative))
-
-
-def _label(of: Contestant, over: Contestant | None, problem: str) -> str:
-    what = str(of) if over is None else f"{of} over {over}"
-    return f"{what}, {problem}" if problem else what
 
 
 def _interval(where: str, value: Any) -> Interval:

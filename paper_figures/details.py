@@ -16,7 +16,7 @@ from paper_figures.numbers import fixed, significant
 from paper_figures.selection import Cell, kernel_build
 from paper_figures.svg import histogram_svg
 
-PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "greatest": 100}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def case_details(cell: Cell) -> CaseDetails:
     assert cell.run is not None
     samples = cell.run.samples(str(cell.row["case_id"]))
     title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.problem}"
-    percentiles = np.percentile(samples, PERCENTILES) if samples.size else []
+    percentiles = np.percentile(samples, list(PERCENTILES.values())) if samples.size else []
     return CaseDetails(
         key=cell.key,
         title=title,
@@ -56,7 +56,7 @@ def case_details(cell: Cell) -> CaseDetails:
         run_id=cell.run.run_id,
         facts=tuple((name, value) for name, value in _facts(cell.run, cell.row) if value),
         percentiles=tuple(
-            (f"p{p}", fixed(float(value), 2)) for p, value in zip(PERCENTILES, percentiles, strict=False)
+            (name, fixed(float(value), 2)) for name, value in zip(PERCENTILES, percentiles, strict=False)
         ),
         histogram=histogram_svg(samples, f"histogram of {samples.size} latencies") if samples.size else "",
         samples_file=f"samples/{cell.key}.csv" if samples.size else "",

@@ -55,6 +55,8 @@ class Exhibit:
     profile: tuple[ProfileColumn, ...] = ()
     small_problems: tuple[Mapping[str, int], ...] = ()
     """Problems on which its kernels are verified where there is no GPU: tails, single rows, every mask."""
+    in_readme: bool = False
+    """Whether its figure and table stand in the README, beside all verdicts."""
     experiment: str = ""
     """Name of the experiment, where it is not the exhibit's own."""
 

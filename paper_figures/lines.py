@@ -51,6 +51,32 @@ def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line,
     return tuple(_line(exhibit, selected, cell) for selected in selections for cell in selected.cells)
 
 
+@dataclass(frozen=True)
+class MeanRatio:
+    """Geometric mean of a contestant's ratios to the baseline over problems."""
+
+    label: str
+    mean: float
+    least: float
+    problems: int
+
+
+def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
+    """The geometric means of the contestants that have a ratio on every problem, where there are several problems.
+
+    The geometric mean, because it does not depend on which of the two is called the baseline.
+    """
+    problems = len({line.problem for line in lines})
+    means = []
+    for contestant in dict.fromkeys(line.cell.contestant for line in lines):
+        own = [line for line in lines if line.cell.contestant == contestant and line.ratio is not None]
+        if len(own) == problems > 1:
+            ratios = [line.ratio.value for line in own if line.ratio is not None]
+            mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+            means.append(MeanRatio(own[0].label, mean, min(ratios), problems))
+    return tuple(means)
+
+
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
     ratio, verdict = _ratio(exhibit, selected, cell)

@@ -48,3 +48,8 @@ def range_text(interval: Interval | None) -> str:
     if math.isinf(interval.low):
         return f"≤ {significant(interval.high)}"
     return f"{significant(interval.low)} to {significant(interval.high)}"
+
+
+def with_unit(text: str, unit: str) -> str:
+    """`1.86×`, `24.3 % of roof`."""
+    return f"{text}×" if unit == "x" else f"{text} {unit}"

@@ -10,8 +10,9 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import ClaimResult
 from paper_figures.labels import words
 from paper_figures.numbers import fixed
-from paper_figures.report import ExhibitReport, Report
-from paper_figures.verdicts import Verdict
+from paper_figures.render.markdown import escape
+from paper_figures.report import ExhibitReport, Report, mean_ratio_text
+from paper_figures.table import claim_numbers
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 FIGURES = Path("docs") / "figures"
@@ -33,7 +34,7 @@ def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
         raise PaperFiguresError(f"{readme} needs the lines {BEGIN} and {END}, between which the results are written")
     written = [readme]
     (root / FIGURES).mkdir(parents=True, exist_ok=True)
-    for exhibit in report.exhibits:
+    for exhibit in _shown(report):
         name = f"{exhibit.exhibit.id}.svg"
         shutil.copyfile(out / "figures" / name, root / FIGURES / name)
         written.append(root / FIGURES / name)
@@ -51,9 +52,13 @@ def results_block(report: Report) -> str:
         f"{runs}. The paper's numbers are from an H100 80GB SXM.",
         "",
     ]
-    for exhibit in sorted(report.exhibits, key=lambda one: -one.exhibit.order):
+    for exhibit in _shown(report):
         parts += _exhibit_block(exhibit)
     return "\n".join(parts + _verdict_block(report.results)) + "\n"
+
+
+def _shown(report: Report) -> list[ExhibitReport]:
+    return [exhibit for exhibit in report.exhibits if exhibit.exhibit.in_readme]
 
 
 def _exhibit_block(report: ExhibitReport) -> list[str]:
@@ -77,12 +82,16 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
             published = line.published.number if line.published is not None else None
             cells.append(text if published is None else f"{text} ({fixed(published, 0)})")
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    return [*lines, ""]
+    means = mean_ratio_text(exhibit, report.lines)
+    return [*lines, "", *([means, ""] if means else [])]
 
 
 def _verdict_block(results: tuple[ClaimResult, ...]) -> list[str]:
-    lines = ["### Claims", "", "| verdict | where | claim |", "|---|---|---|"]
-    order = list(Verdict)
-    for result in sorted(results, key=lambda one: order.index(one.verdict)):
-        lines.append(f"| {words(result.verdict)} | {result.claim.where} | {result.claim.sentence} |")
+    """Every claim with its numbers, in the paper's order."""
+    lines = ["### Claims", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
+    for result in results:
+        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.reason, result.changed))))
+        lines.append(
+            f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
+        )
     return lines

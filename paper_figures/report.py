@@ -22,9 +22,10 @@ from paper_figures.details import case_details, samples_csv, unique_cases
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import ClaimResult, evaluate
 from paper_figures.exhibit import Exhibit
-from paper_figures.labels import words
-from paper_figures.lines import Line, build_lines
+from paper_figures.labels import contestant_label, words
+from paper_figures.lines import Line, build_lines, mean_ratios
 from paper_figures.machine import machine_facts, measured_roof
+from paper_figures.numbers import fixed
 from paper_figures.render.html import render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
@@ -90,15 +91,28 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     gpus = dict.fromkeys(line.published.gpu for line in lines if line.published is not None)
     if gpus:
         remarks.append(f"Paper columns: {', '.join(gpus)}, each rate in % of the roofline of that GPU.")
+    if means := mean_ratio_text(exhibit, lines):
+        remarks.append(means)
     remarks += [f"{exhibit.name_problem(one.problem)}: {one.note}." for one in selections if one.note]
     for run in runs_used(selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
         commit = str(run.manifest.get("git_commit") or "unknown")[:12]
         dirty = " with local changes" if run.manifest.get("git_dirty") else ""
         remarks.append(f"Run {short_run(run.run_id)} is {run.run_id} on {gpu}, commit {commit}{dirty}.")
+        remarks += [f"Run {short_run(run.run_id)}: {note}" for note in run.manifest.get("notes", [])]
     if not runs_used(selections):
         remarks.append(f"No run of this campaign has a case of experiment {exhibit.experiment or exhibit.id}.")
     return remarks
+
+
+def mean_ratio_text(exhibit: Exhibit, lines: Sequence[Line]) -> str:
+    """The geometric means of an exhibit in a sentence; empty where there is none."""
+    means = mean_ratios(lines)
+    if not means:
+        return ""
+    baseline = contestant_label(exhibit.baseline_contestant, exhibit.names)
+    parts = [f"{one.label} {fixed(one.mean, 3)} (least {fixed(one.least, 3)})" for one in means]
+    return f"Speed relative to {baseline}, geometric mean over {means[0].problems} problems: {', '.join(parts)}."
 
 
 def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
@@ -143,14 +157,14 @@ def _write_table(table: Table, folder: Path, name: str) -> None:
 
 
 def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, Any]:
-    titles = {one.exhibit.id: f"{one.exhibit.where}: {one.exhibit.title}" for one in report.exhibits}
+    exhibits = {one.exhibit.id: one.exhibit for one in report.exhibits}
     verdicts = Counter(result.verdict for result in report.results)
     cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     return {
         "campaign": report.campaign,
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
-        "results": [_result_values(result, titles) for result in report.results],
+        "results": [_result_values(result, exhibits[result.claim.exhibit]) for result in report.results],
         "exhibits": [_exhibit_values(exhibit, out) for exhibit in report.exhibits],
         "runs": [_run_values(run) for run in report.used],
         "cases": [
@@ -172,15 +186,15 @@ def banner(report: Report, measured_here: bool) -> str:
     )
 
 
-def _result_values(result: ClaimResult, titles: dict[str, str]) -> dict[str, Any]:
+def _result_values(result: ClaimResult, exhibit: Exhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
         "verdict": str(result.verdict),
         "reason": result.reason,
         "changed": result.changed,
         "numbers": claim_numbers(result),
-        "table": points_table(result),
-        "exhibit_title": titles[result.claim.exhibit],
+        "table": points_table(result, exhibit),
+        "exhibit_title": f"{exhibit.where}: {exhibit.title}",
     }
 
 

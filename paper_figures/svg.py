@@ -47,6 +47,7 @@ def histogram_svg(samples: np.ndarray, label: str) -> str:
     )
     middle = round(4 * BINS * (median - low) / (high - low), 1)
     return (
-        f'<svg class="histogram" viewBox="0 0 {4 * BINS} 42" role="img" aria-label="{escape(label)}">'
+        f'<svg class="histogram" viewBox="0 0 {4 * BINS} 42" preserveAspectRatio="xMinYMid" role="img" '
+        f'aria-label="{escape(label)}">'
         f'<g class="bars">{bars}</g><line class="median" x1="{middle}" x2="{middle}" y1="0" y2="41"/></svg>'
     )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paper_figures.claims import Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import Exhibit
 from paper_figures.labels import contestant_label, words
 from paper_figures.lines import Line
-from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text
+from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
@@ -120,8 +119,8 @@ def _rate(line: Line) -> Text:
 def _ratio(line: Line) -> Text:
     if line.ratio is None:
         return Text(ABSENT, kind="number")
-    detail = f"{interval_text(line.ratio, 2)} {line.ratio_verdict}"
-    return Text(fixed(line.ratio.value, 2), detail=detail, case=line.cell.key, kind="number")
+    detail = f"{interval_text(line.ratio, 3)} {line.ratio_verdict}"
+    return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
 
 
 def _paper(value: float | None, digits: int, note: str = "") -> Text:
@@ -156,66 +155,71 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
 
 
 def _span(texts: list[str], points: Sequence[PointResult]) -> str:
-    """The values of a claim's points in one cell, each once."""
-    known = list(dict.fromkeys(text for text in texts if text))
-    return f"{', '.join(known)} {points[0].unit}" if known else ABSENT
+    """The values of a claim's points in one cell; a value that all of them share once."""
+    known = [text for text in texts if text]
+    if not known:
+        return ABSENT
+    return with_unit(", ".join(known if len(set(known)) > 1 else known[:1]), points[0].unit)
 
 
 def claim_numbers(result: ClaimResult) -> str:
-    """`paper 1.86 x, measured 1.83 [1.82, 1.84]; `: the numbers of a claim in a line, empty without a measured one."""
-    measured = [point.measured for point in result.points]
-    known = [one for one in measured if not isinstance(one, Missing)]
+    """`paper 1.86×, measured 1.83× [1.82, 1.84]; `: the numbers of a claim in a line, empty without a measured one."""
+    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
     if not known:
         return ""
-    unit = result.points[0].unit
-    published = [range_text(point.published) for point in result.points if point.published is not None]
-    texts = [measured_text(one) for one in known]
+    measured = with_unit(", ".join(measured_text(one) for one in known), result.points[0].unit)
     if len(known) == 1 and known[0].low < known[0].high:
-        texts[0] += f" {interval_text(known[0], decimals(known[0].value))}"
-    paper = f"paper {', '.join(dict.fromkeys(published))}, " if published else ""
-    return f"{paper}measured {', '.join(texts)} {unit}; "
+        measured += f" {interval_text(known[0], decimals(known[0].value))}"
+    published = _span([range_text(point.published) for point in result.points], result.points)
+    paper = "" if published == ABSENT else f"paper {published}, "
+    return f"{paper}measured {measured}; "
 
 
-def points_table(result: ClaimResult) -> Table:
+def points_table(result: ClaimResult, exhibit: Exhibit) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome."""
-    columns = (
+    scaled = result.claim.comparison == "rate"
+    columns = [
         Column("Case"),
-        Column(f"Published ({result.claim.unit})", True),
-        Column("Compared as", True),
+        Column("Problem"),
+        Column(f"Paper, {_unit_word(result.claim.unit)}", True),
+        *([Column("Paper, % of roof", True)] if scaled else []),
         Column("Accepted", True),
         Column("Measured", True),
         Column("Outcome"),
-    )
+    ]
     return Table(
-        caption=result.claim.sentence,
-        columns=columns,
-        rows=tuple(_point_row(point) for point in result.points),
+        caption=f"{result.claim.where}: {result.claim.id}",
+        columns=tuple(columns),
+        rows=tuple(_point_row(point, exhibit, scaled) for point in result.points),
         remarks=(),
     )
 
 
-def _point_row(point: PointResult) -> tuple[Text, ...]:
-    measured: Text
-    if isinstance(point.measured, Missing):
-        measured = Text(ABSENT, note=point.measured.reason, kind="status")
-    else:
-        exact = point.measured.low == point.measured.high
-        detail = "" if exact else interval_text(point.measured, decimals(point.measured.value))
-        measured = Text(measured_text(point.measured), detail=detail, case=point.case_key, kind="number")
+def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Text, ...]:
+    point = result.point
+    names = [contestant_label(one, exhibit.names) for one in (point.of, point.over) if one is not None]
     return (
-        Text(point.point.label),
-        Text(range_text(point.point.published) or ABSENT, kind="paper"),
-        Text(_with_unit(point.published, point.unit), kind="paper"),
-        Text(_accepted(point.accept), kind="paper"),
-        measured,
-        Text(words(point.outcome), kind="verdict"),
+        Text(" over ".join(names)),
+        Text(exhibit.name_problem(point.problem) if point.problem else ABSENT),
+        Text(range_text(point.published) or ABSENT, kind="paper"),
+        *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
+        Text(range_text(result.accept) or "any", kind="paper"),
+        _measured_cell(result),
+        Text(words(result.outcome), kind="verdict"),
     )
 
 
-def _with_unit(interval: Interval | None, unit: str) -> str:
-    text = range_text(interval)
-    return f"{text} {unit}" if text else ABSENT
+def _measured_cell(result: PointResult) -> Text:
+    measured = result.measured
+    if isinstance(measured, Missing):
+        return Text(ABSENT, note=measured.reason, kind="status")
+    if measured.low == measured.high:
+        return Text(measured_text(measured), case=result.case_key, kind="number")
+    digits = decimals(measured.value) + 1
+    return Text(
+        fixed(measured.value, digits), detail=interval_text(measured, digits), case=result.case_key, kind="number"
+    )
 
 
-def _accepted(interval: Interval) -> str:
-    return range_text(interval) or "any"
+def _unit_word(unit: str) -> str:
+    return "ratio" if unit == "x" else unit

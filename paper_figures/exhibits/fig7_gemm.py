@@ -17,5 +17,6 @@ EXHIBIT = Exhibit(
     axis="M = N = K",
     tick="{M}",
     baseline="cublas",
+    in_readme=True,
     small_problems=SMALL_PROBLEMS,
 )

@@ -17,6 +17,6 @@ EXHIBIT = Exhibit(
     axis="K, at M = N = 4096",
     tick="{K}",
     baseline="cublas",
-    names={"tk": "TK, persistent", "tk[persistent=0]": "TK, one block a tile"},
+    names={"tk": "TK persistent", "tk[persistent=0]": "TK one block a tile"},
     small_problems=SMALL_PROBLEMS,
 )

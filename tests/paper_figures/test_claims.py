@@ -27,7 +27,7 @@ def published_row(claim: Claim, point: Point, contestant: Contestant, metric: st
         and (row.contestant, row.baseline) == (contestant, "")
         and same_problem(row.problem, point.problem)
     ]  # fmt: skip
-    assert len(rows) == 1, (claim.id, point.label, metric)
+    assert len(rows) == 1, (claim.id, point.of, metric)
     return rows[0]
 
 
@@ -37,7 +37,9 @@ def number(claim: Claim, point: Point, contestant: Contestant, metric: str) -> f
     return value
 
 
-@pytest.mark.parametrize(("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", getattr(one, "label", "")))
+@pytest.mark.parametrize(
+    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
+)
 def test_published_values_are_those_of_the_reference_files(claim: Claim, point: Point) -> None:
     assert point.published is not None
     if claim.id == "table6-gemm-over-cutlass":
@@ -53,7 +55,9 @@ def test_published_values_are_those_of_the_reference_files(claim: Claim, point: 
     assert point.published.low == point.published.high == pytest.approx(expected, abs=6e-4)
 
 
-@pytest.mark.parametrize(("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", getattr(one, "label", "")))
+@pytest.mark.parametrize(
+    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
+)
 def test_what_the_paper_measured_counts_as_agreement_with_the_paper(claim: Claim, point: Point) -> None:
     if "matches-cublas" in claim.id or point.published is None or point.published.low != point.published.high:
         assert point.published is not None

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from paper_figures.campaign import ROOT
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import choose_exhibits, load_exhibits
+from paper_figures.lines import mean_ratios
 from paper_figures.render.latex import escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import Report, make_report, write_report
@@ -240,3 +246,44 @@ def test_exhibits_are_found_by_a_short_name() -> None:
     assert choose_exhibits(None) == load_exhibits()
     with pytest.raises(PaperFiguresError, match="there is no exhibit 'table9': choose of table1_stages"):
         choose_exhibits(["table9"])
+
+
+def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages", "20260101T000000Z-aaaaaa")
+    synthetic.write_run(tmp_path / "c", "table2_persistent", "20260102T000000Z-bbbbbb", machine_code="beef")
+    report = make_report(tmp_path / "c", choose_exhibits(["table1", "table2"]))
+    write_report(report, tmp_path / "out")
+    first, second = (
+        (tmp_path / "out" / "tables" / f"{name}.md").read_text() for name in ("table1_stages", "table2_persistent")
+    )
+    rows = [line for line in first.splitlines() if line.startswith("| M")]
+    assert ["stale" in row for row in rows] == [True, True, True, True, False]
+    assert "machine code has changed since: run 20260102T000000Z-bbbbbb has another" in first
+    assert "stale" not in second
+    assert "<strong>Stale:</strong>" in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_bytes_do_not_depend_on_the_process(campaign: Path, written: Path, tmp_path: Path) -> None:
+    """Another hash seed, time zone and locale."""
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "paper_figures.reproduce",
+        "--from",
+        str(campaign),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT)
+    assert bytes_of(tmp_path / "out") == bytes_of(written)
+
+
+def test_means_are_geometric_and_over_all_problems(report: Report) -> None:
+    fig7 = next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == "fig7_gemm")
+    means = {one.label: one for one in mean_ratios(fig7.lines)}
+    ratios = [line.ratio.value for line in fig7.lines if line.label == "TK (ours)" and line.ratio is not None]
+    assert means["TK (ours)"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
+    assert means["TK (ours)"].least == min(ratios)
+    assert "quack (CuTe DSL)" not in means  # it has no time at 1024
+    assert "geometric mean over 5 problems" in " ".join(fig7.table.remarks)

@@ -246,15 +246,18 @@ def test_other_versions_are_named_when_bytes_differ(
 
 
 def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nThe end.\n")
+    (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nof an older run\n{END}\n\nThe end.\n")
     update_readme(report, written, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert text.startswith(f"# Title\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nThe end.\n")
-    assert "old" not in text
-    for exhibit in load_exhibits():
-        assert f"](docs/figures/{exhibit.id}.svg)" in text
-        assert (tmp_path / "docs" / "figures" / f"{exhibit.id}.svg").read_bytes().startswith(b"<?xml")
+    assert "of an older run" not in text
+    shown = [exhibit.id for exhibit in load_exhibits() if exhibit.in_readme]
+    assert shown == ["fig7_gemm"]
+    for name in shown:
+        assert f"](docs/figures/{name}.svg)" in text
+        assert (tmp_path / "docs" / "figures" / f"{name}.svg").read_bytes().startswith(b"<?xml")
+    assert all(result.claim.sentence in text for result in report.results)
     update_readme(report, written, tmp_path)
     assert (tmp_path / "README.md").read_text() == text
 
