@@ -112,8 +112,8 @@ def build_all(
         ThreadPoolExecutor(max_workers=options.jobs) as compilers,
         ThreadPoolExecutor(max_workers=max(1, len(pairs))) as builders,
     ):
-        futures = [builders.submit(build, kernel, target, options, compilers) for kernel, target in pairs]
         try:
+            futures = [builders.submit(build, kernel, target, options, compilers) for kernel, target in pairs]
             for future in futures:
                 try:
                     done(future.result())
