@@ -116,9 +116,8 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stage
     if (copies != 0) return copies;
 
     const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
-    const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),
-                                    narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
-                                    narrow(cluster_n), narrow(schedule)};
+    const tk::gemm::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
+                                    narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
     const DLDevice device = a.device();
     try {
         tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
