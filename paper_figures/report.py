@@ -34,6 +34,11 @@ from paper_figures.svg import inline_svg
 from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
 from paper_figures.verdicts import Verdict
 
+ENTRIES = ("index.html", "figures", "tables", "runs", "samples")
+"""What a report's folder holds."""
+
+TITLE = "ThunderKittens, reproduced"
+
 
 @dataclass(frozen=True)
 class ExhibitReport:
@@ -118,7 +123,7 @@ def mean_ratio_text(exhibit: Exhibit, lines: Sequence[Line]) -> str:
 def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
     """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
     _clear(out)
-    for name in ("figures", "tables", "runs", "samples"):
+    for name in ENTRIES[1:]:
         (out / name).mkdir(parents=True, exist_ok=True)
     for exhibit in report.exhibits:
         _write_exhibit(report, exhibit, out)
@@ -139,7 +144,9 @@ def _clear(out: Path) -> None:
     """Removes an earlier report; refuses a folder that is something else."""
     if not out.exists():
         return
-    if not out.is_dir() or (any(out.iterdir()) and not (out / "index.html").exists()):
+    page = out / "index.html"
+    foreign = not out.is_dir() or any(path.name not in ENTRIES for path in out.iterdir())
+    if foreign or (page.exists() and TITLE not in page.read_text(encoding="utf-8", errors="replace")):
         raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
     shutil.rmtree(out)
 
@@ -161,6 +168,7 @@ def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, An
     verdicts = Counter(result.verdict for result in report.results)
     cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     return {
+        "title": TITLE,
         "campaign": report.campaign,
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],

@@ -50,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PaperFiguresError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"error: cannot write {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         return steps.INTERRUPTED
@@ -62,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
     if gpu is not None:
-        campaign = arguments.campaign or f"reproduce-{datetime.datetime.now(datetime.UTC).date().isoformat()}"
+        campaign = arguments.campaign or default_campaign(arguments.quick, datetime.datetime.now(datetime.UTC).date())
         failed = _measure(exhibits, campaign, gpu, arguments.quick)
         folder = find_campaign(RESULTS, campaign)
     else:
@@ -84,6 +87,11 @@ def _run(arguments: argparse.Namespace) -> int:
     if failed:
         print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
     return 1 if failed else 0
+
+
+def default_campaign(quick: bool, day: datetime.date) -> str:
+    """One campaign a day, so that the same command goes on where it stopped; short measurements have their own."""
+    return f"reproduce-{'quick-' if quick else ''}{day.isoformat()}"
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:

@@ -22,6 +22,9 @@ from paper_figures.exhibit import Exhibit
 OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of the harness: all passed; a case failed and its row says why; wrong arguments; interrupted."""
 
+STORING_SECONDS = 30
+"""How long an interrupted process may take to store what it has."""
+
 QUICK = ("timer.warmup_seconds=0.3", "timer.budget_seconds=1.5", "timer.ci_width=0.01")
 VERIFICATION = ROOT / "outputs" / "verification"
 """Where runs without times go: they are no results."""
@@ -84,14 +87,24 @@ def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, re
 
 
 def run_step(step: Step) -> int:
-    """Runs a step with its own output on the terminal; returns its exit code, 130 for an interrupted one."""
+    """Runs a step with its own output on the terminal; returns its exit code, 130 for an interrupted one.
+
+    The process gets Ctrl-C from the terminal too, and is waited for while it stores what it has.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     try:
-        return subprocess.run(step.command, cwd=ROOT, env=environment, check=False).returncode
-    except KeyboardInterrupt:
-        return INTERRUPTED
+        process = subprocess.Popen(step.command, cwd=ROOT, env=environment)
     except OSError as error:
         raise PaperFiguresError(f"cannot {step.title}: {step.command[0]} does not start ({error})") from None
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        try:
+            process.wait(timeout=STORING_SECONDS)
+        except (KeyboardInterrupt, subprocess.TimeoutExpired):
+            process.kill()
+            process.wait()
+        return INTERRUPTED
 
 
 def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:
@@ -112,6 +125,8 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
 
 def hopper_gpu() -> str | None:
     """The name of the first GPU if it is a Hopper (compute capability 9.0), else None."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
+        return None
     try:
         import pynvml
 

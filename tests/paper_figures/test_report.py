@@ -223,11 +223,14 @@ def test_an_old_report_is_replaced_and_nothing_else(report: Report, tmp_path: Pa
     (tmp_path / "out" / "figures" / "gone.svg").write_text("old")
     write_report(report, tmp_path / "out")
     assert not (tmp_path / "out" / "figures" / "gone.svg").exists()
+    (tmp_path / "out" / "index.html").unlink()  # as an interruption leaves it
+    write_report(report, tmp_path / "out")
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("keep")
-    with pytest.raises(PaperFiguresError, match="is no report"):
-        write_report(report, tmp_path / "mine")
-    assert (tmp_path / "mine" / "thesis.tex").read_text() == "keep"
+    for name, text in (("index.html", "<h1>My site</h1>"), ("thesis.tex", "keep")):
+        (tmp_path / "mine" / name).write_text(text)
+        with pytest.raises(PaperFiguresError, match="is no report"):
+            write_report(report, tmp_path / "mine")
+        assert (tmp_path / "mine" / name).read_text() == text
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -354,3 +360,63 @@ def test_a_report_on_one_exhibit_has_only_its_files(campaign: Path, tmp_path: Pa
 
     files = write_report(make_report(campaign, [TABLE1]), tmp_path / "report")
     assert {path.stem for path in files if path.parent.name == "figures"} == {"table1_stages"}
+
+
+def test_short_measurements_have_a_campaign_of_their_own() -> None:
+    day = datetime.date(2026, 1, 2)
+    assert reproduce.default_campaign(False, day) == "reproduce-2026-01-02"
+    assert reproduce.default_campaign(True, day) == "reproduce-quick-2026-01-02"
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "file").write_text("")
+    assert reproduce.main(["--from", str(recorded), "--output", str(place / "file" / "report")]) == 1
+    assert capsys.readouterr().err.startswith("error: cannot write ")
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_a_step_is_a_process_in_the_repository(code: int, capfd: pytest.CaptureFixture[str]) -> None:
+    program = f"import os, harness.results; print(os.getcwd()); raise SystemExit({code})"
+    assert steps.run_step(steps.Step("try", (sys.executable, "-c", program))) == code
+    assert capfd.readouterr().out.strip() == str(steps.ROOT)
+    with pytest.raises(PaperFiguresError, match=r"cannot try: /nowhere/python does not start"):
+        steps.run_step(steps.Step("try", ("/nowhere/python",)))
+
+
+def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
+    child = (
+        "import sys, time, pathlib\ntry:\n pathlib.Path(sys.argv[1] + '/ready').touch(); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n time.sleep(1); pathlib.Path(sys.argv[1] + '/stored').touch(); sys.exit(130)"
+    )
+    parent = (
+        "import sys; from paper_figures import steps\n"
+        f"sys.exit(steps.run_step(steps.Step('try', (sys.executable, '-c', {child!r}, sys.argv[1]))))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent, str(tmp_path)], cwd=steps.ROOT, start_new_session=True)
+    for _ in range(300):
+        if (tmp_path / "ready").exists():
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=20) == steps.INTERRUPTED
+    assert (tmp_path / "stored").exists()
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((9, 0), "NVIDIA H200"), ((8, 0), None), ((10, 0), None)])
+def test_only_a_hopper_gpu_is_measured_on(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], expected: str | None
+) -> None:
+    import pynvml
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", lambda handle: capability)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
+    assert steps.hopper_gpu() == expected
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert steps.hopper_gpu() is None
