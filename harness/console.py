@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -14,12 +15,15 @@ from harness.records import Measurement, Ratio, Status
 from harness.store import Store, StoredGroup
 from harness.worker.messages import Inspected, Machine, Phase, Timing
 
+FILE_WIDTH = 140
+"""Columns of a table that goes to a file or a pipe."""
+
 
 class Screen:
     """Progress and tables of one command; use as a context manager."""
 
     def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
-        self.out = out or Console()
+        self.out = out or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -40,6 +44,10 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def _line(self, text: str) -> None:
+        """A line as it is: no markup in it, no line breaks added."""
+        self.out.print(Text(text), soft_wrap=True)
+
     def status(self, text: str) -> None:
         """What goes on now."""
         self._progress.update(self._task, description=f"{self._title} {text}".strip())
@@ -48,11 +56,11 @@ class Screen:
         """A job starts."""
         self._progress.reset(self._task, total=len(plan.groups))
         where = machine.gpu.get("name", "CPU")
-        self.out.print(Text(f"{plan.name} on {where}: {len(plan.groups)} problems -> {store.folder}"))
+        self._line(f"{plan.name} on {where}: {len(plan.groups)} problems -> {store.folder}")
         if machine.roofs:
-            self.out.print(Text("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items())))
+            self._line("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items()))
         if not machine.timed:
-            self.out.print(Text("this device verifies; it does not time"))
+            self._line("this device verifies; it does not time")
 
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
@@ -63,7 +71,7 @@ class Screen:
     def skip(self, number: int, group: Group) -> None:
         """A group is in the folder already."""
         self._progress.update(self._task, completed=number + 1)
-        self.out.print(Text(f"{group.problem.text}: already measured in this run, kept"))
+        self._line(f"{group.problem.text}: already measured in this run, kept")
 
     def event(self, event: object) -> None:
         """A message of the worker."""
@@ -81,7 +89,7 @@ class Screen:
         self._progress.advance(self._task)
         self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
         for remark in remarks(stored.measurements):
-            self.out.print(Text(remark))
+            self._line(remark)
 
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
@@ -89,13 +97,13 @@ class Screen:
         minutes = plan.estimated_minutes(machine.timed, len(able))
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.text not in one.unsupported for one in able for group in plan.groups)
-        self.out.print(Text(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most"))
+        self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
         self.out.print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
-                self.out.print(Text(f"missing {one.contestant.variant}: {one.missing}"))
+                self._line(f"missing {one.contestant.variant}: {one.missing}")
             for problem, reason in one.unsupported.items():
-                self.out.print(Text(f"unsupported {one.contestant.variant} at {problem}: {reason}"))
+                self._line(f"unsupported {one.contestant.variant} at {problem}: {reason}")
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:

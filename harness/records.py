@@ -143,7 +143,7 @@ class Measurement(_Row):
     throttled: str
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
     peak_memory_mib: float | None
-    """Peak of the caching allocator over the verification call, inputs included."""
+    """What one call takes from the caching allocator at its peak: outputs and workspace, inputs not counted."""
     kernel_names: str
     """CUDA kernels that the profiler saw in one call, joined by ` | `."""
     repro_command: str

@@ -164,7 +164,8 @@ class Store:
         _replace(self.folder / results.SAMPLES, buffer.getvalue())
 
     def _write_manifest(self) -> None:
-        _replace(self.folder / results.MANIFEST, (json.dumps(self.manifest, indent=2, sort_keys=True) + "\n").encode())
+        text = json.dumps(self.manifest, indent=2, sort_keys=True, default=str)
+        _replace(self.folder / results.MANIFEST, f"{text}\n".encode())
 
     def _forget_half_written(self) -> None:
         """Drops groups whose samples are not as many as their rows say: a crash fell between the two files.

@@ -44,7 +44,7 @@ class Device(Protocol):
         ...
 
     def peak_memory_mib(self, call: Call) -> float | None:
-        """Peak of allocated memory over one call; None where it is not known."""
+        """What one call takes at its peak beyond what was allocated before it; None where it is not known."""
         ...
 
     def kernel_names(self, call: Call) -> tuple[str, ...] | None:

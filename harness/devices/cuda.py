@@ -71,10 +71,12 @@ class CudaDevice:
         return output
 
     def peak_memory_mib(self, call: Call) -> float | None:
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() / 2**20
+        return (torch.cuda.max_memory_allocated() - before) / 2**20
 
     def kernel_names(self, call: Call) -> tuple[str, ...] | None:
         if self._profiler_works is None:

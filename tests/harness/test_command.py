@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_a_multirun_is_one_run_folder(tmp_path):
     assert len(run.ratios) == 6
     assert run.manifest["status"] == "completed"
     assert [group["problem"] for group in run.manifest["groups"]] == [f"M=64;N=48;K={k}" for k in (16, 32, 64)]
+    assert main([f"resume={of_this_commit(run.path)}"]) == 0
+    again = load_run(only_run(tmp_path))
+    assert len(again.manifest["groups"]) == 3, "a complete multirun is resumed without measuring"
+
+
+def test_the_command_of_a_row_repeats_its_case(stored_run, tmp_path):
+    row = load_run(stored_run).measurements.iloc[0]
+    words = shlex.split(row["repro_command"])
+    assert words[:3] == ["python", "-m", "harness"]
+    assert main([*words[3:], "wandb=disabled", f"results_dir={tmp_path}"]) == 0
+    (again,) = load_run(only_run(tmp_path)).measurements.itertuples()
+    assert again.case_id == row["case_id"]
+    assert again.rel_l2_error == row["rel_l2_error"]
+    assert again.latency_us_p50 == pytest.approx(row["latency_us_p50"], rel=0.02)
 
 
 def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):

@@ -32,7 +32,7 @@ def test_a_run(tmp_path, timer):
     assert (rows["kernel_names"] != "").all()
     assert rows["sm_clock_mhz"].between(300, 3000).all()
     assert rows["power_w"].between(50, 1500).all()
-    assert (rows["peak_memory_mib"] >= 6).all()
+    assert rows["peak_memory_mib"].between(2, 1000).all()  # the output alone is 2 MiB
     assert 500 < run.manifest["roofs"]["copy_gbps"] < 20_000
     assert 50 < run.manifest["roofs"]["matmul_bf16_tflops"] < 5000
     assert len(run.ratios) == 2

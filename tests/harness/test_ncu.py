@@ -47,6 +47,8 @@ def test_a_page_without_kernels(text):
         ("void kittens::gemm<128, 256>(Globals)", "void kittens::gemm<(int)128, (int)256>(kittens::Globals)", True),
         ("gemm(Globals)", "void kittens::prologue::gemm<1>(Globals)", True),
         ("gemm", "gemm_reduce", False),
+        ("void kittens::gemm<128>(Globals)", "_ZN7kittens4gemmILi128EEEv7Globals", True),
+        ("void kittens::gemm<128>(Globals)", "_ZN7kittens6reduceEv", False),
     ],
 )
 def test_kernels_are_the_same_by_their_plain_name(profiled, timed, same):
