@@ -43,8 +43,24 @@ class Experiment:
     dtype: str
     distribution: str
     problems: tuple[str, ...]
+    """Texts of the entries; one may name its own `direction` and `dtype` among its keys, as the list does."""
     contestants: tuple[Contestant, ...]
     profiled: bool
+
+    def stored_problem(self, problem: str) -> StoredProblem:
+        """How the rows of one of its problems are stored: text, direction and dtype are columns of their own."""
+        keys = problem_keys(problem)
+        direction, dtype = keys.pop("direction", self.direction), keys.pop("dtype", self.dtype)
+        return StoredProblem(problem_text(keys), direction, dtype)
+
+
+@dataclass(frozen=True)
+class StoredProblem:
+    """The columns of a row that say which problem it is."""
+
+    text: str
+    direction: str
+    dtype: str
 
 
 def parse_contestant(text: str) -> Contestant:

@@ -45,7 +45,7 @@ def case_details(cell: Cell) -> CaseDetails:
     assert cell.row is not None
     assert cell.run is not None
     samples = cell.run.samples(str(cell.row["case_id"]))
-    title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.problem}"
+    title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.row['problem']}"
     percentiles = np.percentile(samples, list(PERCENTILES.values())) if samples.size else []
     return CaseDetails(
         key=cell.key,

@@ -98,13 +98,14 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
 
 
 def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
+    stored = selected.experiment.stored_problem(cell.problem)
     return find(
         load_reference(),
         exhibit=exhibit.where,
         workload=selected.experiment.workload,
-        direction=selected.experiment.direction,
+        direction=stored.direction,
         metric=metric,
-        problem=cell.problem,
+        problem=stored.text,
         contestant=cell.contestant,
     )
 

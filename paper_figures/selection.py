@@ -114,13 +114,14 @@ def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, di
     table = run.measurements
     if run.manifest.get("device") != "cuda" or table.empty:
         return {}
+    stored = experiment.stored_problem(problem)
     wanted: pd.Series = (
         (table["workload"] == experiment.workload)
-        & (table["direction"] == experiment.direction)
-        & (table["dtype"] == experiment.dtype)
+        & (table["direction"] == stored.direction)
+        & (table["dtype"] == stored.dtype)
         & (table["distribution"] == experiment.distribution)
         & table["timer"].isin(["", TIMER])
-        & table["problem"].map(lambda text: same_problem(text, problem))
+        & table["problem"].map(lambda text: same_problem(text, stored.text))
     )
     rows = {
         Contestant(str(row["implementation"]), str(row["variant"])): {str(key): value for key, value in row.items()}

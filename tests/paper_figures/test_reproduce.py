@@ -326,7 +326,10 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
         plan = make_plan({str(key): value for key, value in config.items()})
         assert plan.name == experiment.name
         assert plan.workload == experiment.workload
-        assert tuple(group.problem.text for group in plan.groups) == experiment.problems
+        stored = [experiment.stored_problem(problem) for problem in experiment.problems]
+        assert [(one.problem.text, one.problem.direction, one.problem.dtype) for one in plan.groups] == [
+            (one.text, one.direction, one.dtype) for one in stored
+        ]
         assert tuple(str(one.variant) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
         assert bool(plan.profile_metrics) == experiment.profiled
         assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)

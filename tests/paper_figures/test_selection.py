@@ -107,3 +107,22 @@ def test_changed_machine_code_makes_the_older_number_stale(choose: Callable[...,
 def test_the_same_machine_code_is_not_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
     selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages"}))
     assert not any(cell.stale for one in selected for cell in one.cells)
+
+
+def test_an_entry_may_have_its_own_direction(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Forward and backward in one list: rows are told apart by their columns, not by their text."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "both.yaml").write_text(
+        "defaults: [{override /workload: gemm}]\nimplementations: [tk]\n"
+        "problems: [{M: 64, N: 64, K: 64}, {M: 64, N: 64, K: 64, direction: bwd}]\n"
+    )
+    both = load_experiment("both", tmp_path)
+    assert [both.stored_problem(one).direction for one in both.problems] == ["fwd", "bwd"]
+    assert {both.stored_problem(one).text for one in both.problems} == {"M=64;N=64;K=64"}
+    plan = Experiment("both", "gemm", "bwd", "bf16", "normal", ("M=64;N=64;K=64",), (TK,), False)
+    synthetic.write_run(tmp_path / "c", plan, NEW)
+    forward, backward = select(load_campaign(tmp_path / "c"), both)
+    assert forward.run is None
+    assert backward.run is not None
+    assert backward.cells[0].row is not None
+    assert backward.cells[0].row["direction"] == "bwd"
