@@ -108,7 +108,8 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
 }
 
 // Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written. The source may be
-// overwritten after store_read_wait, and the block may end after store_wait, both by the warp that stored.
+// overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
+// is written.
 template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::store_boxes(dst, src, at, false, "store_async", where);

@@ -166,29 +166,35 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site where =
 }
 
 // --- groups of warps ------------------------------------------------------------------------------------------
-// Each warp moves its share: 32 elements of every 32 * Warps, as a GPU's threads do.
+// Each warp moves its share: 32 of every 32 * Warps units of 16 bytes, as a GPU's threads do.
 template <int Warps> struct group {
     static constexpr int threads = Warps * warp_threads;
 
     template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        const element_coord from = corner<Dst>(at);
+    kittens_device static void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
         cpu::warp& w = cpu::begin();
-        cpu::check_global(src, from, w.doing("load", where));
-        share(w, w.doing("load", where), dst, true, [&](int row, int col, auto& x) {
-            const bool inside = from.r + row < src.rows() && from.c + col < src.cols();
-            x = from_float<typename Dst::T>(inside ? to_float(src.row(from.b, from.d, from.r + row)[from.c + col]) : 0.f);
+        cpu::check_global(src, at, w.doing("load", where));
+        share(w, w.doing("load", where), dst, true, [&](int row, int col) {
+            const bool inside = at.r + row < src.rows() && at.c + col < src.cols();
+            element(dst, row, col) = from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, at.r + row)[at.c + col]) : 0.f);
         });
     }
     template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        const element_coord to = corner<Src>(at);
+    kittens_device static void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
         cpu::warp& w = cpu::begin();
-        cpu::check_global(dst, to, w.doing("store", where));
-        share(w, w.doing("store", where), src, false, [&](int row, int col, auto& x) {
-            if (to.r + row < dst.rows() && to.c + col < dst.cols())
-                dst.row(to.b, to.d, to.r + row)[to.c + col] = from_float<typename Dst::T>(to_float(x));
+        cpu::check_global(dst, at, w.doing("store", where));
+        share(w, w.doing("store", where), src, false, [&](int row, int col) {
+            if (at.r + row < dst.rows() && at.c + col < dst.cols())
+                dst.row(at.b, at.d, at.r + row)[at.c + col] = from_float<typename Dst::T>(to_float(element(src, row, col)));
         });
+    }
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        load(dst, src, corner<Dst>(at), where);
+    }
+    template <global_tensor Dst, shared_tile Src>
+    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        store(dst, src, corner<Src>(at), where);
     }
     template <shared_vec Dst, global_tensor Src>
     kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
@@ -212,14 +218,12 @@ template <int Warps> struct group {
 private:
     template <typename Tile, typename F>
     static void share(cpu::warp& w, const cpu::action& who, Tile& tile, bool write, F f) {
-        constexpr int run = Tile::cols % warp_threads == 0 ? warp_threads : base_tile;  // elements in one row
-        for (int first = w.index % Warps * warp_threads; first < Tile::rows * Tile::cols; first += threads)
-            for (int k = first; k < first + warp_threads && k < Tile::rows * Tile::cols; k += run) {
-                constexpr int piece = run < Tile::chunk_cols ? run : Tile::chunk_cols;  // and in one chunk
-                for (int p = k; p < k + run; p += piece) {
-                    cpu::access_shared(w, who, &element(tile, p / Tile::cols, p % Tile::cols), write, {piece * sizeof(typename Tile::T)});
-                    for (int e = p; e < p + piece; e++) f(e / Tile::cols, e % Tile::cols, element(tile, e / Tile::cols, e % Tile::cols));
-                }
+        constexpr int unit = 16 / int(sizeof(typename Tile::T)), row_units = Tile::cols / unit;
+        for (int first = w.index % Warps * warp_threads; first < Tile::rows * row_units; first += threads)
+            for (int k = first; k < std::min(first + warp_threads, Tile::rows * row_units); k++) {
+                const int row = k / row_units, col = k % row_units * unit;
+                cpu::access_shared(w, who, &element(tile, row, col), write, {16});
+                for (int i = 0; i < unit; i++) f(row, col + i);
             }
     }
     template <typename Vec, typename F>

@@ -50,8 +50,8 @@ inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& wh
     const auto check = [&] {
         if (s.completed > target)
             fail(name(who), " waits for parity ", parity, " of ", w.machine->describe(s), ": it knows ", plural(known, "completed phase"),
-                 " and means phase ", int64_t(target) - 1, ", but ", s.completed, " have completed; parity cannot tell them apart: the phases "
-                 "must not run ahead of a warp that waits for each of them");
+                 " and means ", target == 0 ? "the one before the first" : text("phase ", target - 1), ", but ", plural(s.completed, "phase"),
+                 " completed by now; parity cannot tell them apart: the phases must not run ahead of a warp that waits for each of them");
     };
     check();
     while (s.completed < target) {
@@ -161,9 +161,7 @@ kittens_device void expect_bytes(semaphore& s, int bytes, site where = kittens_h
     const cpu::action who = w.doing("expect_bytes", where);
     if (bytes < 0 || bytes >= 1 << 20) cpu::fail(cpu::name(who), " announces ", bytes, " bytes: a semaphore counts from 0 to 1048575");
     cpu::semaphore_state& state = cpu::use(w, s, who, false);
-    state.bytes += bytes;
-    state.announced += bytes;
-    w.machine->arrive(state, w.before, who);
+    w.machine->arrive(state, w.before, who, bytes);
     cpu::next_tick(w);
 }
 

@@ -130,12 +130,14 @@ public:
         return words;
     }
 
-    // One arrival, at the moment it takes effect.
-    void arrive(semaphore_state& s, const clock& carried, const action& who) {
+    // One arrival, at the moment it takes effect, that also announces bytes.
+    void arrive(semaphore_state& s, const clock& carried, const action& who, int64_t bytes = 0) {
         if (s.pending == 0)
             fail(name(who), " is one arrival too many at ", describe(s), ": phase ", s.completed, " expects ",
                  plural(s.expected, "arrival"), ", has them all", arrivals(s), ", and still waits for ", s.bytes, " bytes");
         s.pending--;
+        s.bytes += bytes;
+        s.announced += bytes;
         s.arrived.push_back(who);
         s.gathered.join(carried);
         try_complete(s, who);
@@ -315,7 +317,7 @@ private:
 
     [[noreturn]] void runs_ahead(const semaphore_state& s, const semaphore_state::passed& w, const action& who) {
         fail(name(who), " completes phase ", s.completed - 1, " of ", describe(s), " without being ordered after ", name(w.who),
-             ", which waits for phase ", int64_t(w.target) - 1, ": had that warp come later, its parity could not tell the two phases apart; "
+             ", which waits for ", w.target == 0 ? "the one before the first" : text("phase ", w.target - 1), ": had that warp come later, its parity could not tell the two phases apart; "
              "let each phase depend on an arrival that follows the waits for the one before");
     }
 
@@ -324,7 +326,7 @@ private:
             if (e.what == effect::kind::load && e.done == &s)
                 fail("phase ", s.completed, " of ", describe(s), " completes by ", name(who), " with the ", s.announced,
                      " bytes that were announced, while ", name(e.who), " still brings ", e.where.bytes(),
-                     " more: expect_bytes must announce every byte that is loaded in the phase");
+                     " more: either expect_bytes announces too little, or that load was started a phase too early");
         fail("internal: ", describe(s), " counts loads that are not in flight");
     }
 

@@ -1,0 +1,318 @@
+"""What the cpu target catches in real code: the GEMM kernel and its pipeline template with one line changed.
+
+Each mutant is compiled and run with 20 seeds; each seed must end in a report that names both sides, or the
+semaphore and what is missing. Only a mistake in the numbers themselves is left to the numeric check.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tile_compile import compile_library, load
+
+from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
+
+SEEDS = range(20)
+SHARED, ALTERNATE, CLUSTER = 0, 1, 2  # mutants.cu's schedules
+TEMPLATE, KERNEL = "lcf.cuh", "gemm.cuh"
+NUMBERS = "relative error"
+
+READS_TOO_EARLY = (
+    r"mma_AB at gemm.cuh:\d+ .* reads input.*(nothing has written|while load_async at gemm.cuh:\d+ .* may still write)"
+)
+LOADS_TOO_EARLY = r"load_async at gemm.cuh:\d+ .* writes input.* while mma_AB at gemm.cuh:\d+ .* may still read"
+OVERWRITES_LOAD = r"load_async at gemm.cuh:\d+ .* writes input.* while load_async at gemm.cuh:\d+"
+WRONG_PHASE = r"wait at lcf.cuh:\d+ .* for parity . of (full|empty|turn).*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of (full|empty|turn).* without being ordered after wait at lcf.cuh:\d+"
+SURPLUS = r"is one arrival too many at (full|empty|turn).*: phase \d+ expects"
+TOO_FEW_BYTES = r"completes by load_async at gemm.cuh:\d+ .* while load_async at gemm.cuh:\d+ .* still brings \d+ more"
+DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: in `file`, `old` becomes `new`. A report must match one of `reports`."""
+
+    name: str
+    schedule: int
+    file: str
+    old: str
+    new: str
+    reports: tuple[str, ...]
+    also: tuple[tuple[str, str, str], ...] = ()  # further edits: file, old, new
+
+
+FULL_WAIT = "wait(s.full[at.stage], at.parity);"
+EMPTY_WAIT = "wait(s.empty[at.stage], 1 - at.parity);"
+EXPECT = "expect_bytes(s.full[at.stage], sizeof(input));"
+LOAD = "K::load(s.ring[at.stage], t, step, s.full[at.stage], g);"
+COMPUTE = "K::compute(acc, s.ring[at.stage], t, step);"
+START = "sync_start<cluster_blocks>();"
+LAST_RELEASE = "if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
+STEP_RELEASE = "warpgroup::mma_wait<1>();\n                release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
+TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
+TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
+LOAD_B = "load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
+INIT_EMPTY = "init(s.empty, K::stages, releasing_warps * cluster_blocks);"
+EVERY_RACE = (
+    READS_TOO_EARLY,
+    LOADS_TOO_EARLY,
+    OVERWRITES_LOAD,
+    WRONG_PHASE,
+    RUNS_AHEAD,
+    SURPLUS,
+    TOO_FEW_BYTES,
+    DEADLOCK,
+)
+
+MUTANTS = (
+    Mutant("no_full_wait", SHARED, TEMPLATE, FULL_WAIT, "", (READS_TOO_EARLY, LOADS_TOO_EARLY)),
+    Mutant("no_empty_wait", SHARED, TEMPLATE, EMPTY_WAIT, "", (LOADS_TOO_EARLY, OVERWRITES_LOAD, SURPLUS, RUNS_AHEAD)),
+    Mutant("stuck_phase_of_consumers", SHARED, TEMPLATE, FULL_WAIT, "wait(s.full[at.stage], 0);", EVERY_RACE),
+    Mutant("stuck_phase_of_producer", SHARED, TEMPLATE, EMPTY_WAIT, "wait(s.empty[at.stage], 1);", EVERY_RACE),
+    Mutant(
+        "wrong_phase_of_consumers", SHARED, TEMPLATE, FULL_WAIT, "wait(s.full[at.stage], 1 - at.parity);", EVERY_RACE
+    ),
+    Mutant("wrong_phase_of_producer", SHARED, TEMPLATE, EMPTY_WAIT, "wait(s.empty[at.stage], at.parity);", (DEADLOCK,)),
+    Mutant("released_before_multiply_ends", SHARED, TEMPLATE, STEP_RELEASE, STEP_RELEASE.split(";\n")[1], EVERY_RACE),
+    Mutant(
+        "released_one_step_early",
+        SHARED,
+        TEMPLATE,
+        STEP_RELEASE,
+        "warpgroup::mma_wait<1>(); release(s.empty[at.stage]);",
+        EVERY_RACE,
+    ),
+    Mutant("waits_for_too_few_multiplies", SHARED, TEMPLATE, "mma_wait<1>", "mma_wait<2>", EVERY_RACE),
+    Mutant(
+        "no_multiply_wait_before_epilogue",
+        SHARED,
+        TEMPLATE,
+        "warpgroup::mma_wait(acc);",
+        "",
+        (
+            r"part .* reads a register tile that mma_AB at gemm.cuh:\d+ .* may still write: call warpgroup::mma_wait",
+            LOADS_TOO_EARLY,
+        ),
+    ),
+    Mutant("last_stage_not_released", SHARED, TEMPLATE, LAST_RELEASE, "", (DEADLOCK,)),
+    Mutant("released_twice", SHARED, TEMPLATE, LAST_RELEASE, LAST_RELEASE * 2, EVERY_RACE),
+    Mutant(
+        "too_few_bytes_expected",
+        SHARED,
+        TEMPLATE,
+        EXPECT,
+        "expect_bytes(s.full[at.stage], sizeof(input) / 2);",
+        (
+            r"(either expect_bytes announces too little|bytes more have landed than the \d+ that were announced)",
+            READS_TOO_EARLY,
+        ),
+    ),
+    Mutant(
+        "too_many_bytes_expected",
+        SHARED,
+        TEMPLATE,
+        EXPECT,
+        "expect_bytes(s.full[at.stage], sizeof(input) + 16);",
+        (r"deadlock.*waits for phase 0 of full.0.*16 of \d+ announced bytes missing",),
+    ),
+    Mutant(
+        "bytes_not_expected",
+        SHARED,
+        TEMPLATE,
+        EXPECT,
+        "arrive(s.full[at.stage]);",
+        (
+            r"bytes more have landed than the 0 that were announced",
+            READS_TOO_EARLY,
+            "either expect_bytes announces too little",
+        ),
+    ),
+    Mutant(
+        "operand_not_loaded",
+        SHARED,
+        KERNEL,
+        LOAD_B,
+        ";",
+        (r"deadlock.*waits for phase 0 of full.0.*16384 of 32768 announced bytes missing",),
+    ),
+    Mutant(
+        "operand_neither_loaded_nor_expected",
+        SHARED,
+        KERNEL,
+        LOAD_B,
+        ";",
+        (r"mma_AB at gemm.cuh:\d+ .* reads input.* which nothing has written",),
+        ((TEMPLATE, EXPECT, "expect_bytes(s.full[at.stage], sizeof(input) - 16384);"),),
+    ),
+    Mutant(
+        "loads_into_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("s.ring[at.stage]", "s.ring[0]"), EVERY_RACE
+    ),
+    Mutant("signals_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("s.full[at.stage]", "s.full[0]"), EVERY_RACE),
+    Mutant(
+        "multiplies_another_stage",
+        SHARED,
+        TEMPLATE,
+        COMPUTE,
+        COMPUTE.replace("s.ring[at.stage]", "s.ring[1 - at.stage]"),
+        EVERY_RACE,
+    ),
+    Mutant(
+        "semaphores_not_initialised",
+        SHARED,
+        TEMPLATE,
+        INIT_EMPTY,
+        "",
+        (r"wait at lcf.cuh:\d+ .* uses the semaphore empty.0., which is not initialised",),
+    ),
+    Mutant(
+        "one_arrival_too_few_expected", SHARED, TEMPLATE, INIT_EMPTY, INIT_EMPTY.replace(");", " - 1);"), EVERY_RACE
+    ),
+    Mutant(
+        "no_start_sync",
+        SHARED,
+        TEMPLATE,
+        START,
+        "",
+        (
+            r"uses the semaphore (full|empty).*(not initialised|init at lcf.cuh:\d+ .* may still be under way).*sync_start",
+        ),
+    ),
+    Mutant(
+        "no_fence_at_start",
+        SHARED,
+        TEMPLATE,
+        START,
+        "sync_block();",
+        (r"load_async at gemm.cuh:\d+ .* uses the semaphore full.* need a fence",),
+    ),
+    Mutant(
+        "epilogue_buffer_reused_too_early",
+        SHARED,
+        KERNEL,
+        "store_read_wait<1>();",
+        "",
+        (
+            r"store at gemm.cuh:\d+ .* writes output.* while store_async at gemm.cuh:\d+ .* may still read it.*store_read_wait",
+        ),
+    ),
+    Mutant(
+        "epilogue_buffer_shared_without_sync",
+        SHARED,
+        KERNEL,
+        "out.c[warp_in_group()]",
+        "out.c[0]",
+        (
+            r"store at gemm.cuh:\d+ .* writes output.* while store(_async)? at gemm.cuh:\d+",
+            r"store_async at gemm.cuh:\d+ .* reads output.* while store at gemm.cuh:\d+",
+        ),
+    ),
+    Mutant(
+        "no_fence_before_epilogue_store",
+        SHARED,
+        KERNEL,
+        "fence_async();",
+        "",
+        (r"store_async at gemm.cuh:\d+ .* reads output.* after store at gemm.cuh:\d+ .* without a fence",),
+    ),
+    Mutant(
+        "no_store_wait_at_the_end",
+        SHARED,
+        TEMPLATE,
+        "store_read_wait();",
+        "",
+        (r"ends while store_async at gemm.cuh:\d+ .* is in flight and may still read shared memory",),
+    ),
+    Mutant("accumulator_not_reset", SHARED, KERNEL, "step > 0", "1", (NUMBERS,)),
+    Mutant("no_turn_wait", ALTERNATE, TEMPLATE, TURN_WAIT, "", EVERY_RACE),
+    Mutant("turn_not_passed_on", ALTERNATE, TEMPLATE, TURN_ARRIVE, "", (DEADLOCK,)),
+    Mutant("first_turn_missing", ALTERNATE, TEMPLATE, "(consumer == 0)", "0", (DEADLOCK,)),
+    Mutant("skipped_task_not_counted", ALTERNATE, TEMPLATE, "at.advance(t.steps);", "", EVERY_RACE),
+    Mutant(
+        "released_in_own_block_only",
+        CLUSTER,
+        TEMPLATE,
+        "arrive_at(empty, rank);",
+        "arrive_at(empty, cluster_rank());",
+        EVERY_RACE,
+    ),
+    Mutant(
+        "released_once_in_a_cluster",
+        CLUSTER,
+        TEMPLATE,
+        "if constexpr (cluster_blocks == 1) arrive(empty);",
+        "if constexpr (true) arrive(empty);",
+        (DEADLOCK,),
+    ),
+    Mutant("multicast_to_own_block_only", CLUSTER, KERNEL, "column_mask() << col", "1 << cluster_rank()", (DEADLOCK,)),
+    Mutant(
+        "no_last_cluster_sync",
+        CLUSTER,
+        TEMPLATE,
+        "if constexpr (cluster_blocks > 1) sync_cluster();",
+        "",
+        (
+            r"block \d+, which has ended",
+            r"block \d+ ends while (arrive_at at lcf.cuh|load_async at gemm.cuh):\d+ .* may still",
+        ),
+    ),
+    Mutant(
+        "cluster_starts_block_by_block",
+        CLUSTER,
+        TEMPLATE,
+        START,
+        "sync_start<1>();",
+        (r"sync_start at lcf.cuh:\d+ .* is for clusters of 1",),
+    ),
+)
+
+
+def mutant_sources(folder: Path, mutant: Mutant | None) -> tuple[Path, Path]:
+    """A copy of the library and the kernel with the mutant's edits: (include folder, source to compile)."""
+    include, kernel = folder / "include", folder / "kernel"
+    shutil.copytree(INCLUDE_ROOT, include, ignore=shutil.ignore_patterns("sm_90a"))
+    shutil.copytree(KERNELS_ROOT / "gemm", kernel)
+    source = Path(shutil.copy(Path(__file__).with_name("mutants.cu"), kernel))
+    files = {TEMPLATE: include / "kittens" / "pipeline" / TEMPLATE, KERNEL: kernel / KERNEL}
+    edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
+    for name, old, new in edits:
+        text = files[name].read_text()
+        assert text.count(old) == 1, f"{name} has {text.count(old)} times the text that the mutant changes: {old}"
+        files[name].write_text(text.replace(old, new))
+    return include, source
+
+
+def runner(folder: Path, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
+    """run(seed) -> (code of run_gemm, its message)."""
+    include, source = mutant_sources(folder, mutant)
+    library = load(compile_library(source, include=include, optimise="-O0", defines=(f"SCHEDULE={schedule}",)))
+    message = ctypes.create_string_buffer(1 << 16)
+
+    def run(seed: int) -> tuple[int, str]:
+        message.value = b""
+        code = library.run_gemm(ctypes.c_ulonglong(seed), message, len(message))
+        return code, message.value.decode()
+
+    return run
+
+
+@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER])
+def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
+    run = runner(tmp_path, schedule, None)
+    for seed in range(100):
+        assert run(seed) == (0, "")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
+    run = runner(tmp_path, mutant.schedule, mutant)
+    for seed in SEEDS:
+        code, report = run(seed)
+        assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"
+        assert any(re.search(pattern, report, re.DOTALL) for pattern in mutant.reports), f"seed {seed}: {report}"
