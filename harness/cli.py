@@ -114,6 +114,10 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
             raised.append(error)
             raise SystemExit(1) from error
 
+    if not CONFIG_DIR.is_dir():
+        raise HarnessError(
+            f"{CONFIG_DIR} is missing: the harness runs from a checkout of the repository, with its configs/"
+        )
     decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(job)
     with _as_process(["harness", *words, *own]):
         try:

@@ -91,6 +91,11 @@ class Screen:
         for remark in remarks(stored.measurements):
             self._line(remark)
 
+    def notes(self, store: Store) -> None:
+        """Remarks about the run as a whole."""
+        for note in store.manifest["notes"]:
+            self._line(f"note: {note}")
+
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
         able = [one for one in inspected if not one.missing]

@@ -44,6 +44,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
         store.append(stored)
         screen.result(plan, group, stored)
         invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
+    screen.notes(store)
 
 
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:

@@ -204,7 +204,7 @@ def _said(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = advice.get(error.errno or 0, "mend that")
+        hint = advice.get(error.errno or 0, "give another folder, results_dir=...")
         raise StoreError(f"cannot write {error.filename or path}: {error.strerror or error}; {hint}") from None
 
 

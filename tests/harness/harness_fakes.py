@@ -307,3 +307,8 @@ class Greedy(_Faulty):
 
     def go_wrong(self, call):
         return torch.empty(2**44, dtype=torch.uint8, device="cuda")
+
+
+class BusyGpu(FakeGpu):
+    def roofs(self):
+        raise torch.OutOfMemoryError("the GPU is in use by others")

@@ -1,0 +1,170 @@
+"""The CUDA device on a driver of ours: what it reports, and what it asks of the allocator and the profiler."""
+
+import types
+
+import pytest
+import torch
+
+from harness.devices import cuda
+from harness.errors import HarnessError
+
+PROPERTIES = types.SimpleNamespace(
+    name="NVIDIA H200",
+    uuid="11111111-2222-3333-4444-555555555555",
+    L2_cache_size=60 * 2**20,
+    multi_processor_count=132,
+    total_memory=150 * 10**9,
+    major=9,
+    minor=0,
+)
+
+
+class NVMLError(Exception):
+    pass
+
+
+def refuse(*_):
+    raise NVMLError("not supported")
+
+
+FULL = types.SimpleNamespace(
+    NVMLError=NVMLError,
+    NVML_CLOCK_SM=1,
+    NVML_CLOCK_MEM=2,
+    nvmlSystemGetDriverVersion=lambda: b"580.159",
+    nvmlDeviceGetEnforcedPowerLimit=lambda h: 700_000,
+    nvmlDeviceGetMaxClockInfo=lambda h, kind: {1: 1980, 2: 3201}[kind],
+    nvmlDeviceGetEccMode=lambda h: [1, 1],
+    nvmlDeviceGetTotalEnergyConsumption=lambda h: 5000,
+)
+BARE = types.SimpleNamespace(NVMLError=NVMLError, NVML_CLOCK_SM=1, nvmlDeviceGetMaxClockInfo=refuse)
+
+
+@pytest.fixture
+def make(monkeypatch):
+    def made(nvml):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: PROPERTIES)
+        monkeypatch.setattr(cuda, "open_nvml", lambda uuid: None if nvml is None else (nvml, uuid))
+        return cuda.CudaDevice()
+
+    return made
+
+
+def test_a_full_description(make):
+    gpu = make(FULL).describe()
+    assert gpu == {
+        "name": "NVIDIA H200",
+        "uuid_hash": gpu["uuid_hash"],
+        "driver": "580.159",
+        "power_limit_w": 700.0,
+        "sm_clock_max_mhz": 1980,
+        "memory_clock_max_mhz": 3201,
+        "ecc": True,
+        "sm_count": 132,
+        "l2_bytes": 60 * 2**20,
+        "memory_bytes": 150 * 10**9,
+        "compute_capability": "9.0",
+    }
+    assert len(gpu["uuid_hash"]) == 16
+    assert PROPERTIES.uuid not in str(gpu)
+    assert make(FULL).energy_j() == 5.0
+
+
+@pytest.mark.parametrize("nvml", [BARE, None])
+def test_what_nvml_does_not_tell_is_none(make, nvml):
+    device = make(nvml)
+    gpu = device.describe()
+    assert gpu["name"] == "NVIDIA H200"
+    assert gpu["driver"] is gpu["power_limit_w"] is gpu["sm_clock_max_mhz"] is gpu["ecc"] is None
+    assert device.energy_j() is None
+
+
+def test_without_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(HarnessError, match="device=cpu verifies"):
+        cuda.CudaDevice()
+
+
+def test_every_free_block_is_filled_at_its_size_and_held_until_the_end(monkeypatch):
+    blocks = [
+        {"size": 512, "state": "inactive"},
+        {"size": 4096, "state": "active_allocated"},
+        {"size": 2048, "state": "inactive"},
+        {"size": 9999, "state": "inactive"},
+    ]
+    asked, filled = [], []
+
+    class Memory:
+        alive = 0
+
+        def __init__(self, size):
+            if size == 9999:
+                raise torch.OutOfMemoryError("another stream's")
+            asked.append((size, Memory.alive))
+            Memory.alive += 1
+
+        def fill_(self, value):
+            filled.append(value)
+            return self
+
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"blocks": blocks[:2]}, {"blocks": blocks[2:]}])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch, "empty", lambda size, dtype, device: Memory(size))
+    cuda.poison_free_memory(100)
+    assert asked == [(2048, 0), (512, 1), (100, 2), (100, 3)]  # none freed before the last was had
+    assert filled == [0xFF] * 4
+
+
+def test_the_poison_is_nan_in_every_float():
+    poisoned = torch.full((16,), cuda._POISON_BYTE, dtype=torch.uint8)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn):
+        assert bool(poisoned.view(dtype).float().isnan().all())
+
+
+def test_kernels_are_named_once_without_copies(make, monkeypatch):
+    import torch.profiler
+
+    gpu, cpu = torch.autograd.DeviceType.CUDA, torch.autograd.DeviceType.CPU
+    seen = [
+        ("gemm", gpu),
+        ("Memcpy DtoD", gpu),
+        ("aten::mm", cpu),
+        ("Memset (Device)", gpu),
+        ("gemm", gpu),
+        ("add", gpu),
+    ]
+
+    class Profile:
+        def __init__(self, activities):
+            assert torch.profiler.ProfilerActivity.CUDA in activities
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def events(self):
+            return [types.SimpleNamespace(name=name, device_type=kind) for name, kind in seen]
+
+    monkeypatch.setattr(torch.profiler, "profile", Profile)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    real_ones = torch.ones
+    monkeypatch.setattr(torch, "ones", lambda *size, device: real_ones(*size))
+    device = make(None)
+    assert device.kernel_names(lambda: None) == ("gemm", "add")
+    seen.clear()
+    assert make(None).kernel_names(lambda: None) is None  # a profiler that sees not even the probe
+
+
+def test_a_sticky_error_is_noticed(make, monkeypatch):
+    device = make(None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    assert device.broken() is None
+
+    def sticky():
+        raise RuntimeError("CUDA error:\nan illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", sticky)
+    assert device.broken() == "CUDA error: an illegal memory access was encountered"

@@ -1,0 +1,76 @@
+"""Implementations from `_target_` strings: classes, functions, options, and what is wrong with them."""
+
+import pytest
+import torch
+
+from harness.implementations import LoadError, OptionError, load
+from harness.planning import Contestant
+from harness.variants import parse_variant
+from harness.workloads.gemm import Problem
+
+PROBLEM = Problem(M=4, N=3, K=2, dtype="bf16", direction="fwd")
+INPUTS = {"a": torch.ones(4, 2, dtype=torch.bfloat16), "b": torch.ones(2, 3, dtype=torch.bfloat16)}
+
+
+def made(target, label="mine", **keywords):
+    return load(Contestant(parse_variant(label), {"_target_": target, **keywords}))
+
+
+def test_a_class_gets_configured_keywords_and_variant_options():
+    implementation = made("harness_fakes.Good", "mine[speed=2]", log="")
+    assert implementation.version() == "good 1.0"
+    assert implementation.prepare(PROBLEM, INPUTS).median_us == 50.0
+
+
+def test_an_option_of_the_variant_wins_over_the_configuration():
+    assert made("harness_fakes.Good", "mine[speed=4]", speed=2).prepare(PROBLEM, INPUTS).median_us == 25.0
+
+
+def test_what_a_class_leaves_out_has_a_default():
+    implementation = made("harness_fakes.Good")
+    assert implementation.available() is None
+    assert implementation.supports(PROBLEM, "cuda") is None
+    assert implementation.kernel_names(PROBLEM) == ()
+    assert implementation.foreign_kernel_names() == ()
+    assert implementation.build_manifest() == {"registers": 168}
+
+
+def test_a_function_is_called_with_inputs_and_options():
+    implementation = made("harness_fakes.function", "mine[scale=3]")
+    assert torch.equal(implementation.prepare(PROBLEM, INPUTS)(), torch.full((4, 3), 6.0, dtype=torch.bfloat16))
+    assert implementation.version() == "function of harness_fakes"
+    assert implementation.available() is None
+    assert implementation.build_manifest() is None
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere.f", "No module named 'nowhere'"),
+        ("harness_fakes.Nothing", "harness_fakes.Nothing cannot be loaded"),
+        ("harness_fakes", "is a module, needs a class"),
+        ("harness_fakes.GPU", "is a dict, needs a class"),
+        ("harness_fakes.FakeTelemetry", "has no method prepare"),
+        ("", "cannot be loaded"),
+    ],
+)
+def test_what_is_no_implementation(target, words):
+    with pytest.raises(LoadError, match=words):
+        made(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "label", "words"),
+    [
+        ("harness_fakes.Good", "mine[sped=2]", "mine.sped=2.: .*unexpected keyword argument 'sped'"),
+        ("harness_fakes.Good", "mine[speed=-2]", "speed: got -2"),
+        ("harness_fakes.function", "mine[scael=2]", "unknown option 'scael', function takes a, b, scale"),
+    ],
+)
+def test_options_that_do_not_exist(target, label, words):
+    with pytest.raises(OptionError, match=words):
+        made(target, label)
+
+
+def test_a_builtin_function_takes_any_keyword():
+    assert made("torch.matmul").prepare is not None

@@ -1,0 +1,64 @@
+"""The supervisor and its worker, where the command's tests do not reach."""
+
+import pytest
+
+from harness import workloads
+from harness.errors import HarnessError
+from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.records import Status
+from harness.variants import parse_variant
+from harness.worker.messages import CaseOutcome, Phase, Timing
+from harness.worker.supervisor import Supervisor
+
+TIMER = TimerSettings("cuda_events", True, 0.01, 0.2, 0.002, 10, 30, 20)
+LIMITS = Limits(case_seconds=30, call_seconds=30, profile_seconds=10, memory_fraction=0.3)
+FAKE_GPU = {"_target_": "harness_fakes.FakeGpu"}
+
+
+def contestants(**targets):
+    return tuple(Contestant(parse_variant(name), {"_target_": target}) for name, target in targets.items())
+
+
+def group(**targets):
+    problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
+    return Group("gemm", problem, "normal", 0, contestants(**targets))
+
+
+def test_an_import_that_kills_the_worker_costs_its_case_only():
+    deadly = group(first="harness_fakes.Good", deadly="harness_deadly.Gemm", last="harness_fakes.Good")
+    events = []
+    with Supervisor(FAKE_GPU, events.append) as supervisor:
+        inspected = supervisor.inspect(deadly.contestants, [deadly.problem])
+        assert [bool(one.missing) for one in inspected] == [False, True, False]
+        assert "exit code 3" in inspected[1].missing
+        result = supervisor.measure(deadly, TIMER, LIMITS)
+    assert [outcome.status for outcome in result.outcomes] == [Status.PASSED, Status.ERROR, Status.PASSED]
+    assert [outcome.index for outcome in result.outcomes] == [0, 1, 2]
+    assert "ended by itself with exit code 3 during 'verify'" in result.outcomes[1].reason
+    assert len(result.outcomes[0].latency_us) == len(result.outcomes[2].latency_us) >= 10
+    assert result.energy_j == 10.0
+    assert {Phase, Timing, CaseOutcome} <= {type(event) for event in events}
+
+
+def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
+    impossible = group(first="harness_fakes.Good", last="harness_fakes.Good")
+    impossible = Group("gemm", impossible.problem, "cauchy", 0, impossible.contestants)
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(impossible, TIMER, LIMITS)
+        assert [outcome.status for outcome in result.outcomes] == [Status.ERROR] * 2
+        assert "got 'cauchy'" in result.outcomes[0].reason
+        again = supervisor.measure(group(first="harness_fakes.Good"), TIMER, LIMITS)  # a new worker goes on
+    assert again.outcomes[0].status is Status.PASSED
+
+
+def test_a_device_that_does_not_exist():
+    with Supervisor({"_target_": "nowhere.Device"}) as supervisor, pytest.raises(HarnessError, match="nowhere"):
+        supervisor.describe(roofs=False)
+
+
+def test_roofs_that_cannot_be_measured_are_said():
+    with (
+        Supervisor({"_target_": "harness_fakes.BusyGpu"}) as supervisor,
+        pytest.raises(HarnessError, match="roofs of this device cannot be measured: .*in use by others"),
+    ):
+        supervisor.describe(roofs=True)
