@@ -212,6 +212,13 @@ def test_operands_on_other_devices_are_refused(device: str) -> None:
 
 
 @pytest.mark.gpu
+def test_out_on_another_device_is_refused() -> None:
+    a, b = matrix(16, 24, "cuda"), matrix(24, 8, "cuda")
+    with pytest.raises(ValueError, match="out: is on cpu, needs to be on cuda:0 as a is"):
+        tk.gemm(a, b, out=matrix(16, 8, "cpu"))
+
+
+@pytest.mark.gpu
 def test_operands_on_cpu_and_gpu_are_refused() -> None:
     with pytest.raises(ValueError, match="b: is on cpu, needs to be on cuda:0 as a is"):
         tk.gemm(matrix(16, 24, "cuda"), matrix(24, 8, "cpu"))

@@ -77,7 +77,7 @@ def gemm(
 
 def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
     """Kernel of `gemm` on both devices."""
-    if a.dim() != 2 or b.dim() != 2:
+    if a.dim() != 2 or b.dim() != 2 or a.device != b.device:
         _require_matrices(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]))
     _launch(a, b, out, options or AUTOMATIC)
@@ -86,6 +86,9 @@ def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
 
 def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
     """Kernel of `gemm_out` on both devices."""
+    if a.device != b.device or a.device != out.device:
+        _require_matrices(a, b)
+        raise ValueError(f"out: is on {out.device}, needs to be on {a.device} as a is")
     _launch(a, b, out, options or AUTOMATIC)
 
 
