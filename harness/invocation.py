@@ -53,6 +53,9 @@ class Invocation:
         if self.store is not None:
             if self.store.manifest["device"] != machine.kind:
                 raise HarnessError("all jobs of a multirun share one run folder and so one device: give device= once")
+            names = str(self.store.manifest["experiment"]).split(",")
+            if plan.name not in names:
+                self.store.update(experiment=",".join([*names, plan.name]))
             return self.store
         if self.folder is not None:
             self.store = _reopened(self.folder, machine)

@@ -167,6 +167,13 @@ def test_the_command_of_a_row_repeats_its_case(stored_run, tmp_path):
     assert again.latency_us_p50 == pytest.approx(row["latency_us_p50"], rel=0.02)
 
 
+def test_a_reader_that_stops_early_is_no_traceback():
+    process = bench(["--cfg", "job"])
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait() in (0, 141)
+
+
 def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):
     assert main(["-m", *FAST, *GOOD, *small(), "seed=0,-1", f"results_dir={tmp_path}"]) == 2
     assert "seed is -1" in capsys.readouterr().err
@@ -250,7 +257,9 @@ def _running(pid):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting(tmp_path, number):
     arguments, _ = slow_sweep(tmp_path)
-    process = bench(arguments, start_new_session=True)
+    process = bench(
+        [word for word in arguments if not word.startswith("wandb")] + [f"wandb.dir={tmp_path}"], start_new_session=True
+    )
     folder = wait_for_rows(tmp_path, 2, process)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     _, err = process.communicate(timeout=60)
@@ -260,6 +269,7 @@ def test_interrupting(tmp_path, number):
     run = load_run(folder)
     assert run.manifest["status"] == "interrupted"
     assert len(run.measurements) >= 2
+    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1, "what there is, is mirrored"
 
 
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):

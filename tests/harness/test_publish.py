@@ -123,6 +123,19 @@ def test_the_mirror_can_be_made_again(stored_run, tmp_path, capsys):
     assert "is not a run folder" in capsys.readouterr().err
 
 
+def test_a_run_without_rows_is_mirrored_too(stored_run, tmp_path):
+    import shutil
+
+    from harness.store import Store
+
+    empty = tmp_path / "empty"
+    with Store.create(empty, load_run(stored_run).manifest):
+        pass
+    where = publish(empty, mode="offline", project="tk-test", entity=None, dir=str(tmp_path))
+    assert any(record.HasField("run") for record in records(where))
+    shutil.rmtree(where)
+
+
 def test_the_size_is_the_key_that_varies():
     assert varying_key(["M=1;N=2;K=3", "M=1;N=2;K=4"]) == "K"
     assert varying_key(["M=1;N=2;K=3"]) == "M"
