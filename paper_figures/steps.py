@@ -14,8 +14,9 @@ from typing import Any
 
 import yaml
 
+from harness.results import ResultsError, load_run
 from paper_figures.campaign import MANIFEST, ROOT
-from paper_figures.cases import CONFIGS
+from paper_figures.cases import CONFIGS, Contestant
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit
 
@@ -26,8 +27,8 @@ STORING_SECONDS = 30
 """How long an interrupted process may take to store what it has."""
 
 QUICK = ("timer.warmup_seconds=0.3", "timer.budget_seconds=1.5", "timer.ci_width=0.01")
-VERIFICATION = ROOT / "outputs" / "verification"
-"""Where runs without times go: they are no results."""
+VERIFICATION = "outputs/verification"
+"""Where runs without times go, within the repository: they are no results."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,15 @@ def build_step(target: str) -> Step:
     return Step(f"build the kernels for {target}", _python("-m", "tk_kernels.toolchain", "build", "--target", target))
 
 
+def verified_contestants(exhibit: Exhibit) -> tuple[Contestant, ...]:
+    """What is verified without a GPU: our kernel in all its variants, and the exhibit's baseline."""
+    contestants = exhibit.load_experiment().contestants
+    return tuple(one for one in contestants if one.implementation in ("tk", exhibit.baseline))
+
+
 def verify_step(exhibit: Exhibit) -> Step:
-    """Verifies the kernels of an exhibit, and its baseline, on the CPU, on its small problems."""
-    own = [one for one in exhibit.load_experiment().contestants if one.implementation in ("tk", exhibit.baseline)]
+    """Verifies the kernels of an exhibit on the CPU, on its small problems."""
+    own = verified_contestants(exhibit)
     return Step(
         f"verify the kernels of {exhibit.where} on the cpu target",
         _python(
@@ -68,6 +75,18 @@ def verify_step(exhibit: Exhibit) -> Step:
             f"results_dir={VERIFICATION}",
         ),
     )
+
+
+def passed_cases(exhibit: Exhibit, root: Path = ROOT) -> int:
+    """How many cases passed in the newest verification of an exhibit; 0 where there is none that can be read."""
+    for folder in sorted((root / VERIFICATION).glob("cpu/verify/*"), key=lambda path: path.name, reverse=True):
+        try:
+            run = load_run(folder)
+        except ResultsError:
+            continue
+        if run.manifest.get("experiment") == (exhibit.experiment or exhibit.id):
+            return int((run.measurements["status"] == "passed").sum())
+    return 0
 
 
 def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, resume: bool = True) -> Step | None:

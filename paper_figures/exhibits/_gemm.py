@@ -7,5 +7,6 @@ SMALL_PROBLEMS = (
     {"M": 131, "N": 250, "K": 67},
     {"M": 1, "N": 264, "K": 1000},
     {"M": 384, "N": 129, "K": 40},
+    {"M": 1100, "N": 1304, "K": 96},
 )
-"""Whole tiles; no size a multiple of anything; one row; a single column of tiles with a tail."""
+"""Whole tiles; no size a multiple of anything; one row; a tail of one column; many tiles, for their order and turns."""

@@ -65,6 +65,9 @@ class Processes:
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     fake = Processes()
     monkeypatch.setattr(steps, "run_step", fake)
+    everything = [len(one.small_problems) * len(steps.verified_contestants(one)) for one in load_exhibits()]
+    counts = dict(zip((one.id for one in load_exhibits()), everything, strict=True))
+    monkeypatch.setattr(steps, "passed_cases", lambda exhibit: counts[exhibit.id])
     return fake
 
 
@@ -82,6 +85,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
     said = capsys.readouterr().out
     assert said.startswith("No Hopper GPU here: nothing is timed.")
     assert "results/h200-sxm/paper" in said.splitlines()[0]
+    assert "verified here, on the cpu target: 55 of 55 cases passed" in said
     assert "recorded, not measured here" in said
     assert (place / "report" / "index.html").exists()
 
@@ -93,6 +97,31 @@ def test_a_kernel_that_fails_verification_is_exit_1_and_the_report_is_still_made
     assert run(place) == 1
     assert "1 of the steps above failed" in capsys.readouterr().err
     assert (place / "report" / "index.html").exists()
+
+
+def test_cases_that_did_not_run_are_no_pass(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The harness ends with 0 where a case cannot run on a machine; here that is a failure."""
+    monkeypatch.setattr(steps, "passed_cases", lambda exhibit: 1)
+    assert run(place) == 1
+    assert "4 of 55 cases passed" in capsys.readouterr().out
+
+
+def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
+    folder = tmp_path / steps.VERIFICATION / "cpu" / "verify"
+    assert steps.passed_cases(TABLE1, tmp_path) == 0
+    synthetic.write_run(folder, "table1_stages", "20260101T000000Z-aaaaaa")
+    synthetic.write_run(folder, "fig7_gemm", "20260103T000000Z-cccccc")
+    assert steps.passed_cases(TABLE1, tmp_path) == 5
+    broken = synthetic.write_run(folder, "table1_stages", "20260102T000000Z-bbbbbb", rate=lambda *_: "error: wrong")
+    assert steps.passed_cases(TABLE1, tmp_path) == 0
+    (broken / "measurements.csv").unlink()
+    assert steps.passed_cases(TABLE1, tmp_path) == 5
 
 
 def test_a_compiler_that_fails_ends_it(
