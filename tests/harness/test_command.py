@@ -90,6 +90,7 @@ def test_a_run_is_stored_as_the_schema_says(stored_run):
     assert stored_run.parent.parent.name == "h200-sxm"
     assert manifest["run_id"] == stored_run.name
     assert manifest["status"] == "completed"
+    assert manifest["device"] == "cuda"
     assert manifest["ended_utc"] >= manifest["started_utc"]
     assert manifest["roofs"] == {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0}
     assert manifest["datasheet"]["gbps"] == 4800
@@ -115,6 +116,15 @@ def test_a_run_is_stored_as_the_schema_says(stored_run):
     ours = best[best["implementation"] == "tk"]
     assert ours["ratio_p50"].to_numpy() == pytest.approx(1.1, rel=0.01)
     assert set(ours["verdict"]) == {"FASTER"}
+
+
+def test_without_a_profiler_the_row_says_what_was_not_checked(tmp_path):
+    arguments = [*FAST, *small(), *contestant("promises", "Promises"), "implementations=[promises]"]
+    assert main([*arguments, "+device.profiler=false", f"results_dir={tmp_path}"]) == 0
+    (row,) = load_run(only_run(tmp_path)).measurements.itertuples()
+    assert row.status == "passed"
+    assert row.reason == "kernel names not checked: the profiler saw no kernel"
+    assert row.kernel_names == ""
 
 
 def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):

@@ -61,7 +61,7 @@ def rows(run):
         ("mutates", "failed_verification", "changed its inputs"),
         ("sticky", "error", "an illegal memory access was encountered (the device is unusable after it"),
         ("missing", "unavailable", "pip install library==1.2"),
-        ("refuses", "unsupported", "K: got 64, supported are multiples of 1000 on cpu"),
+        ("refuses", "unsupported", "K: got 64, supported are multiples of 1000 on cuda"),
         ("later", "error", "failed at last"),
         ("wronglater", "failed_verification", "the last timed output is wrong, the first was right"),
         ("killed", "error", "SIGKILL"),

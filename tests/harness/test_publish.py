@@ -42,7 +42,7 @@ def test_the_run_is_grouped_by_run_id_and_says_what_it_did(published, stored_run
     run = next(record.run for record in published[1] if record.HasField("run"))
     assert run.project == "tk-test"
     assert run.run_group == stored_run.name
-    assert run.job_type == "verify"  # the fake GPU computes on the CPU
+    assert run.job_type == "measure"
     config = {item.key: json.loads(item.value_json) for item in run.config.update}
     assert config["campaign"] == "test"
     assert config["problems"] == [{"grid": {"M": [64], "N": [48], "K": [64, 128]}}]
