@@ -20,7 +20,7 @@ from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
 SEEDS = range(20)
 SHARED, ALTERNATE, CLUSTER = 0, 1, 2  # mutants.cu's schedules
-TEMPLATE, KERNEL = "lcf.cuh", "gemm.cuh"
+TEMPLATE, RING, KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh"
 NUMBERS = "relative error"
 
 READS_TOO_EARLY = (
@@ -32,6 +32,9 @@ WRONG_PHASE = r"wait at lcf.cuh:\d+ .* for parity . of (full|empty|turn).*: it k
 RUNS_AHEAD = r"completes phase \d+ of (full|empty|turn).* without being ordered after wait at lcf.cuh:\d+"
 SURPLUS = r"is one arrival too many at (full|empty|turn).*: phase \d+ expects"
 TOO_FEW_BYTES = r"completes by load_async at gemm.cuh:\d+ .* while load_async at gemm.cuh:\d+ .* still brings \d+ more"
+BEFORE_INIT = (
+    r"uses the semaphore (full|empty).*(not initialised|init at lcf.cuh:\d+ .* may still be under way).*sync_start"
+)
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
@@ -53,7 +56,7 @@ EMPTY_WAIT = "wait(s.empty[at.stage], 1 - at.parity);"
 EXPECT = "expect_bytes(s.full[at.stage], sizeof(input));"
 LOAD = "K::load(s.ring[at.stage], t, step, s.full[at.stage], g);"
 COMPUTE = "K::compute(acc, s.ring[at.stage], t, step);"
-START = "sync_start<cluster_blocks>();"
+START = "start_pipeline<warps, cluster_blocks>(loader);"
 LAST_RELEASE = "if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
 STEP_RELEASE = "warpgroup::mma_wait<1>();\n                release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
@@ -180,16 +183,14 @@ MUTANTS = (
         TEMPLATE,
         START,
         "",
-        (
-            r"uses the semaphore (full|empty).*(not initialised|init at lcf.cuh:\d+ .* may still be under way).*sync_start",
-        ),
+        (BEFORE_INIT,),
     ),
     Mutant(
         "no_fence_at_start",
         SHARED,
-        TEMPLATE,
-        START,
-        "sync_block();",
+        RING,
+        "if (loader) fence_init();",
+        "",
         (r"load_async at gemm.cuh:\d+ .* uses the semaphore full.* need a fence",),
     ),
     Mutant(
@@ -198,9 +199,7 @@ MUTANTS = (
         KERNEL,
         "store_read_wait<1>();",
         "",
-        (
-            r"store at gemm.cuh:\d+ .* writes output.* while store_async at gemm.cuh:\d+ .* may still read it.*store_read_wait",
-        ),
+        (r"store at gemm.cuh:\d+ .* writes output.* while store_async at gemm.cuh:\d+ .*store_read_wait",),
     ),
     Mutant(
         "epilogue_buffer_shared_without_sync",
@@ -267,8 +266,8 @@ MUTANTS = (
         CLUSTER,
         TEMPLATE,
         START,
-        "sync_start<1>();",
-        (r"sync_start at lcf.cuh:\d+ .* is for clusters of 1",),
+        START.replace("cluster_blocks", "1"),
+        (BEFORE_INIT,),
     ),
 )
 
@@ -279,7 +278,8 @@ def mutant_sources(folder: Path, mutant: Mutant | None) -> tuple[Path, Path]:
     shutil.copytree(INCLUDE_ROOT, include, ignore=shutil.ignore_patterns("sm_90a"))
     shutil.copytree(KERNELS_ROOT / "gemm", kernel)
     source = Path(shutil.copy(Path(__file__).with_name("mutants.cu"), kernel))
-    files = {TEMPLATE: include / "kittens" / "pipeline" / TEMPLATE, KERNEL: kernel / KERNEL}
+    pipeline = include / "kittens" / "pipeline"
+    files = {TEMPLATE: pipeline / TEMPLATE, RING: pipeline / RING, KERNEL: kernel / KERNEL}
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
         text = files[name].read_text()

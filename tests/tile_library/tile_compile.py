@@ -61,8 +61,9 @@ def _command(source: Path, target: str, include: Path, optimise: str, defines: t
 
 def _key(command: list[str], source: Path, include: Path) -> str:
     """sha256 of the command and of every file that the compiler may read."""
-    # The paths differ for a copied tree; what is in it decides.
-    digest = hashlib.sha256(repr([part for part in command if str(include) not in part]).encode())
+    # Where the files lie may differ from run to run; what is in them decides.
+    parts = [part.replace(str(include), "include").replace(str(source.parent), "source") for part in command]
+    digest = hashlib.sha256(repr(parts).encode())
     for path in sorted([*include.rglob("*.cuh"), *source.parent.glob("*.cu*"), *source.parent.glob("*.h")]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:32]

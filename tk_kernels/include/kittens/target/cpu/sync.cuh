@@ -35,9 +35,11 @@ inline semaphore_state& use(warp& w, const semaphore& s, const action& who, bool
     };
     if (state == nullptr) fail(name(who), " uses the semaphore ", words(), ", which is not initialised: one warp calls init, then all call sync_start");
     const bool seen = w.before.covers(state->made_by_warp, state->made_at);
-    if (!seen || (asynchronous && !w.before.covers_fence(state->made_by_warp, state->made_at)))
+    const bool fenced = state->fenced_at != 0 && w.before.covers(state->made_by_warp, state->fenced_at);
+    if (!seen || (asynchronous && !fenced))
         fail(name(who), " uses the semaphore ", words(), " while ", name(state->made_by), " may still be under way: ",
-             seen ? "asynchronous operations need a fence in between" : "nothing orders the two", "; all warps call sync_start after init");
+             seen ? "asynchronous operations need a fence in between; the warp that called init calls fence_init, or all call sync_start"
+                  : "nothing orders the two; all warps call sync_start after init");
     if (home->running == 0)
         fail(name(who), " uses the semaphore ", words(), " of block ", home->number, ", which has ended: end with sync_cluster");
     return *state;
@@ -113,12 +115,15 @@ inline void make_semaphore(warp& w, semaphore& s, int arrivals, const action& wh
     state.made_at = w.now;
 }
 
-inline void fence(warp& w) { w.before.fence(w.id, w.now); }
+inline void fence_semaphores(warp& w) {
+    for (semaphore_state& s : w.home->semaphores)
+        if (s.made_by_warp == w.id && s.fenced_at == 0) s.fenced_at = w.now;
+}
 
 }  // namespace cpu
 
-// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp; then sync_start() makes them visible to
-// all, asynchronous agents and the cluster included.
+// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a barrier
+// makes them known to the others.
 kittens_device void init(semaphore* s, int count, int arrivals, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing("init", where);
@@ -199,13 +204,15 @@ kittens_device void sync_cluster(site where = kittens_here) {
     const auto& shape = w.machine->dimensions();
     cpu::come(w, w.machine->cluster_barrier(), shape.warps * shape.cluster_blocks, true, "the cluster's barrier", w.doing("sync_cluster", where));
 }
-// After the semaphores' init and before their first use: once, by every warp.
+// Makes the semaphores that this warp has set up visible to asynchronous loads and to the cluster.
+kittens_device void fence_init(site = kittens_here) { cpu::fence_semaphores(cpu::begin()); }
+// fence_init() and a barrier, for every warp of the block or cluster.
 template <int ClusterBlocks = 1> kittens_device void sync_start(site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     if (ClusterBlocks != w.machine->dimensions().cluster_blocks)
         cpu::fail(cpu::name(w.doing("sync_start", where)), " is for clusters of ", ClusterBlocks, ", but the launch has clusters of ",
                   w.machine->dimensions().cluster_blocks);
-    cpu::fence(w);
+    cpu::fence_semaphores(w);
     if constexpr (ClusterBlocks > 1) sync_cluster(where);
     else sync_block(where);
 }
@@ -224,7 +231,10 @@ kittens_device void arrive_named(int id, int warps, site where = kittens_here) {
 }
 
 // Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps issue.
-kittens_device void fence_async(site = kittens_here) { cpu::fence(cpu::begin()); }
+kittens_device void fence_async(site = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    w.before.fence(w.id, w.now);
+}
 
 // --- register re-allocation: checked for legality only ----------------------------------------------------------
 template <int Registers> kittens_device void increase_registers() {

@@ -30,7 +30,7 @@ struct semaphore_state {
     int agent = 0;
     action made_by;
     int made_by_warp = 0;
-    tick made_at = 0;
+    tick made_at = 0, fenced_at = 0;
     clock gathered, published;
     std::vector<action> arrived;
     std::vector<warp*> waiting;

@@ -1,0 +1,418 @@
+// One kernel a family of operations, for any element type, shape and layout; which operation of the family is chosen
+// when it runs. tile_cases.py writes the table of instances, and says in NumPy's words what each operation does.
+#pragma once
+
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "kittens.cuh"
+
+using namespace kittens;
+
+// What Python hands over: matrices with their extents, and the case's own numbers.
+struct arguments {
+    void* in[3];
+    void* out;
+    int rows[4], cols[4];  // of in[0 .. 2] and out; row strides are `cols` rounded up to `pitch`
+    int pitch;
+    int op;
+    int numbers[4];
+    float value;
+};
+
+template <typename T, typename... Tiles> using matrix = gl<T, 1, 1, dynamic, dynamic, Tiles...>;
+
+template <typename Matrix> Matrix tensor(const arguments& a, int which) {
+    void* data = which < 3 ? a.in[which] : a.out;
+    const int64_t stride = (a.cols[which] + a.pitch - 1) / a.pitch * a.pitch;
+    return Matrix(static_cast<typename Matrix::T*>(data), 1, 1, a.rows[which], a.cols[which], stride, 0, 0);
+}
+
+template <typename Globals, int Warps = 1> struct family {
+    using globals = Globals;
+    static constexpr int warps = Warps, cluster_blocks = 1, blocks_per_sm = 1;
+};
+
+template <typename A, typename B, typename C, typename D> struct operands {
+    A a;
+    B b;
+    C c;
+    D out;
+    int op, numbers[4];
+    float value;
+
+    explicit operands(const arguments& x)
+        : a(tensor<A>(x, 0)), b(tensor<B>(x, 1)), c(tensor<C>(x, 2)), out(tensor<D>(x, 3)), op(x.op),
+          numbers{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]}, value(x.value) {}
+};
+template <typename T> using uniform = operands<matrix<T>, matrix<T>, matrix<T>, matrix<T>>;
+
+// --- registers ------------------------------------------------------------------------------------------------
+template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x, y, z;
+        load(x, g.a, coord{});
+        load(y, g.b, coord{});
+        const float v = g.value;
+        switch (g.op) {
+            case 0: zero(z); break;
+            case 1: one(z); break;
+            case 2: fill(z, v); break;
+            case 3: copy(z, x); break;
+            case 4: exp(z, x); break;
+            case 5: exp2(z, x); break;
+            case 6: log(z, x); break;
+            case 7: log2(z, x); break;
+            case 8: abs(z, x); break;
+            case 9: neg(z, x); break;
+            case 10: relu(z, x); break;
+            case 11: sqrt(z, x); break;
+            case 12: rsqrt(z, x); break;
+            case 13: tanh(z, x); break;
+            case 14: add(z, x, y); break;
+            case 15: sub(z, x, y); break;
+            case 16: mul(z, x, y); break;
+            case 17: div(z, x, y); break;
+            case 18: max(z, x, y); break;
+            case 19: min(z, x, y); break;
+            case 20: add(z, x, v); break;
+            case 21: sub(z, x, v); break;
+            case 22: mul(z, x, v); break;
+            case 23: div(z, x, v); break;
+            case 24: max(z, x, v); break;
+            case 25: min(z, x, v); break;
+            case 26: copy(z, x), add(z, z, y); break;  // in place
+        }
+        store(g.out, z, coord{});
+    }
+};
+
+template <typename T, int R, int C, layout L> struct broadcasts : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        using tile = rt<T, R, C, L>;
+        tile x, z;
+        typename tile::col_vec down;   // one value a row
+        typename tile::row_vec across;  // one value a column
+        load(x, g.a, coord{});
+        load(down, g.b, coord{});
+        load(across, g.c, coord{});
+        switch (g.op) {
+            case 0: add_row(z, x, down); break;
+            case 1: sub_row(z, x, down); break;
+            case 2: mul_row(z, x, down); break;
+            case 3: div_row(z, x, down); break;
+            case 4: add_col(z, x, across); break;
+            case 5: sub_col(z, x, across); break;
+            case 6: mul_col(z, x, across); break;
+            case 7: div_col(z, x, across); break;
+            case 8: broadcast_row(z, down); break;
+            case 9: broadcast_col(z, across); break;
+        }
+        store(g.out, z, coord{});
+    }
+};
+
+template <typename T, int R, int C, layout L> struct reductions : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        using tile = rt<T, R, C, L>;
+        tile x;
+        typename tile::col_vec down, old_down;
+        typename tile::row_vec across, old_across;
+        load(x, g.a, coord{});
+        load(old_down, g.b, coord{});
+        load(old_across, g.c, coord{});
+        switch (g.op) {
+            case 0: row_sum(down, x); break;
+            case 1: row_max(down, x); break;
+            case 2: row_min(down, x); break;
+            case 3: row_prod(down, x); break;
+            case 4: row_sum(down, x, old_down); break;
+            case 5: row_max(down, x, old_down); break;
+            case 6: zero(down), row_sum_partial(down, x), row_sum_partial(down, x), row_sum_finish(down); break;
+            case 7: col_sum(across, x); break;
+            case 8: col_max(across, x); break;
+            case 9: col_min(across, x); break;
+            case 10: col_prod(across, x); break;
+            case 11: col_sum(across, x, old_across); break;
+            case 12: col_max(across, x, old_across); break;
+        }
+        if (g.op < 7) store(g.out, down, coord{});
+        else store(g.out, across, coord{});
+    }
+};
+
+template <typename T, int R, int C, layout L> struct masks : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x, z;
+        load(x, g.a, coord{});
+        const int n = g.numbers[0];
+        switch (g.op) {
+            case 0: tril(z, x, n, g.value); break;
+            case 1: triu(z, x, n, g.value); break;
+            case 2: make_causal(z, x, g.value); break;
+            case 3: right_fill(z, x, n, g.value); break;
+            case 4: left_fill(z, x, n, g.value); break;
+            case 5: lower_fill(z, x, n, g.value); break;
+            case 6: upper_fill(z, x, n, g.value); break;
+        }
+        store(g.out, z, coord{});
+    }
+};
+
+// From one element type to another; 16-bit tiles also change layout, are transposed and cut.
+template <typename From, typename To, int R, int C, layout L>
+struct conversions : family<operands<matrix<From>, matrix<From>, matrix<From>, matrix<To>>> {
+    kittens_device static void run(const operands<matrix<From>, matrix<From>, matrix<From>, matrix<To>>& g) {
+        rt<From, R, C, L> x;
+        rt<To, R, C, L> z;
+        load(x, g.a, coord{});
+        copy(z, x);
+        store(g.out, z, coord{});
+    }
+};
+template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x;
+        load(x, g.a, coord{});
+        if (g.op == 0) {
+            rt<T, R, C, L == layout::row ? layout::col : layout::row> z;
+            swap_layout(z, x);
+            store(g.out, z, coord{});
+        } else if (g.op == 1) {
+            rt<T, C, R, L> z;
+            transpose(z, x);
+            store(g.out, z, coord{});
+        } else {
+            rt<T, 16, 16, L> z;
+            part(z, x, g.numbers[0], g.numbers[1]);
+            store(g.out, z, coord{});
+        }
+    }
+};
+
+// --- vectors --------------------------------------------------------------------------------------------------
+template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rv<T, N, L> x, y, z;
+        load(x, g.a, coord{});
+        load(y, g.b, coord{});
+        shared_allocator memory;
+        auto& s = *memory.allocate<sv<T, N>>("vector");
+        switch (g.op) {
+            case 0: add(z, x, y); break;
+            case 1: mul(z, x, g.value); break;
+            case 2: exp(z, x); break;
+            case 3: max(z, x, y); break;
+            case 4: fill(z, sum(x)); break;
+            case 5: fill(z, max(x)); break;
+            case 6: fill(z, min(x)); break;
+            case 7: through<vec_layout::ortho>(z, x); break;
+            case 8: through<vec_layout::align>(z, x); break;
+            case 9: through<vec_layout::naive>(z, x); break;
+            case 10: store(s, x), sync_block(), load(z, s); break;
+        }
+        store(g.out, z, coord{0, 0, 0, g.numbers[0]});
+    }
+    template <vec_layout Other> kittens_device static void through(rv<T, N, L>& z, const rv<T, N, L>& x) {
+        rv<T, N, Other> y;
+        copy(y, x);
+        copy(z, y);
+    }
+};
+
+// --- memory ---------------------------------------------------------------------------------------------------
+// Register type TR, in memory TM; scope 1: a warp, 4: a warpgroup, whose tile has 4 R rows.
+template <typename TR, typename TM, int R, int C, layout L, int Scope> struct shared_moves : family<uniform<TM>, Scope> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto* tiles = memory.allocate<st<TM, Scope * R, C>>("tiles", 2);
+        rt<TR, R, C, L> x, y;
+        if constexpr (Scope == 1) {
+            load(x, g.a, coord{});
+            store(tiles[1], x);
+            load(y, tiles[1]);
+            store(g.out, y, coord{});
+        } else {
+            warpgroup::load(x, g.a, element_coord{});
+            warpgroup::store(tiles[1], x);
+            warpgroup::sync(1);
+            warpgroup::load(y, tiles[1]);
+            warpgroup::store(g.out, y, element_coord{});
+        }
+    }
+};
+
+// At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
+template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves : family<uniform<TM>, Scope> {
+    kittens_device static void run(const uniform<TM>& g) {
+        rt<TR, R, C, L> x;
+        const element_coord from{0, 0, g.numbers[0], g.numbers[1]}, to{0, 0, g.numbers[2], g.numbers[3]};
+        if constexpr (Scope == 1) {
+            load(x, g.a, from);
+            store(g.out, x, to);
+        } else {
+            warpgroup::load(x, g.a, from);
+            warpgroup::store(g.out, x, to);
+        }
+    }
+};
+
+template <typename T, int R, int C, int Warps> struct group_moves : family<uniform<T>, Warps> {
+    kittens_device static void run(const uniform<T>& g) {
+        shared_allocator memory;
+        auto& tile = *memory.allocate<st<T, R, C>>("tile");
+        group<Warps>::load(tile, g.a, coord{0, 0, g.numbers[0], g.numbers[1]});
+        sync_block();
+        group<Warps>::store(g.out, tile, coord{0, 0, g.numbers[2], g.numbers[3]});
+    }
+};
+
+// TMA there and back; op 1 adds to what is there, op 2 takes the tile's lower right 16 x chunk piece through registers.
+template <typename T, int R, int C>
+struct copies : family<operands<matrix<T, st<T, R, C>>, matrix<T>, matrix<T>, matrix<T, st<T, R, C>>>> {
+    using globals = operands<matrix<T, st<T, R, C>>, matrix<T>, matrix<T>, matrix<T, st<T, R, C>>>;
+    kittens_device static void run(const globals& g) {
+        using tile_type = st<T, R, C>;
+        shared_allocator memory;
+        auto& tile = *memory.allocate<tile_type>("tile");
+        auto& done = *memory.allocate<semaphore>("done");
+        init(done, 1);
+        sync_start();
+        expect_bytes(done, tile_type::bytes);
+        load_async(tile, g.a, element_coord{0, 0, g.numbers[0], g.numbers[1]}, done);
+        wait(done, 0);
+        const element_coord to{0, 0, g.numbers[2], g.numbers[3]};
+        if (g.op == 0) store_async(g.out, tile, to);
+        else if (g.op == 1) store_add_async(g.out, tile, to);
+        else {
+            rt<T, 16, tile_type::chunk_cols> piece;
+            load(piece, subtile<16, tile_type::chunk_cols>(tile, R / 16 - 1, tile_type::chunks - 1));
+            store(g.out, piece, to);
+        }
+        store_wait();
+    }
+};
+
+// A (batch, depth, rows, cols) tensor through four-dimensional maps: a tail never touches the next matrix.
+template <typename T, int R, int C> struct copies_4d {
+    using tensor_type = gl<T, dynamic, dynamic, dynamic, dynamic, st<T, R, C>>;
+    struct globals {
+        tensor_type in, out;
+        int at[4];
+        explicit globals(const arguments& x)
+            : in(static_cast<T*>(x.in[0]), x.rows[1], x.cols[1], x.rows[0], x.cols[0]),
+              out(static_cast<T*>(x.out), x.rows[1], x.cols[1], x.rows[0], x.cols[0]),
+              at{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]} {}
+    };
+    static constexpr int warps = 1, cluster_blocks = 1, blocks_per_sm = 1;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& tile = *memory.allocate<st<T, R, C>>("tile");
+        auto& done = *memory.allocate<semaphore>("done");
+        init(done, 1);
+        sync_start();
+        expect_bytes(done, st<T, R, C>::bytes);
+        const coord at{g.at[0], g.at[1], g.at[2], g.at[3]};
+        load_async(tile, g.in, at, done);
+        wait(done, 0);
+        store_async(g.out, tile, at);
+        store_wait();
+    }
+};
+
+template <typename T, int N>
+struct vector_copies : family<operands<matrix<T, sv<T, N>>, matrix<T>, matrix<T>, matrix<T, sv<T, N>>>> {
+    using globals = operands<matrix<T, sv<T, N>>, matrix<T>, matrix<T>, matrix<T, sv<T, N>>>;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& vec = *memory.allocate<sv<T, N>>("vector");
+        auto& done = *memory.allocate<semaphore>("done");
+        init(done, 1);
+        sync_start();
+        expect_bytes(done, sv<T, N>::bytes);
+        load_async(vec, g.a, coord{0, 0, g.numbers[0], g.numbers[1]}, done);
+        wait(done, 0);
+        store_async(g.out, vec, coord{0, 0, g.numbers[2], g.numbers[3]});
+        store_wait();
+    }
+};
+
+// --- matrix multiply --------------------------------------------------------------------------------------------
+// Form 0 .. 3: AB, ABt, AtB, AtBt; op 0 adds to C, op 1 does not.
+template <typename T, int M, int N, int K, int Form>
+struct multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>> {
+    using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;
+    static constexpr bool ta = Form >= 2, tb = Form % 2 == 1;
+    kittens_device static void run(const globals& g) {
+        rt<T, ta ? K : M, ta ? M : K, ta ? layout::col : layout::row> a;
+        rt<T, tb ? N : K, tb ? K : N, tb ? layout::row : layout::col> b;
+        rt<float, M, N> d;
+        load(a, g.a, coord{});
+        load(b, g.b, coord{});
+        load(d, g.c, coord{});
+        if constexpr (Form == 0) g.op == 0 ? mma_AB(d, a, b) : mm_AB(d, a, b);
+        if constexpr (Form == 1) g.op == 0 ? mma_ABt(d, a, b) : mm_ABt(d, a, b);
+        if constexpr (Form == 2) g.op == 0 ? mma_AtB(d, a, b) : mm_AtB(d, a, b);
+        if constexpr (Form == 3) g.op == 0 ? mma_AtBt(d, a, b) : mm_AtBt(d, a, b);
+        store(g.out, d, coord{});
+    }
+};
+
+// The same by a warpgroup, asynchronously; A in shared memory or, for forms 0 and 1, in registers.
+template <typename T, int M, int N, int K, int Form, bool InRegisters>
+struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
+    using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;
+    static constexpr bool ta = Form >= 2, tb = Form % 2 == 1;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& a = *memory.allocate<st<T, ta ? K : M, ta ? M : K>>("a");
+        auto& b = *memory.allocate<st<T, tb ? N : K, tb ? K : N>>("b");
+        group<4>::load(a, g.a, coord{});
+        group<4>::load(b, g.b, coord{});
+        rt<float, M / 4, N> d;
+        warpgroup::load(d, g.c, element_coord{});
+        fence_async();
+        sync_block();
+        if constexpr (InRegisters) {
+            rt<T, M / 4, K> held;
+            warpgroup::load(held, a);
+            issue(d, held, b, g.op);
+            warpgroup::mma_wait(d);
+        } else {
+            issue(d, a, b, g.op);
+            warpgroup::mma_wait(d);
+        }
+        warpgroup::store(g.out, d, element_coord{});
+    }
+    template <typename D, typename A, typename B> kittens_device static void issue(D& d, const A& a, const B& b, int op) {
+        if constexpr (Form == 0) op == 0 ? warpgroup::mma_AB(d, a, b) : warpgroup::mm_AB(d, a, b);
+        if constexpr (Form == 1) op == 0 ? warpgroup::mma_ABt(d, a, b) : warpgroup::mm_ABt(d, a, b);
+        if constexpr (Form == 2) op == 0 ? warpgroup::mma_AtB(d, a, b) : warpgroup::mm_AtB(d, a, b);
+        if constexpr (Form == 3) op == 0 ? warpgroup::mma_AtBt(d, a, b) : warpgroup::mm_AtBt(d, a, b);
+    }
+};
+
+// --- the table ------------------------------------------------------------------------------------------------
+template <typename Kernel> void start(const arguments& a) {
+    launch<Kernel>({1, max_shared_bytes}, nullptr, typename Kernel::globals(a));
+}
+struct entry {
+    const char* name;
+    void (*start)(const arguments&);
+};
+
+inline int run_from(const entry* table, int count, const char* name, const arguments* a, char* message, int size) {
+    for (int i = 0; i < count; i++) {
+        if (std::strcmp(table[i].name, name) != 0) continue;
+        try {
+            table[i].start(*a);
+            return 0;
+        } catch (const std::exception& error) {
+            std::snprintf(message, size, "%s", error.what());
+            return 1;
+        }
+    }
+    std::snprintf(message, size, "no such case");
+    return 2;
+}

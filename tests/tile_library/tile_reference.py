@@ -1,0 +1,353 @@
+"""What every operation of operations.cuh does, in NumPy, and how far a device may be from it.
+
+Each case gives matrices in float64 (rounded to the element type by the test), the numbers that the kernel gets, and
+the expected result with an absolute tolerance an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from tile_cases import Instance
+
+Array = NDArray[np.float64]
+# Half a unit in the last place, relative; the smallest step near zero.
+ROUNDING = {"fp32": 2.0**-24, "bf16": 2.0**-8, "fp16": 2.0**-11}
+TINY = {"fp32": 1e-30, "bf16": 1e-30, "fp16": 2.0**-25}
+# Hardware approximations of the elementary functions, relative to fp32 results of magnitude 1.
+APPROXIMATE = 4e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call: inputs, the kernel's numbers, what must come out (`nan`: must stay as it was before)."""
+
+    name: str
+    inputs: tuple[Array, ...]
+    expected: Array
+    tolerance: Array
+    dtypes: tuple[str, str, str, str]  # of the three inputs and the output
+    op: int = 0
+    numbers: tuple[int, int, int, int] = (0, 0, 0, 0)
+    value: float = 0.0
+    before: Array | None = None  # what the output holds before the call; NaN where None
+    pitch: int = 8
+    extents: dict[str, tuple[int, int]] = field(default_factory=dict)  # of 4-D tensors, instead of shapes
+
+
+def rounded(x: Array, dtype: str) -> Array:
+    """x as a tensor of this type would hold it."""
+    import torch
+
+    kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+    return torch.from_numpy(np.ascontiguousarray(x)).to(kind).to(torch.float64).numpy()
+
+
+def _near(expected: Array, dtype: str, slack: float = 0.0) -> Array:
+    """Tolerance of a result that is rounded once to dtype after an fp32 computation with relative error `slack`."""
+    relative = ROUNDING[dtype] * (1 if dtype == "fp32" else 1.01) + slack + 2.0**-23
+    return np.abs(expected) * relative + TINY[dtype] + slack
+
+
+def _case(instance: Instance, name: str, inputs: tuple[Array, ...], expected: Array, **options: object) -> Case:
+    dtype = str(instance.parameters[0])
+    slack = float(options.pop("slack", 0.0))  # type: ignore[arg-type]
+    tolerance = options.pop("tolerance", None)
+    if tolerance is None:
+        tolerance = _near(expected, dtype, slack)
+    dtypes = options.pop("dtypes", (dtype,) * 4)
+    return Case(name, inputs, expected, tolerance, dtypes, **options)  # type: ignore[arg-type]
+
+
+# --- registers --------------------------------------------------------------------------------------------------
+UNARY: dict[str, Callable[[Array], Array]] = {
+    "copy": lambda x: x,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "log2": np.log2,
+    "abs": np.abs,
+    "neg": np.negative,
+    "relu": lambda x: np.maximum(x, 0),
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "tanh": np.tanh,
+}
+BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+POSITIVE = {"log", "log2", "sqrt", "rsqrt"}
+EXACT = {"copy", "abs", "neg", "relu", "max", "min"}
+
+
+def _values(rng: np.random.Generator, dtype: str, *shape: int) -> Array:
+    """Normal values, none so small that a division by it overflows fp16."""
+    x = rng.standard_normal(shape)
+    return rounded(np.where(np.abs(x) < 0.05, 0.05, x), dtype)
+
+
+def maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x, y = _values(rng, dtype, rows, cols), _values(rng, dtype, rows, cols)
+    v = float(np.float32(1.625))
+    for op, (name, value) in enumerate({"zero": 0.0, "one": 1.0, "fill": v}.items()):
+        yield _case(instance, name, (x, y), np.full((rows, cols), value), op=op, value=v)
+    for op, (name, f) in enumerate(UNARY.items(), start=3):
+        given = np.abs(x) if name in POSITIVE else x
+        slack = 0.0 if name in EXACT else APPROXIMATE
+        yield _case(instance, name, (given, y), f(given), op=op, slack=slack)
+    for op, (name, g) in enumerate(BINARY.items(), start=14):
+        slack = APPROXIMATE if name == "div" else 0.0
+        yield _case(instance, name, (x, y), g(x, y), op=op, slack=slack)
+        yield _case(instance, f"{name} number", (x, y), g(x, np.float64(v)), op=op + 6, value=v, slack=slack)
+    yield _case(instance, "in place", (x, y), x + y, op=26)
+
+
+def broadcasts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x, down, across = (_values(rng, dtype, *s) for s in ((rows, cols), (1, rows), (1, cols)))
+    for op, name in enumerate(("add", "sub", "mul", "div")):
+        slack = APPROXIMATE if name == "div" else 0.0
+        yield _case(instance, f"{name}_row", (x, down, across), BINARY[name](x, down.T), op=op, slack=slack)
+        yield _case(instance, f"{name}_col", (x, down, across), BINARY[name](x, across), op=op + 4, slack=slack)
+    yield _case(instance, "broadcast_row", (x, down, across), np.broadcast_to(down.T, x.shape), op=8)
+    yield _case(instance, "broadcast_col", (x, down, across), np.broadcast_to(across, x.shape), op=9)
+
+
+def reductions(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = _values(rng, dtype, rows, cols)
+    near_one = rounded(1 + 0.1 * rng.standard_normal((rows, cols)), dtype)
+    old = {1: _values(rng, dtype, 1, rows), 0: _values(rng, dtype, 1, cols)}
+    for axis, first in ((1, 0), (0, 7)):
+        count = x.shape[axis]
+        # Every partial sum is rounded to the element type, in an order of the device's own.
+        by_order = 2 * ROUNDING[dtype] * count * np.abs(x).sum(axis, keepdims=True).reshape(1, -1) + TINY[dtype]
+        inputs = (x, old[1], old[0])
+        side = "row" if axis else "col"
+        total, most = x.sum(axis).reshape(1, -1), x.max(axis).reshape(1, -1)
+        yield _case(instance, f"{side}_sum", inputs, total, op=first, tolerance=by_order)
+        yield _case(instance, f"{side}_max", inputs, most, op=first + 1)
+        yield _case(instance, f"{side}_min", inputs, x.min(axis).reshape(1, -1), op=first + 2)
+        product = near_one.prod(axis).reshape(1, -1)
+        slack = 2 * ROUNDING[dtype] * count * np.abs(product) + TINY[dtype]
+        yield _case(instance, f"{side}_prod", (near_one, *inputs[1:]), product, op=first + 3, tolerance=slack)
+        with_old = by_order + 2 * ROUNDING[dtype] * np.abs(total + old[axis])
+        yield _case(instance, f"{side}_sum old", inputs, total + old[axis], op=first + 4, tolerance=with_old)
+        yield _case(instance, f"{side}_max old", inputs, np.maximum(most, old[axis]), op=first + 5)
+        if axis:
+            yield _case(instance, "row_sum_partial", inputs, 2 * total, op=6, tolerance=4 * by_order)
+
+
+def masks(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = _values(rng, dtype, rows, cols)
+    row, col = np.indices(x.shape)
+    keep: dict[str, Callable[[int], Array]] = {
+        "tril": lambda n: col <= row + n,
+        "triu": lambda n: col >= row + n,
+        "make_causal": lambda n: col <= row,
+        "right_fill": lambda n: col < n,
+        "left_fill": lambda n: col >= n,
+        "lower_fill": lambda n: row < n,
+        "upper_fill": lambda n: row >= n,
+    }
+    for op, (name, kept) in enumerate(keep.items()):
+        for n in (-17, -1, 0, 1, 7, 16, cols - 1, 200):
+            value = -np.inf if n % 2 else 0.5
+            expected = np.where(kept(n), x, value)
+            yield _case(
+                instance,
+                f"{name} {n}",
+                (x,),
+                expected,
+                op=op,
+                numbers=(n, 0, 0, 0),
+                value=value,
+                tolerance=np.zeros_like(x),
+            )
+
+
+def conversions(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    source, to, rows, cols, _ = instance.parameters
+    x = _values(rng, source, rows, cols)
+    # Ties between two values of the target, and values beyond fp16's normal range.
+    x[0, :8] = rounded(
+        np.array([1 + 2**-9, 1 + 3 * 2**-9, 1 + 2**-12, 1 + 3 * 2**-12, 2**-24, 3 * 2**-25, 65504, -0.0]), source
+    )
+    expected = rounded(x, to)
+    yield _case(instance, "copy", (x,), expected, dtypes=(source, source, source, to), tolerance=np.zeros_like(x))
+
+
+def layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = _values(rng, dtype, rows, cols)
+    exact = np.zeros_like(x)
+    yield _case(instance, "swap_layout", (x,), x, op=0, tolerance=exact)
+    yield _case(instance, "transpose", (x,), x.T, op=1, tolerance=exact.T)
+    for r in range(rows // 16):
+        for c in range(cols // 16):
+            piece = x[16 * r : 16 * r + 16, 16 * c : 16 * c + 16]
+            yield _case(instance, f"part {r} {c}", (x,), piece, op=2, numbers=(r, c, 0, 0), tolerance=0 * piece)
+
+
+def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, length, _ = instance.parameters
+    x, y = _values(rng, dtype, 1, length), _values(rng, dtype, 1, length)
+    v = float(np.float32(-0.375))
+    by_order = np.full_like(x, 2 * ROUNDING[dtype] * length * np.abs(x).sum() + TINY[dtype])
+    results: list[tuple[str, Array, Array | None]] = [
+        ("add", x + y, None),
+        ("mul number", x * v, None),
+        ("exp", np.exp(x), _near(np.exp(x), dtype, APPROXIMATE)),
+        ("max", np.maximum(x, y), None),
+        ("sum", np.full_like(x, x.sum()), by_order),
+        ("max of all", np.full_like(x, x.max()), None),
+        ("min of all", np.full_like(x, x.min()), None),
+        ("through ortho", x, None),
+        ("through align", x, None),
+        ("through naive", x, None),
+        ("through shared memory", x, None),
+    ]
+    for op, (name, expected, tolerance) in enumerate(results):
+        tolerance = _near(expected, dtype) if tolerance is None else tolerance
+        yield _case(instance, name, (x, y), expected, op=op, value=v, tolerance=tolerance)
+    # Stored at the second vector of a row that ends in its middle.
+    before = np.full((1, length + length // 2), 3.0)
+    after = before.copy()
+    after[:, length:] = x[:, : length // 2]
+    yield _case(instance, "tail", (x, y), after, op=7, numbers=(1, 0, 0, 0), before=before, tolerance=0 * after)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------
+def _window(x: Array, row: int, col: int, rows: int, cols: int) -> Array:
+    """rows x cols of x from (row, col) on, zeros beyond its end."""
+    found = x[row : row + rows, col : col + cols]
+    return np.pad(found, ((0, rows - found.shape[0]), (0, cols - found.shape[1])))
+
+
+def _placed(before: Array, piece: Array, row: int, col: int) -> Array:
+    """`before` with `piece` written from (row, col) on, clipped."""
+    after = before.copy()
+    target = after[row : row + piece.shape[0], col : col + piece.shape[1]]
+    target[:] = piece[: target.shape[0], : target.shape[1]]
+    return after
+
+
+def shared_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    register, memory, rows, cols, _, scope = instance.parameters
+    x = _values(rng, memory, scope * rows, cols)
+    # Global to register, to shared, to register, to global: each step rounds to where it goes.
+    expected = rounded(rounded(x, register), memory)
+    yield _case(instance, "there and back", (x,), expected, dtypes=(memory,) * 4, tolerance=np.zeros_like(x))
+
+
+def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    register, memory, rows, cols, _, scope = instance.parameters
+    rows *= scope
+    for r, c, to_r, to_c in ((0, 0, 0, 0), (7, 3, 5, 1), (rows, cols, rows - 1, cols - 1), (3, 0, rows + 9, cols + 9)):
+        x = _values(rng, memory, rows + 8, cols + 5)
+        before = np.full((rows + 8, cols + 5), -7.0)
+        expected = _placed(before, rounded(_window(x, r, c, rows, cols), register), to_r, to_c)
+        yield _case(
+            instance, f"{r} {c} to {to_r} {to_c}", (x,), expected, numbers=(r, c, to_r, to_c), before=before,
+            dtypes=(memory,) * 4, tolerance=np.zeros_like(before), pitch=1,
+        )  # fmt: skip
+
+
+def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    for pitch in (1, 8):
+        for r, c, to_r, to_c in ((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 1, 0)):
+            x = _values(rng, dtype, 2 * rows - 3, 2 * cols - 5)
+            before = np.full_like(x, -7.0)
+            piece = _window(x, r * rows, c * cols, rows, cols)
+            expected = _placed(before, piece, to_r * rows, to_c * cols)
+            yield _case(
+                instance, f"{r} {c} to {to_r} {to_c} pitch {pitch}", (x,), expected, numbers=(r, c, to_r, to_c),
+                before=before, tolerance=np.zeros_like(before), pitch=pitch,
+            )  # fmt: skip
+
+
+def copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    row_bytes = cols * (4 if dtype == "fp32" else 2)
+    chunk = next(width for width in (128, 64, 32) if row_bytes % width == 0) // (4 if dtype == "fp32" else 2)
+    for r, c, to_r, to_c in ((0, 0, 0, 0), (5, 16, 3, 8), (rows, cols, rows - 2, cols - 8), (2 * rows, 0, 0, 0)):
+        x, before = _values(rng, dtype, rows + 9, cols + 5), _values(rng, dtype, rows + 7, cols + 3)
+        piece = _window(x, r, c, rows, cols)
+        corner = piece[rows - 16 :, cols - chunk :]
+        name, numbers = f"{r} {c} to {to_r} {to_c}", (r, c, to_r, to_c)
+        exact = np.zeros_like(before)
+        stored, added = _placed(before, piece, to_r, to_c), before + _placed(0 * before, piece, to_r, to_c)
+        yield _case(instance, name, (x,), stored, numbers=numbers, before=before, tolerance=exact)
+        yield _case(instance, f"add {name}", (x,), added, op=1, numbers=numbers, before=before)
+        cut = _placed(before, corner, to_r, to_c)
+        yield _case(instance, f"subtile {name}", (x,), cut, op=2, numbers=numbers, before=before, tolerance=exact)
+
+
+def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    batch, depth, height, width = 2, 3, rows + 5, cols + 8
+    for b, d, r, c in ((0, 0, 0, 0), (0, 1, 1, 0), (1, 2, 1, 1), (1, 0, 0, 1), (0, 2, 2, 0)):
+        x = _values(rng, dtype, batch, depth, height, width)
+        before = np.full_like(x, -7.0)
+        expected = before.copy()
+        expected[b, d] = _placed(before[b, d], _window(x[b, d], r * rows, c * cols, rows, cols), r * rows, c * cols)
+        flat = (batch * depth * height, width)
+        yield _case(
+            instance, f"{b} {d} {r} {c}", (x.reshape(flat),), expected.reshape(flat), numbers=(b, d, r, c),
+            before=before.reshape(flat), tolerance=np.zeros(flat),
+            extents={"matrix": (height, width), "outer": (batch, depth)},
+        )  # fmt: skip
+
+
+def vector_copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, length = instance.parameters
+    for r, c, to_r, to_c in ((0, 0, 0, 0), (2, 1, 1, 1), (1, 0, 2, 1)):
+        x, before = _values(rng, dtype, 3, 2 * length - 8), _values(rng, dtype, 3, 2 * length - 3)
+        piece = _window(x, r, c * length, 1, length)
+        expected = _placed(before, piece, to_r, to_c * length)
+        yield _case(
+            instance, f"{r} {c} to {to_r} {to_c}", (x,), expected, numbers=(r, c, to_r, to_c), before=before,
+            tolerance=np.zeros_like(before),
+        )  # fmt: skip
+
+
+# --- matrix multiply --------------------------------------------------------------------------------------------
+def multiplies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, m, n, k, form = instance.parameters[:5]
+    a, b, c = _values(rng, dtype, m, k), _values(rng, dtype, k, n), _values(rng, "fp32", m, n)
+    inputs = (a.T if str(form).startswith("At") else a, b.T if str(form).endswith("Bt") else b, c)
+    # Sums of exact products in fp32; the tensor core truncates its partial sums.
+    tolerance = 2.0**-21 * (np.abs(a) @ np.abs(b) + np.abs(c))
+    dtypes = (dtype, dtype, "fp32", "fp32")
+    yield _case(instance, f"mma_{form}", inputs, a @ b + c, op=0, dtypes=dtypes, tolerance=tolerance)
+    yield _case(instance, f"mm_{form}", inputs, a @ b, op=1, dtypes=dtypes, tolerance=tolerance)
+
+
+FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] = {
+    "maps": maps,
+    "broadcasts": broadcasts,
+    "reductions": reductions,
+    "masks": masks,
+    "conversions": conversions,
+    "layouts": layouts,
+    "vectors": vectors,
+    "shared_moves": shared_moves,
+    "global_moves": global_moves,
+    "group_moves": group_moves,
+    "copies": copies,
+    "copies_4d": copies_4d,
+    "vector_copies": vector_copies,
+    "multiplies": multiplies,
+    "group_multiplies": multiplies,
+}
