@@ -56,6 +56,7 @@ def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, 
         return str(Path(mirror.dir).parent)
     finally:
         mirror.finish()
+        wandb.teardown()  # finish() may return before wandb's own process has written the file out
 
 
 def job_type(run: Run) -> str:
