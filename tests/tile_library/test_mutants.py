@@ -56,7 +56,6 @@ EMPTY_WAIT = "wait(s.empty[at.stage], 1 - at.parity);"
 EXPECT = "expect_bytes(s.full[at.stage], sizeof(input));"
 LOAD = "K::load(s.ring[at.stage], t, step, s.full[at.stage], g);"
 COMPUTE = "K::compute(acc, s.ring[at.stage], t, step);"
-START = "start_pipeline<warps, cluster_blocks>(loader);"
 LAST_RELEASE = "if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
 STEP_RELEASE = "warpgroup::mma_wait<1>();\n                release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
@@ -180,8 +179,8 @@ MUTANTS = (
     Mutant(
         "no_start_sync",
         SHARED,
-        TEMPLATE,
-        START,
+        RING,
+        "else sync_named(barrier, Warps);",
         "",
         (BEFORE_INIT,),
     ),
@@ -264,9 +263,9 @@ MUTANTS = (
     Mutant(
         "cluster_starts_block_by_block",
         CLUSTER,
-        TEMPLATE,
-        START,
-        START.replace("cluster_blocks", "1"),
+        RING,
+        "if constexpr (ClusterBlocks > 1) sync_cluster();",
+        "if constexpr (ClusterBlocks > 1) sync_block();",
         (BEFORE_INIT,),
     ),
 )
