@@ -1,12 +1,4 @@
 // Which kernel a problem gets, and the kernels that are built.
-//
-// How one is chosen, for 132 multiprocessors, from what was measured (README.md):
-//   - fewer 128x128 tiles than multiprocessors: 64x128 tiles, so that more of them have work
-//   - one or two steps of K: nothing but the store counts; 128x256 tiles are the fewest
-//   - up to K = 2048 or so the epilogue is worth hiding: 128x128 tiles, ping-pong
-//   - beyond that the multiplies are bound by power and by what the tensor cores read: 128x256 tiles, 4 stages, in clusters
-//     of 2 that share B
-// A forced option keeps the kernels that have it and prefers among them in the order of the table.
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -38,8 +30,9 @@ int band_rows(const config& c) {
 template <config C> void start(const problem& p, const options& o, void* stream) {
     using kernel = kernel<C>;
     using pipeline = lcf<kernel>;
-    const tile_order order = o.order < 0 ? tile_order::supergroup : tile_order(o.order);
-    const tile_walk tiles(order, ceil_div(p.m, C.tile_m * C.cluster_m), ceil_div(p.n, C.tile_n * C.cluster_n), band_rows(C));
+    const bool row_major = o.order == int(tile_order::row_major);
+    const tile_bands tiles(ceil_div(p.m, C.tile_m * C.cluster_m), ceil_div(p.n, C.tile_n * C.cluster_n),
+                           row_major ? 1 : band_rows(C));
     const typename kernel::globals globals{{p.a, 1, 1, p.m, p.k, p.lda, 0, 0},
                                            {p.b, 1, 1, p.k, p.n, p.ldb, 0, 0},
                                            {p.out, 1, 1, p.m, p.n, p.ldo, 0, 0},
@@ -56,35 +49,50 @@ struct built {
 };
 template <config C> constexpr built build() { return {C, &start<C>}; }
 
-// tile_m, tile_n, stages, cluster_m, cluster_n, ping-pong. The first four are what problems get unless told otherwise;
-// the others answer to forced options (stages 1 to 3 are Table 1 of the paper).
+// The first four are what problems get unless told otherwise; the others answer to forced options (stages 1 to 3 are
+// Table 1 of the paper). tile_m, tile_n, stages, cluster_m, cluster_n, ping-pong, Hilbert order.
+constexpr int choices = 4;
 constexpr built kernels[] = {
-    build<config{128, 256, 4, 2, 1, false}>(), build<config{128, 128, 6, 1, 1, true}>(),
-    build<config{64, 128, 8, 1, 1, false}>(),  build<config{128, 256, 4, 1, 1, false}>(),
-    build<config{128, 256, 3, 2, 1, false}>(), build<config{128, 256, 2, 2, 1, false}>(),
-    build<config{128, 256, 1, 2, 1, false}>(), build<config{128, 256, 4, 1, 2, false}>(),
+    build<config{128, 256, 4, 1, 1, false}>(), build<config{128, 192, 4, 1, 1, true}>(),
+    build<config{128, 128, 6, 1, 1, true}>(),  build<config{64, 128, 8, 1, 1, false}>(),
+    build<config{128, 256, 3, 1, 1, false}>(), build<config{128, 256, 2, 1, 1, false}>(),
+    build<config{128, 256, 1, 1, 1, false}>(), build<config{128, 256, 4, 2, 1, false}>(),
+    build<config{128, 256, 4, 1, 2, false}>(), build<config{128, 192, 4, 2, 1, true}>(),
     build<config{128, 128, 6, 2, 1, true}>(),  build<config{256, 128, 4, 2, 1, false}>(),
-    build<config{128, 128, 4, 1, 1, true}>(),
+    build<config{128, 128, 4, 1, 1, true}>(),  build<config{128, 256, 4, 1, 1, false, true}>(),
 };
 
+// Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
+// cores' tile_m tile_n 64 / 2048, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
+// tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
+double clocks(const config& c, const problem& p) {
+    const double tiles = double(ceil_div(p.m, c.tile_m)) * ceil_div(p.n, c.tile_n);
+    const double rounds = std::ceil(tiles / multiprocessors());
+    const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
+    const double steps = ceil_div(p.k, 64) * std::fmax(multiply, arrive);
+    const double write = c.tile_m * c.tile_n / 16.0;
+    return rounds * (c.pingpong ? std::fmax(steps, 1.25 * write) : steps + write);
+}
+
 const built& preferred(const problem& p) {
-    const double small_tiles = double(ceil_div(p.m, 128)) * ceil_div(p.n, 128);
-    if (small_tiles < multiprocessors()) return kernels[2];
-    if (p.k <= 64) return kernels[3];
-    if (p.k <= 2048) return kernels[1];
-    return kernels[0];
+    const built* best = kernels;
+    for (int i = 1; i < choices; i++)
+        if (clocks(kernels[i].shape, p) < clocks(best->shape, p)) best = kernels + i;
+    return *best;
 }
 
 bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
     return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
-           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.pingpong ? 2 : 1);
+           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) &&
+           agrees(o.schedule, c.pingpong ? 2 : 1) && c.hilbert == (o.order == int(tile_order::hilbert));
 }
 
 std::string name(const config& c) {
     auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
-           pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative");
+           pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative") +
+           (c.hilbert ? " order hilbert" : "");
 }
 
 const built& choose(const problem& p, const options& o) {
@@ -98,8 +106,8 @@ const built& choose(const problem& p, const options& o) {
 
 }  // namespace
 
-void launch(void* out, const void* a, const void* b, int64_t M, int64_t N, int64_t K, int64_t lda, int64_t ldb, int64_t ldo,
-            const options& o, void* stream) {
+void launch(void* out, const void* a, const void* b, int64_t M, int64_t N, int64_t K, int64_t lda, int64_t ldb,
+            int64_t ldo, const options& o, void* stream) {
     constexpr int64_t most = std::numeric_limits<int>::max() / 2;
     if (M > most || N > most || K > most || double(ceil_div(int(M), 64)) * ceil_div(int(N), 64) > most)
         throw std::invalid_argument("gemm: the matrices have too many tiles for 32-bit indices; split them");

@@ -21,6 +21,7 @@ using namespace kittens;
 struct config {
     int tile_m, tile_n, stages, cluster_m, cluster_n;
     bool pingpong;
+    bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
 };
 
 template <config C> struct kernel {
@@ -37,7 +38,7 @@ template <config C> struct kernel {
     struct globals {
         matrix a, b;
         gl<bf16, 1, 1, dynamic, dynamic, strip> c;
-        tile_walk tiles;  // of a cluster
+        tile_bands tiles;  // of a cluster
         int steps;
     };
     struct input {
@@ -61,7 +62,7 @@ template <config C> struct kernel {
     kittens_device static bool get_task(task& t, const globals& g, int i) {
         const int index = (block_index() + i * block_count()) / cluster_blocks;
         if (index >= g.tiles.tiles()) return false;
-        const auto [row, col] = g.tiles.at(index);
+        const auto [row, col] = C.hilbert ? hilbert(index, g.tiles.rows, g.tiles.cols) : g.tiles.at(index);
         t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
         t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * (C.tile_n / 64);
         t.steps = g.steps;

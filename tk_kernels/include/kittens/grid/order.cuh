@@ -5,7 +5,8 @@
 namespace kittens {
 
 // supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and
-// W / band columns of B. row_major: a wave reads few rows of A and W columns of B. hilbert: compact at every scale.
+// W / band columns of B. row_major is a band of one: a wave reads few rows of A and W columns of B. hilbert is compact at
+// every scale.
 enum class tile_order { supergroup, row_major, hilbert };
 
 struct tile_index {
@@ -58,21 +59,22 @@ kittens_host_device tile_index hilbert(int index, int rows, int cols) {
     return {first_row + row, square * side + col};
 }
 
-// The tiles of a rows x cols matrix in one of the orders, set up on the host so that a block finds a tile without a division.
-struct tile_walk {
-    tile_order order;
+// The tiles of a rows x cols matrix in bands, set up on the host so that a block finds its tile without a division.
+struct tile_bands {
     int rows, cols, band;
-    divisor by_band, by_cols, by_height, by_last_height;
+    divisor by_band, by_height, by_last_height;
 
-    tile_walk(tile_order order_, int rows_, int cols_, int band_)
-        : order(order_), rows(rows_), cols(cols_), band(band_ < rows_ ? band_ : rows_), by_band(band * cols_), by_cols(cols_),
-          by_height(band), by_last_height(rows_ % band == 0 ? band : rows_ % band) {}
+    tile_bands(int rows_, int cols_, int band_)
+        : rows(rows_),
+          cols(cols_),
+          band(band_ < rows_ ? band_ : rows_),
+          by_band(band * cols_),
+          by_height(band),
+          by_last_height(rows_ % band == 0 ? band : rows_ % band) {}
 
     kittens_host_device int tiles() const { return rows * cols; }
 
     kittens_host_device tile_index at(int index) const {
-        if (order == tile_order::hilbert) return hilbert(index, rows, cols);
-        if (order == tile_order::row_major) return {by_cols.divide(index), index - by_cols.divide(index) * cols};
         const int first = by_band.divide(index) * band;
         const divisor& height = rows - first < band ? by_last_height : by_height;
         const int within = index - first * cols, col = height.divide(within);

@@ -10,12 +10,14 @@ template <typename T, typename F> struct combine_as {
 };
 
 // dst = reduction of src; with accumulate, of dst's old value too.
-template <typename F, register_vec Vec, register_tile Tile> kittens_device void row_reduce(Vec& dst, const Tile& src, F f) {
+template <typename F, register_vec Vec, register_tile Tile> kittens_device void row_reduce(Vec& dst, const Tile& src,
+                                                                                           F f) {
     combine_as<typename Vec::T, F> combine{f};
     reduce_rows_partial(dst, src, combine, false);
     reduce_finish(dst, combine);
 }
-template <typename F, register_vec Vec, register_tile Tile> kittens_device void col_reduce(Vec& dst, const Tile& src, F f) {
+template <typename F, register_vec Vec, register_tile Tile> kittens_device void col_reduce(Vec& dst, const Tile& src,
+                                                                                           F f) {
     combine_as<typename Vec::T, F> combine{f};
     reduce_cols_partial(dst, src, combine, false);
     reduce_finish(dst, combine);
@@ -34,18 +36,46 @@ kittens_device void col_reduce(Vec& dst, const Tile& src, const Old& old, F f) {
     map(dst, old, fresh, f);
 }
 
-template <register_vec Vec, register_tile Tile> kittens_device void row_sum(Vec& dst, const Tile& src) { row_reduce(dst, src, ops::add{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void row_max(Vec& dst, const Tile& src) { row_reduce(dst, src, ops::max{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void row_min(Vec& dst, const Tile& src) { row_reduce(dst, src, ops::min{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void row_prod(Vec& dst, const Tile& src) { row_reduce(dst, src, ops::mul{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void col_sum(Vec& dst, const Tile& src) { col_reduce(dst, src, ops::add{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void col_max(Vec& dst, const Tile& src) { col_reduce(dst, src, ops::max{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void col_min(Vec& dst, const Tile& src) { col_reduce(dst, src, ops::min{}); }
-template <register_vec Vec, register_tile Tile> kittens_device void col_prod(Vec& dst, const Tile& src) { col_reduce(dst, src, ops::mul{}); }
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_sum(Vec& dst, const Tile& src, const Old& old) { row_reduce(dst, src, old, ops::add{}); }
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_max(Vec& dst, const Tile& src, const Old& old) { row_reduce(dst, src, old, ops::max{}); }
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_sum(Vec& dst, const Tile& src, const Old& old) { col_reduce(dst, src, old, ops::add{}); }
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_max(Vec& dst, const Tile& src, const Old& old) { col_reduce(dst, src, old, ops::max{}); }
+template <register_vec Vec, register_tile Tile> kittens_device void row_sum(Vec& dst, const Tile& src) {
+    row_reduce(dst, src, ops::add{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void row_max(Vec& dst, const Tile& src) {
+    row_reduce(dst, src, ops::max{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void row_min(Vec& dst, const Tile& src) {
+    row_reduce(dst, src, ops::min{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void row_prod(Vec& dst, const Tile& src) {
+    row_reduce(dst, src, ops::mul{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void col_sum(Vec& dst, const Tile& src) {
+    col_reduce(dst, src, ops::add{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void col_max(Vec& dst, const Tile& src) {
+    col_reduce(dst, src, ops::max{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void col_min(Vec& dst, const Tile& src) {
+    col_reduce(dst, src, ops::min{});
+}
+template <register_vec Vec, register_tile Tile> kittens_device void col_prod(Vec& dst, const Tile& src) {
+    col_reduce(dst, src, ops::mul{});
+}
+template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_sum(Vec& dst, const Tile& src,
+                                                                                              const Old& old) {
+    row_reduce(dst, src, old, ops::add{});
+}
+template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_max(Vec& dst, const Tile& src,
+                                                                                              const Old& old) {
+    row_reduce(dst, src, old, ops::max{});
+}
+template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_sum(Vec& dst, const Tile& src,
+                                                                                              const Old& old) {
+    col_reduce(dst, src, old, ops::add{});
+}
+template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_max(Vec& dst, const Tile& src,
+                                                                                              const Old& old) {
+    col_reduce(dst, src, old, ops::max{});
+}
 
 // A running sum whose lanes are combined once, at the end: row_sum_partial in a loop (on a vector set to zero before),
 // then row_sum_finish. Between the two the vector may be scaled (mul), but not read as a sum.
@@ -57,8 +87,14 @@ template <register_vec Vec> kittens_device void row_sum_finish(Vec& running) {
 }
 
 // Of a vector; every lane gets the result.
-template <register_vec Vec> kittens_device float sum(const Vec& v) { return to_float(reduce_all(v, combine_as<typename Vec::T, ops::add>{}, from_float<typename Vec::T>(0.f))); }
-template <register_vec Vec> kittens_device float max(const Vec& v) { return to_float(reduce_all(v, combine_as<typename Vec::T, ops::max>{}, from_float<typename Vec::T>(-INFINITY))); }
-template <register_vec Vec> kittens_device float min(const Vec& v) { return to_float(reduce_all(v, combine_as<typename Vec::T, ops::min>{}, from_float<typename Vec::T>(INFINITY))); }
+template <register_vec Vec> kittens_device float sum(const Vec& v) {
+    return to_float(reduce_all(v, combine_as<typename Vec::T, ops::add>{}, from_float<typename Vec::T>(0.f)));
+}
+template <register_vec Vec> kittens_device float max(const Vec& v) {
+    return to_float(reduce_all(v, combine_as<typename Vec::T, ops::max>{}, from_float<typename Vec::T>(-INFINITY)));
+}
+template <register_vec Vec> kittens_device float min(const Vec& v) {
+    return to_float(reduce_all(v, combine_as<typename Vec::T, ops::min>{}, from_float<typename Vec::T>(INFINITY)));
+}
 
 }  // namespace kittens

@@ -27,7 +27,8 @@ template <typename K> struct lcsf {
     static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= max_shared_bytes, "lcsf: the two rings exceed a block's shared memory; use fewer stages");
+    static_assert(shared_bytes <= max_shared_bytes,
+                  "lcsf: the two rings exceed a block's shared memory; use fewer stages");
 
     struct shared {
         input* ring;
@@ -44,16 +45,17 @@ template <typename K> struct lcsf {
         s.empty = memory.allocate<semaphore>("empty", K::stages);
         s.result_full = memory.allocate<semaphore>("result_full", K::output_stages);
         s.result_empty = memory.allocate<semaphore>("result_empty", K::output_stages);
-        if (warp_index() == 0) {
+        const bool loader = warp_index() == K::consumers * warpgroup_warps;
+        if (loader) {
             init(s.full, K::stages, 1);
             init(s.empty, K::stages, computing_warps);
             init(s.result_full, K::output_stages, computing_warps);
             init(s.result_empty, K::output_stages, 1);
         }
-        sync_start();
+        start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
             decrease_registers<producer_registers(K::consumers)>();
-            if (warp_in_group() == 0) load_all(s, g);
+            if (loader) load_all(s, g);
             else if (warp_in_group() == 1) store_all(s, g);
         } else {
             increase_registers<K::consumer_registers>();

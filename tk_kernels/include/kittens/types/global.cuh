@@ -49,9 +49,11 @@ struct gl {
         return std::get<tensor_map<typename Tile::whole>>(maps);
     }
 
-    kittens_host_device T* row(int b, int d, int r) const { return data + b * stride[0] + d * stride[1] + r * stride[2]; }
+    kittens_host_device T* row(int b, int d, int r) const {
+        return data + b * stride[0] + d * stride[1] + r * stride[2];
+    }
 
-private:
+  private:
     template <int Static> static int pick(int given) { return Static == dynamic ? given : Static; }
     template <int Static> kittens_host_device static int known(int held) { return Static == dynamic ? held : Static; }
 };
@@ -59,7 +61,8 @@ private:
 template <typename X> inline constexpr bool is_gl = false;
 template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
-template <typename X> concept global_tensor = is_gl<X>;
+template <typename X>
+concept global_tensor = is_gl<X>;
 
 // Corner of the tile or vector at a tile coordinate, in elements.
 template <shared_tile Tile> kittens_host_device element_coord corner(coord at) {

@@ -14,7 +14,9 @@ namespace kittens {
 //
 // ParentRows differs from Rows in a sub-tile only: the chunks of a sub-tile are as far apart as its parent's.
 template <typename T_, int Rows, int Cols, int ParentRows = Rows>
-struct alignas(8 * (Cols * sizeof(T_) % 128 == 0 ? 128 : Cols * sizeof(T_) % 64 == 0 ? 64 : 32)) st {
+struct alignas(8 * (Cols * sizeof(T_) % 128 == 0  ? 128
+                    : Cols * sizeof(T_) % 64 == 0 ? 64
+                                                  : 32)) st {
     using T = T_;
     static constexpr int rows = Rows;
     static constexpr int cols = Cols;
@@ -64,8 +66,10 @@ template <typename X> inline constexpr bool is_st = false;
 template <typename T, int R, int C, int P> inline constexpr bool is_st<st<T, R, C, P>> = true;
 template <typename X> inline constexpr bool is_sv = false;
 template <typename T, int L> inline constexpr bool is_sv<sv<T, L>> = true;
-template <typename X> concept shared_tile = is_st<X>;
-template <typename X> concept shared_vec = is_sv<X>;
+template <typename X>
+concept shared_tile = is_st<X>;
+template <typename X>
+concept shared_vec = is_sv<X>;
 
 template <int R, int C> using st_bf = st<bf16, R, C>;
 template <int R, int C> using st_hf = st<half, R, C>;

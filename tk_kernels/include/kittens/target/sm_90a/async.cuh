@@ -13,52 +13,80 @@ template <bool Matrix>
 kittens_device void issue_load(uint32_t to, const void* map, int c, int r, int d, int b, uint32_t bar, uint16_t mask) {
     if constexpr (Matrix) {
         if (mask == 0)
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                         :: "r"(to), "l"(map), "r"(c), "r"(r), "r"(bar) : "memory");
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+                "%3}], [%4];" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(bar)
+                : "memory");
         else
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-                         :: "r"(to), "l"(map), "r"(c), "r"(r), "r"(bar), "h"(mask) : "memory");
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(bar), "h"(mask)
+                : "memory");
     } else {
         if (mask == 0)
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
-                         :: "r"(to), "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar) : "memory");
+            asm volatile(
+                "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+                "%4, %5}], [%6];" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar)
+                : "memory");
         else
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
-                         :: "r"(to), "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar), "h"(mask) : "memory");
+            asm volatile(
+                "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar), "h"(mask)
+                : "memory");
     }
 }
 
 template <bool Matrix, bool Add>
 kittens_device void issue_store(const void* map, uint32_t from, int c, int r, int d, int b) {
     if constexpr (Matrix && !Add)
-        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" :: "l"(map), "r"(c), "r"(r), "r"(from) : "memory");
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+                     "r"(c), "r"(r), "r"(from)
+                     : "memory");
     else if constexpr (Matrix)
-        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" :: "l"(map), "r"(c), "r"(r), "r"(from) : "memory");
+        asm volatile(
+            "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+            "r"(c), "r"(r), "r"(from)
+            : "memory");
     else if constexpr (!Add)
-        asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" :: "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(from) : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
+            "r"(c), "r"(r), "r"(d), "r"(b), "r"(from)
+            : "memory");
     else
-        asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" :: "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(from) : "memory");
+        asm volatile(
+            "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(
+                map),
+            "r"(c), "r"(r), "r"(d), "r"(b), "r"(from)
+            : "memory");
 }
 
 // Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
 // With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
 template <shared_tile Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0, site = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
+                               site = kittens_here) {
     if (elect()) {
 #pragma unroll
         for (int chunk = 0; chunk < Dst::chunks; chunk++)
             issue_load<Src::is_matrix>(shared_address(dst.data) + chunk * Dst::chunk_stride, map_address<Src, Dst>(src),
-                                       at.c + chunk * Dst::chunk_cols, at.r, at.d, at.b, shared_address(&done), uint16_t(cluster_mask));
+                                       at.c + chunk * Dst::chunk_cols, at.r, at.d, at.b, shared_address(&done),
+                                       uint16_t(cluster_mask));
     }
 }
 template <shared_vec Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0, site = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
+                               site = kittens_here) {
     if (elect())
         issue_load<Src::is_matrix>(shared_address(dst.data), map_address<Src, Dst>(src), at.c, at.r, at.d, at.b,
                                    shared_address(&done), uint16_t(cluster_mask));
 }
 template <typename Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0, site where = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,
+                               site where = kittens_here) {
     load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
 }
 
@@ -69,11 +97,14 @@ template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     __syncwarp();
     if (elect()) {
-        if constexpr (is_sv<Src>) issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d, at.b);
+        if constexpr (is_sv<Src>)
+            issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d,
+                                               at.b);
         else
 #pragma unroll
             for (int chunk = 0; chunk < Src::chunks; chunk++)
-                issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst), shared_address(src.data) + chunk * Src::chunk_stride,
+                issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst),
+                                                   shared_address(src.data) + chunk * Src::chunk_stride,
                                                    at.c + chunk * Src::chunk_cols, at.r, at.d, at.b);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
@@ -84,11 +115,14 @@ template <global_tensor Dst, typename Src>
 kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     __syncwarp();
     if (elect()) {
-        if constexpr (is_sv<Src>) issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d, at.b);
+        if constexpr (is_sv<Src>)
+            issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d,
+                                              at.b);
         else
 #pragma unroll
             for (int chunk = 0; chunk < Src::chunks; chunk++)
-                issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst), shared_address(src.data) + chunk * Src::chunk_stride,
+                issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst),
+                                                  shared_address(src.data) + chunk * Src::chunk_stride,
                                                   at.c + chunk * Src::chunk_cols, at.r, at.d, at.b);
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
@@ -105,17 +139,17 @@ kittens_device void store_add_async(const Dst& dst, const Src& src, coord at, si
 
 // Waits until at most Pending of this warp's stores have not yet read their source, or have not yet finished.
 template <int Pending = 0> kittens_device void store_read_wait(site = kittens_here) {
-    if (elect()) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory");
+    if (elect()) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
     __syncwarp();
 }
 template <int Pending = 0> kittens_device void store_wait(site = kittens_here) {
-    if (elect()) asm volatile("cp.async.bulk.wait_group %0;" :: "n"(Pending) : "memory");
+    if (elect()) asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
     __syncwarp();
 }
 
 // Fetches the tensor map itself ahead of its first use.
 template <typename Tile, global_tensor Gl> kittens_device void prefetch_map(const Gl& global) {
-    if (elect()) asm volatile("prefetch.tensormap [%0];" :: "l"(map_address<Gl, Tile>(global)) : "memory");
+    if (elect()) asm volatile("prefetch.tensormap [%0];" ::"l"(map_address<Gl, Tile>(global)) : "memory");
 }
 
 }  // namespace kittens

@@ -12,7 +12,8 @@
 
 #define kittens_device __device__ __forceinline__
 #define kittens_host_device __host__ __device__ __forceinline__
-#define kittens_here ::kittens::site{}
+#define kittens_here \
+    ::kittens::site {}
 
 namespace kittens {
 
@@ -33,7 +34,9 @@ template <> kittens_host_device bf16 from_float<bf16>(float x) { return __float2
 template <> kittens_host_device half from_float<half>(float x) { return __float2half_rn(x); }
 
 // Two neighbouring elements of a register tile.
-template <typename T> struct alignas(2 * sizeof(T)) pair { T x, y; };
+template <typename T> struct alignas(2 * sizeof(T)) pair {
+    T x, y;
+};
 
 // A pair rounded from two floats, in one instruction for 16-bit types.
 template <typename T> kittens_device uint32_t pack(float x, float y);
@@ -48,7 +51,11 @@ template <> kittens_device uint32_t pack<half>(float x, float y) {
 
 // Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp).
 namespace math {
-kittens_device float exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+kittens_device float exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 kittens_device float exp(float x) { return exp2(x * 1.4426950408889634f); }
 kittens_device float log2(float x) { return __log2f(x); }
 kittens_device float log(float x) { return __logf(x); }
@@ -102,8 +109,9 @@ inline encode_tiled_function encode_tiled() {
     static const encode_tiled_function found = [] {
         void* address = nullptr;
         cudaDriverEntryPointQueryResult status;
-        check_cuda(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &status),
-                   "looking up cuTensorMapEncodeTiled");
+        check_cuda(
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &status),
+            "looking up cuTensorMapEncodeTiled");
         if (status != cudaDriverEntryPointSuccess || address == nullptr)
             throw std::runtime_error("the driver has no cuTensorMapEncodeTiled: CUDA 12.0 or newer is needed");
         return reinterpret_cast<encode_tiled_function>(address);
@@ -119,7 +127,8 @@ inline CUtensorMap encode_map(CUtensorMapDataType type, int element_bytes, const
                               const int64_t (&stride)[3], bool is_matrix, int box_rows, int box_cols,
                               CUtensorMapSwizzle swizzle) {
     // Innermost first: column, row, depth, batch.
-    const cuuint64_t size[4] = {cuuint64_t(extent[3]), cuuint64_t(extent[2]), cuuint64_t(extent[1]), cuuint64_t(extent[0])};
+    const cuuint64_t size[4] = {cuuint64_t(extent[3]), cuuint64_t(extent[2]), cuuint64_t(extent[1]),
+                                cuuint64_t(extent[0])};
     const cuuint64_t pitch[3] = {cuuint64_t(stride[2]) * element_bytes, cuuint64_t(stride[1]) * element_bytes,
                                  cuuint64_t(stride[0]) * element_bytes};
     const cuuint32_t box[4] = {cuuint32_t(box_cols), cuuint32_t(box_rows), 1, 1};
@@ -129,7 +138,8 @@ inline CUtensorMap encode_map(CUtensorMapDataType type, int element_bytes, const
                                      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
-        throw std::invalid_argument("tensor map: the base must be 16-byte aligned and every stride a multiple of 16 bytes");
+        throw std::invalid_argument(
+            "tensor map: the base must be 16-byte aligned and every stride a multiple of 16 bytes");
     return map;
 }
 

@@ -27,8 +27,8 @@ struct launch_shape {
 };
 
 template <typename Kernel>
-__global__ void __launch_bounds__(Kernel::warps * warp_threads, Kernel::blocks_per_sm)
-kernel_entry(const __grid_constant__ typename Kernel::globals globals) {
+__global__ void __launch_bounds__(Kernel::warps* warp_threads, Kernel::blocks_per_sm)
+    kernel_entry(const __grid_constant__ typename Kernel::globals globals) {
     Kernel::run(globals);
 }
 
@@ -60,7 +60,8 @@ inline int multiprocessors() {
     int device = 0;
     check_cuda(cudaGetDevice(&device), "asking for the current device");
     if (of_device[device % 64] == 0)
-        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], cudaDevAttrMultiProcessorCount, device), "counting multiprocessors");
+        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], cudaDevAttrMultiProcessorCount, device),
+                   "counting multiprocessors");
     return of_device[device % 64];
 }
 

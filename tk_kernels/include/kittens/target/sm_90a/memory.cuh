@@ -9,8 +9,8 @@ namespace kittens {
 // Byte offset of an element in a shared tile, swizzled: the 16-byte unit within a chunk is xored with row bits.
 template <shared_tile Tile>
 kittens_device uint32_t shared_offset(int row, int col) {
-    constexpr int unit_mask = Tile::chunk_bytes / 16 - 1;                  // 7, 3, 1
-    constexpr int rows_per_line = 128 / Tile::chunk_bytes;                 // rows in 128 bytes: 1, 2, 4
+    constexpr int unit_mask = Tile::chunk_bytes / 16 - 1;   // 7, 3, 1
+    constexpr int rows_per_line = 128 / Tile::chunk_bytes;  // rows in 128 bytes: 1, 2, 4
     const uint32_t plain = col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
                            col % Tile::chunk_cols * int(sizeof(typename Tile::T));
     return plain ^ ((row / rows_per_line & unit_mask) << 4);
@@ -21,11 +21,13 @@ kittens_device uint32_t shared_address(const Tile& tile, int row, int col) {
 }
 template <shared_tile Tile>
 kittens_device typename Tile::T& element(Tile& tile, int row, int col) {
-    return *reinterpret_cast<typename Tile::T*>(reinterpret_cast<unsigned char*>(tile.data) + shared_offset<Tile>(row, col));
+    return *reinterpret_cast<typename Tile::T*>(reinterpret_cast<unsigned char*>(tile.data) +
+                                                shared_offset<Tile>(row, col));
 }
 template <shared_tile Tile>
 kittens_device const typename Tile::T& element(const Tile& tile, int row, int col) {
-    return *reinterpret_cast<const typename Tile::T*>(reinterpret_cast<const unsigned char*>(tile.data) + shared_offset<Tile>(row, col));
+    return *reinterpret_cast<const typename Tile::T*>(reinterpret_cast<const unsigned char*>(tile.data) +
+                                                      shared_offset<Tile>(row, col));
 }
 
 // First row, in the shared or global tile, of base-tile row i of a register tile: a warp's own rows follow one
@@ -56,10 +58,14 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
                 uint32_t piece[4];
                 if constexpr (row_major)
                     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3]) : "r"(from) : "memory");
+                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                                 : "r"(from)
+                                 : "memory");
                 else
                     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3]) : "r"(from) : "memory");
+                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                                 : "r"(from)
+                                 : "memory");
 #pragma unroll
                 for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
             }
@@ -70,8 +76,8 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
             for (int j = 0; j < Dst::width; j++)
 #pragma unroll
                 for (int e = 0; e < 8; e++)
-                    dst.data[i][8 * j + e] = from_float<T>(to_float(
-                        element(src, RowMap::base(i) + Dst::row(0, e), Dst::col(j, e))));
+                    dst.data[i][8 * j + e] =
+                        from_float<T>(to_float(element(src, RowMap::base(i) + Dst::row(0, e), Dst::col(j, e))));
     }
 }
 
@@ -98,11 +104,14 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
                     else piece[p] = pack<T>(to_float(two[0]), to_float(two[1]));
                 }
                 if constexpr (row_major)
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(to), "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3]) : "memory");
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                                 "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
+                                 : "memory");
                 else
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(to), "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3]) : "memory");
+                    asm volatile(
+                        "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                        "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
+                        : "memory");
             }
     } else {
 #pragma unroll
@@ -111,7 +120,8 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
             for (int j = 0; j < Src::width; j++)
 #pragma unroll
                 for (int e = 0; e < 8; e++)
-                    element(dst, RowMap::base(i) + Src::row(0, e), Src::col(j, e)) = from_float<T>(to_float(src.data[i][8 * j + e]));
+                    element(dst, RowMap::base(i) + Src::row(0, e), Src::col(j, e)) =
+                        from_float<T>(to_float(src.data[i][8 * j + e]));
     }
 }
 
@@ -146,17 +156,25 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
 
 // --- warp scope -----------------------------------------------------------------------------------------------
 template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site = kittens_here) { load_tile<warp_rows>(dst, src); }
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
+    load_tile<warp_rows>(dst, src);
+}
 template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site = kittens_here) { store_tile<warp_rows>(dst, src); }
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
+    store_tile<warp_rows>(dst, src);
+}
 template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) { load_tile<warp_rows>(dst, src, at); }
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    load_tile<warp_rows>(dst, src, at);
+}
 template <register_tile Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
     load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols});
 }
 template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) { store_tile<warp_rows>(dst, src, at); }
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    store_tile<warp_rows>(dst, src, at);
+}
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
@@ -170,15 +188,20 @@ kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
 template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
     static_assert(Dst::length == Src::length, "store: vectors of one length");
-    each([&](int i, auto& x) {
-        if (lane() == Src::owner(i)) dst.data[i] = from_float<typename Dst::T>(to_float(x));
-    }, src);
+    each(
+        [&](int i, auto& x) {
+            if (lane() == Src::owner(i)) dst.data[i] = from_float<typename Dst::T>(to_float(x));
+        },
+        src);
 }
 template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    each([&](int i, auto& x) {
-        x = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
-    }, dst);
+    each(
+        [&](int i, auto& x) {
+            x = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i])
+                                                                  : 0.f);
+        },
+        dst);
 }
 template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
@@ -186,10 +209,12 @@ kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here
 }
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    each([&](int i, auto& x) {
-        if (lane() == Src::owner(i) && at.c + i < dst.cols())
-            dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(x));
-    }, src);
+    each(
+        [&](int i, auto& x) {
+            if (lane() == Src::owner(i) && at.c + i < dst.cols())
+                dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(x));
+        },
+        src);
 }
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
@@ -262,26 +287,36 @@ template <int Warps> struct group {
     kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
         const element_coord from = corner<Dst>(at);
         for (int i = rank(); i < Dst::length; i += threads)
-            dst.data[i] = from_float<typename Dst::T>(from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
+            dst.data[i] = from_float<typename Dst::T>(
+                from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
     }
     template <global_tensor Dst, shared_vec Src>
     kittens_device static void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
         const element_coord to = corner<Src>(at);
         for (int i = rank(); i < Src::length; i += threads)
-            if (to.c + i < dst.cols()) dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
+            if (to.c + i < dst.cols())
+                dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
     }
 };
 
 namespace warpgroup {
 
 template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site = kittens_here) { load_tile<warpgroup_rows>(dst, src); }
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
+    load_tile<warpgroup_rows>(dst, src);
+}
 template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site = kittens_here) { store_tile<warpgroup_rows>(dst, src); }
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
+    store_tile<warpgroup_rows>(dst, src);
+}
 template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) { load_tile<warpgroup_rows>(dst, src, at); }
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    load_tile<warpgroup_rows>(dst, src, at);
+}
 template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) { store_tile<warpgroup_rows>(dst, src, at); }
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    store_tile<warpgroup_rows>(dst, src, at);
+}
 
 }  // namespace warpgroup
 }  // namespace kittens

@@ -16,11 +16,17 @@ namespace kittens {
 template <typename T>
 kittens_device void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     if constexpr (std::is_same_v<T, bf16>)
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+            "%1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     else
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+            "%2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // A and B as they lie: a transposed operand is one of the other layout, whose fragments are then the same registers.
@@ -28,11 +34,14 @@ template <bool TransA, bool TransB, register_tile Acc, register_tile A, register
 kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
     using T = typename A::T;
     constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row, "mma: the accumulator is fp32 in row layout");
+    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename B::T>, "mma: A and B must both be bf16 or both fp16");
     static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
-    static_assert(A::order == (TransA ? layout::col : layout::row), "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
-    static_assert(B::order == (TransB ? layout::row : layout::col), "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
+    static_assert(A::order == (TransA ? layout::col : layout::row),
+                  "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
+    static_assert(B::order == (TransB ? layout::row : layout::col),
+                  "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
 #pragma unroll
     for (int i = 0; i < m / 16; i++)
 #pragma unroll
@@ -55,14 +64,42 @@ template <register_tile D> kittens_device void clear(D& d) {
     each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
 }
 
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b, site = kittens_here) { mma_warp<false, false>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b, site = kittens_here) { mma_warp<false, true>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b, site = kittens_here) { mma_warp<true, false>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b, site = kittens_here) { mma_warp<true, true>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b, site = kittens_here) { clear(d); mma_warp<false, false>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b, site = kittens_here) { clear(d); mma_warp<false, true>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b, site = kittens_here) { clear(d); mma_warp<true, false>(d, a, b); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b, site = kittens_here) { clear(d); mma_warp<true, true>(d, a, b); }
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                        site = kittens_here) {
+    mma_warp<false, false>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                         site = kittens_here) {
+    mma_warp<false, true>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                         site = kittens_here) {
+    mma_warp<true, false>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                          site = kittens_here) {
+    mma_warp<true, true>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                       site = kittens_here) {
+    clear(d);
+    mma_warp<false, false>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                        site = kittens_here) {
+    clear(d);
+    mma_warp<false, true>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                        site = kittens_here) {
+    clear(d);
+    mma_warp<true, false>(d, a, b);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                         site = kittens_here) {
+    clear(d);
+    mma_warp<true, true>(d, a, b);
+}
 
 // --- warpgroup ------------------------------------------------------------------------------------------------
 namespace warpgroup {
@@ -72,13 +109,15 @@ namespace warpgroup {
 template <shared_tile Tile>
 kittens_device uint64_t descriptor(uint32_t address, int leading_bytes, int stride_bytes) {
     constexpr uint64_t swizzle = Tile::chunk_bytes == 128 ? 1 : Tile::chunk_bytes == 64 ? 2 : 3;
-    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading_bytes >> 4) << 16 | uint64_t(stride_bytes >> 4) << 32 | swizzle << 62;
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading_bytes >> 4) << 16 | uint64_t(stride_bytes >> 4) << 32 |
+           swizzle << 62;
 }
 
 // 16-deep slice k of an operand whose M (or N) runs along the tile's rows: K is contiguous. `row` is its first row.
 template <shared_tile Tile> kittens_device uint64_t k_major(const Tile& tile, int row, int k) {
     const int byte = 16 * k * int(sizeof(typename Tile::T));
-    const int offset = byte / Tile::chunk_bytes * Tile::chunk_stride + row * Tile::chunk_bytes + byte % Tile::chunk_bytes;
+    const int offset =
+        byte / Tile::chunk_bytes * Tile::chunk_stride + row * Tile::chunk_bytes + byte % Tile::chunk_bytes;
     return descriptor<Tile>(shared_address(tile.data) + offset, 16, 8 * Tile::chunk_bytes);
 }
 // The same where M (or N) runs along the tile's columns: M is contiguous, from column `col` on.
@@ -101,7 +140,8 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
     constexpr bool a_in_registers = is_rt<A>;
     constexpr int m = a_in_registers ? 4 * A::rows : TransA ? A::cols : A::rows;
     constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row, "mma: the accumulator is fp32 in row layout");
+    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
     static_assert(sizeof(T) == 2 && std::is_same_v<typename A::T, T>, "mma: A and B must both be bf16 or both fp16");
     static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
                   "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
@@ -118,7 +158,8 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
             if constexpr (a_in_registers) {
                 static_assert(A::order == layout::row);
                 wgmma<T, n>::template rs<!TransB>(d.data[i], packed(&a.data[i][8 * l]), packed(&a.data[i][8 * l + 2]),
-                                                  packed(&a.data[i][8 * l + 4]), packed(&a.data[i][8 * l + 6]), slice_b, keep);
+                                                  packed(&a.data[i][8 * l + 4]), packed(&a.data[i][8 * l + 6]), slice_b,
+                                                  keep);
             } else {
                 const uint64_t slice_a = TransA ? mn_major(a, 64 * i, l) : k_major(a, 64 * i, l);
                 wgmma<T, n>::template ss<TransA, !TransB>(d.data[i], slice_a, slice_b, keep);
@@ -130,22 +171,51 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
 
 // Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile of
 // 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b, int accumulate = 1, site = kittens_here) { issue<false, false>(d, a, b, accumulate); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b, int accumulate = 1, site = kittens_here) { issue<false, true>(d, a, b, accumulate); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b, int accumulate = 1, site = kittens_here) { issue<true, false>(d, a, b, accumulate); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b, int accumulate = 1, site = kittens_here) { issue<true, true>(d, a, b, accumulate); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b, site = kittens_here) { issue<false, false>(d, a, b, 0); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b, site = kittens_here) { issue<false, true>(d, a, b, 0); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b, site = kittens_here) { issue<true, false>(d, a, b, 0); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b, site = kittens_here) { issue<true, true>(d, a, b, 0); }
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                 int accumulate = 1,
+                                                                                 site = kittens_here) {
+    issue<false, false>(d, a, b, accumulate);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                  int accumulate = 1,
+                                                                                  site = kittens_here) {
+    issue<false, true>(d, a, b, accumulate);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                  int accumulate = 1,
+                                                                                  site = kittens_here) {
+    issue<true, false>(d, a, b, accumulate);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                   int accumulate = 1,
+                                                                                   site = kittens_here) {
+    issue<true, true>(d, a, b, accumulate);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                site = kittens_here) {
+    issue<false, false>(d, a, b, 0);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                 site = kittens_here) {
+    issue<false, true>(d, a, b, 0);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                 site = kittens_here) {
+    issue<true, false>(d, a, b, 0);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                  site = kittens_here) {
+    issue<true, true>(d, a, b, 0);
+}
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.
 template <int Pending = 0> kittens_device void mma_wait(site = kittens_here) {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
-template <int Pending = 0, register_tile... Tiles> requires(sizeof...(Tiles) > 0)
+template <int Pending = 0, register_tile... Tiles>
+    requires(sizeof...(Tiles) > 0)
 kittens_device void mma_wait(Tiles&... tiles) {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
     (pin(tiles), ...);
 }
 

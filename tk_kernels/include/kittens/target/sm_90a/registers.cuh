@@ -80,8 +80,10 @@ template <typename X> inline constexpr bool is_rt = false;
 template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
 template <typename X> inline constexpr bool is_rv = false;
 template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
-template <typename X> concept register_tile = is_rt<X>;
-template <typename X> concept register_vec = is_rv<X>;
+template <typename X>
+concept register_tile = is_rt<X>;
+template <typename X>
+concept register_vec = is_rv<X>;
 
 // Two elements as the 32-bit register that an instruction takes.
 template <typename T> kittens_device uint32_t packed(const T* elements) {
@@ -151,7 +153,8 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
 // elements only. finish_* combines the lanes. Splitting the two lets a loop finish once, after its last step.
 template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
-    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread, "one value a row: use the tile's col_vec");
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
+                  "one value a row: use the tile's col_vec");
 #pragma unroll
     for (int i = 0; i < Tile::height; i++) {
 #pragma unroll
@@ -168,7 +171,8 @@ kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combi
 }
 template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_cols_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
-    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread, "one value a column: use the tile's row_vec");
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread,
+                  "one value a column: use the tile's row_vec");
 #pragma unroll
     for (int j = 0; j < Tile::width; j++) {
 #pragma unroll
@@ -187,9 +191,7 @@ kittens_device void reduce_cols_partial(Vec& dst, const Tile& src, Combine combi
 template <typename T> kittens_device T shuffle_xor(T value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
-template <typename T> kittens_device T shuffle(T value, int source) {
-    return __shfl_sync(0xffffffffu, value, source);
-}
+template <typename T> kittens_device T shuffle(T value, int source) { return __shfl_sync(0xffffffffu, value, source); }
 
 // Combines the lanes that hold the same value of an ortho (a quad) or align vector (every fourth lane).
 template <typename Combine, register_vec Vec>
@@ -246,7 +248,8 @@ kittens_device void convert_spread(Dst& dst, const Src& src) {
 
 // The same matrix in the other layout: movmatrix transposes an 8x8 piece across the warp.
 template <typename T, int R, int C, layout L>
-kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst, const rt<T, R, C, L>& src) {
+kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst,
+                                const rt<T, R, C, L>& src) {
     static_assert(sizeof(T) == 2, "swap_layout: 16-bit elements; convert first");
 #pragma unroll
     for (int i = 0; i < R / 16; i++)
@@ -257,7 +260,9 @@ kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : lay
                 // Piece p of a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
                 const int other = p / 2 + 2 * (p % 2);
                 uint32_t moved;
-                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(moved) : "r"(packed(&src.data[i][8 * j + 2 * other])));
+                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                             : "=r"(moved)
+                             : "r"(packed(&src.data[i][8 * j + 2 * other])));
                 unpack(&dst.data[i][8 * j + 2 * p], moved);
             }
 }
@@ -274,7 +279,9 @@ kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
             for (int p = 0; p < 4; p++) {
                 const int other = p / 2 + 2 * (p % 2);
                 uint32_t moved;
-                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(moved) : "r"(packed(&src.data[i][8 * j + 2 * other])));
+                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                             : "=r"(moved)
+                             : "r"(packed(&src.data[i][8 * j + 2 * other])));
                 unpack(&dst.data[j][8 * i + 2 * p], moved);
             }
 }

@@ -12,11 +12,14 @@ struct semaphore {
     uint64_t value;
 };
 
-// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp; then sync_start() makes them visible to
-// all, asynchronous agents and the cluster included. A lane a semaphore: one after another they cost 0.5 us a launch.
+// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a barrier
+// makes them known to the others.
 kittens_device void init(semaphore* s, int count, int arrivals, site = kittens_here) {
-    for (int i = lane(); i < count; i += warp_threads)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(s + i)), "r"(arrivals) : "memory");
+    if (elect())
+#pragma unroll
+        for (int i = 0; i < count; i++)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(s + i)), "r"(arrivals)
+                         : "memory");
     __syncwarp();
 }
 kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) { init(&s, 1, arrivals, where); }
@@ -24,34 +27,43 @@ kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) 
 // One arrival by the calling warp (after all of its lanes got here).
 kittens_device void arrive(semaphore& s, site = kittens_here) {
     __syncwarp();
-    if (elect()) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(&s)) : "memory");
+    if (elect()) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&s)) : "memory");
 }
 
 // One arrival at the same semaphore of block `rank` of the cluster.
 kittens_device void arrive_at(semaphore& s, int rank, site = kittens_here) {
     __syncwarp();
     if (elect())
-        asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;\n"
-                     "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" :: "r"(shared_address(&s)), "r"(rank) : "memory");
+        asm volatile(
+            "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1;\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(shared_address(&s)),
+            "r"(rank)
+            : "memory");
 }
 
 // One arrival that also announces bytes to come in this phase.
 kittens_device void expect_bytes(semaphore& s, int bytes, site = kittens_here) {
     if (elect())
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(&s)), "r"(bytes) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&s)), "r"(bytes)
+                     : "memory");
 }
 
 kittens_device bool test(semaphore& s, int parity) {
     uint32_t done;
     asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "r"(shared_address(&s)), "r"(parity) : "memory");
+                 : "=r"(done)
+                 : "r"(shared_address(&s)), "r"(parity)
+                 : "memory");
     return done != 0;
 }
 
 kittens_device void wait(semaphore& s, int parity, site = kittens_here) {
-    asm volatile("{ .reg .pred p;\n"
-                 "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra again; }" :: "r"(shared_address(&s)), "r"(parity) : "memory");
+    asm volatile(
+        "{ .reg .pred p;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+        "@!p bra again; }" ::"r"(shared_address(&s)),
+        "r"(parity)
+        : "memory");
 }
 
 // --- barriers -------------------------------------------------------------------------------------------------
@@ -60,19 +72,22 @@ kittens_device void sync_block(site = kittens_here) { __syncthreads(); }
 kittens_device void sync_cluster(site = kittens_here) {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// After the semaphores' init and before their first use: once, by every warp.
-template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_here) {
+// Makes the semaphores that this warp has set up visible to asynchronous loads and to the cluster.
+kittens_device void fence_init(site = kittens_here) {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// fence_init() and a barrier, for every warp of the block or cluster.
+template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_here) {
+    fence_init();
     if constexpr (ClusterBlocks > 1) sync_cluster();
     else sync_block();
 }
 // Barrier number id (1 .. 15) among `warps` warps.
 kittens_device void sync_named(int id, int warps, site = kittens_here) {
-    asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(warps * warp_threads) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(warps * warp_threads) : "memory");
 }
 kittens_device void arrive_named(int id, int warps, site = kittens_here) {
-    asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(warps * warp_threads) : "memory");
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(warps * warp_threads) : "memory");
 }
 
 // Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps issue.
@@ -81,11 +96,11 @@ kittens_device void fence_async(site = kittens_here) { asm volatile("fence.proxy
 // --- register re-allocation: by whole warpgroups, a multiple of 8 between 24 and 256 ---------------------------
 template <int Registers> kittens_device void increase_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Registers));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 template <int Registers> kittens_device void decrease_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(Registers));
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
 namespace warpgroup {
