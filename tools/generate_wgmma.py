@@ -30,6 +30,7 @@ template <typename T, int N> struct wgmma {
 
 
 def operands(first: int, count: int) -> str:
+    """Operand references %first, %first+1, ... of an asm statement."""
     return ", ".join(f"%{first + i}" for i in range(count))
 
 
@@ -49,7 +50,8 @@ template <> struct wgmma<{cpp_type}, {n}> {{
                      : "l"(a), "l"(b), "r"(accumulate), "n"(TransA), "n"(TransB));
     }}
     template <int TransB>
-    kittens_device static void rs(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b, int accumulate) {{
+    kittens_device static void rs(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b,
+                                  int accumulate) {{
         asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{regs + 5}, 0;\\n"
                      "{shape} {{{d}}}, {{{operands(regs, 4)}}}, %{regs + 4}, p, 1, 1, %{regs + 6}; }}"
                      : {outputs}
