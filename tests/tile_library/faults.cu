@@ -61,7 +61,9 @@ template <slip Slip> struct ring : program<8> {
             zero(sum);
             for (int step = 0; step < 4; step++) {
                 if (Slip != slip::no_full_wait)
-                    wait(s.full[0], Slip == slip::wrong_parity ? 1 - step % 2 : Slip == slip::stuck_parity ? 0 : step % 2);
+                    wait(s.full[0], Slip == slip::wrong_parity   ? 1 - step % 2
+                                    : Slip == slip::stuck_parity ? 0
+                                                                 : step % 2);
                 warpgroup::mma_AB(sum, s.tiles[0], s.tiles[0]);
                 if (Slip == slip::early_reload) arrive(s.empty[0]);
                 warpgroup::mma_wait(sum);
@@ -143,7 +145,18 @@ template <bool Barrier> struct hand_over : program<2> {
 
 // --- semaphores --------------------------------------------------------------------------------------------------
 enum class misuse {
-    none, uninitialised, no_start, twice, too_many, missing, bytes_too_many, bytes_too_few, overtaken, never_waited, negative_bytes, parity
+    none,
+    uninitialised,
+    no_start,
+    twice,
+    too_many,
+    missing,
+    bytes_too_many,
+    bytes_too_few,
+    overtaken,
+    never_waited,
+    negative_bytes,
+    parity
 };
 
 template <misuse Misuse> struct counting : program<4> {
@@ -163,7 +176,9 @@ template <misuse Misuse> struct counting : program<4> {
                 expect_bytes(s.full[0], tile::bytes);
                 arrive(s.full[0]);
             }
-            expect_bytes(s.full[0], Misuse == misuse::bytes_too_many ? 2 * tile::bytes : Misuse == misuse::bytes_too_few ? tile::bytes / 2 : tile::bytes);
+            expect_bytes(s.full[0], Misuse == misuse::bytes_too_many  ? 2 * tile::bytes
+                                    : Misuse == misuse::bytes_too_few ? tile::bytes / 2
+                                                                      : tile::bytes);
             load_async(s.tiles[0], g.in, coord{}, s.full[0]);
             if (Misuse == misuse::bytes_too_few) load_async(s.tiles[1], g.in, coord{}, s.full[0]);
             if (Misuse == misuse::never_waited) return;
@@ -275,7 +290,11 @@ struct entry {
     void (*start)(const globals_t&);
 };
 
-#define PROGRAM(name, ...) {name, [](const globals_t& g) { using P = __VA_ARGS__; launch<P>({P::cluster_blocks, max_shared_bytes}, nullptr, g); }}
+#define PROGRAM(name, ...)                                             \
+    {name, [](const globals_t& g) {                                    \
+         using P = __VA_ARGS__;                                        \
+         launch<P>({P::cluster_blocks, max_shared_bytes}, nullptr, g); \
+     }}
 const entry programs[] = {
     PROGRAM("ring", ring<slip::none>),
     PROGRAM("ring_no_full_wait", ring<slip::no_full_wait>),
@@ -332,7 +351,8 @@ const entry programs[] = {
 }  // namespace
 
 // Runs a program with a seed. 0: it ended; 1: `message` says what was found; 2: there is no such program.
-extern "C" __attribute__((visibility("default"))) int run_program(const char* name, unsigned long long seed, char* message, int size) {
+extern "C" __attribute__((visibility("default"))) int run_program(const char* name, unsigned long long seed,
+                                                                  char* message, int size) {
     static std::vector<bf16> in(64 * 128, from_float<bf16>(1.f)), out(64 * 128);
     cpu::forced_options = cpu::options{seed, 1};
     for (const entry& e : programs) {

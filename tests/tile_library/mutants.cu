@@ -56,9 +56,13 @@ extern "C" __attribute__((visibility("default"))) int run_gemm(unsigned long lon
     static problem p;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : p.out) x = bf16{0x7fc0};
-    const int rows = shape.tile_m * shape.cluster_m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + shape.tile_n - 1) / shape.tile_n;
-    const typename kernel::globals g{matrix(p.a.data(), 1, 1, M, K), matrix(p.b.data(), 1, 1, K, N), {p.out.data(), 1, 1, M, N},
-                                     {tiles_m, tiles_n, 8}, (K + 63) / 64};
+    const int rows = shape.tile_m * shape.cluster_m, tiles_m = (M + rows - 1) / rows,
+              tiles_n = (N + shape.tile_n - 1) / shape.tile_n;
+    const typename kernel::globals g{matrix(p.a.data(), 1, 1, M, K),
+                                     matrix(p.b.data(), 1, 1, K, N),
+                                     {p.out.data(), 1, 1, M, N},
+                                     {tiles_m, tiles_n, 8},
+                                     (K + 63) / 64};
     try {
         launch<pipeline>({2 * kernel::cluster_blocks, pipeline::shared_bytes}, nullptr, g);
     } catch (const kittens::error& found) {

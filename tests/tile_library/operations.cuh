@@ -43,8 +43,13 @@ template <typename A, typename B, typename C, typename D> struct operands {
     float value;
 
     explicit operands(const arguments& x)
-        : a(tensor<A>(x, 0)), b(tensor<B>(x, 1)), c(tensor<C>(x, 2)), out(tensor<D>(x, 3)), op(x.op),
-          numbers{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]}, value(x.value) {}
+        : a(tensor<A>(x, 0)),
+          b(tensor<B>(x, 1)),
+          c(tensor<C>(x, 2)),
+          out(tensor<D>(x, 3)),
+          op(x.op),
+          numbers{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]},
+          value(x.value) {}
 };
 template <typename T> using uniform = operands<matrix<T>, matrix<T>, matrix<T>, matrix<T>>;
 
@@ -92,7 +97,7 @@ template <typename T, int R, int C, layout L> struct broadcasts : family<uniform
     kittens_device static void run(const uniform<T>& g) {
         using tile = rt<T, R, C, L>;
         tile x, z;
-        typename tile::col_vec down;   // one value a row
+        typename tile::col_vec down;    // one value a row
         typename tile::row_vec across;  // one value a column
         load(x, g.a, coord{});
         load(down, g.b, coord{});
@@ -223,7 +228,8 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
 
 // --- memory ---------------------------------------------------------------------------------------------------
 // Register type TR, in memory TM; scope 1: a warp, 4: a warpgroup, whose tile has 4 R rows.
-template <typename TR, typename TM, int R, int C, layout L, int Scope> struct shared_moves : family<uniform<TM>, Scope> {
+template <typename TR, typename TM, int R, int C, layout L, int Scope> struct shared_moves
+    : family<uniform<TM>, Scope> {
     kittens_device static void run(const uniform<TM>& g) {
         shared_allocator memory;
         auto* tiles = memory.allocate<st<TM, Scope * R, C>>("tiles", 2);
@@ -244,7 +250,8 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct sh
 };
 
 // At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
-template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves : family<uniform<TM>, Scope> {
+template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves
+    : family<uniform<TM>, Scope> {
     kittens_device static void run(const uniform<TM>& g) {
         rt<TR, R, C, L> x;
         const element_coord from{0, 0, g.numbers[0], g.numbers[1]}, to{0, 0, g.numbers[2], g.numbers[3]};
@@ -385,7 +392,8 @@ struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, m
         }
         warpgroup::store(g.out, d, element_coord{});
     }
-    template <typename D, typename A, typename B> kittens_device static void issue(D& d, const A& a, const B& b, int op) {
+    template <typename D, typename A, typename B> kittens_device static void issue(D& d, const A& a, const B& b,
+                                                                                   int op) {
         if constexpr (Form == 0) op == 0 ? warpgroup::mma_AB(d, a, b) : warpgroup::mm_AB(d, a, b);
         if constexpr (Form == 1) op == 0 ? warpgroup::mma_ABt(d, a, b) : warpgroup::mm_ABt(d, a, b);
         if constexpr (Form == 2) op == 0 ? warpgroup::mma_AtB(d, a, b) : warpgroup::mm_AtB(d, a, b);

@@ -93,9 +93,10 @@ struct attention {
             warpgroup::mma_wait(scores);
             mul(scores, scores, 0.125f * 1.44269504f);
             const int keys = g.k.rows() - 64 * step, diagonal = 64 * (first - step);
-            mask(scores, scores, [=](int row, int col) {
-                return col < keys && (!g.causal || col <= warpgroup::row(row) + diagonal);
-            }, -INFINITY);
+            mask(
+                scores, scores,
+                [=](int row, int col) { return col < keys && (!g.causal || col <= warpgroup::row(row) + diagonal); },
+                -INFINITY);
             copy(old_most, most);
             row_max(most, scores, old_most);
             sub_row(scores, scores, most);
@@ -137,22 +138,31 @@ template <typename F> int guarded(F run, char* message, int size) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT int run_running_sum(void* in, void* out, int rows, int cols, int blocks, char* message, int size) {
-    return guarded([&] {
-        using matrix = running_sum::matrix;
-        using pipeline = lcsf<running_sum>;
-        const running_sum::globals g{matrix(static_cast<bf16*>(in), 1, 1, rows, cols), matrix(static_cast<bf16*>(out), 1, 1, rows, cols)};
-        launch<pipeline>({blocks, pipeline::shared_bytes}, nullptr, g);
-    }, message, size);
+    return guarded(
+        [&] {
+            using matrix = running_sum::matrix;
+            using pipeline = lcsf<running_sum>;
+            const running_sum::globals g{matrix(static_cast<bf16*>(in), 1, 1, rows, cols),
+                                         matrix(static_cast<bf16*>(out), 1, 1, rows, cols)};
+            launch<pipeline>({blocks, pipeline::shared_bytes}, nullptr, g);
+        },
+        message, size);
 }
 
-EXPORT int run_attention(void* q, void* k, void* v, void* out, int batch, int depth, int queries, int keys, int causal, char* message, int size) {
-    return guarded([&] {
-        using heads = attention::heads;
-        const auto tensor = [&](void* data, int rows) { return heads(static_cast<bf16*>(data), batch, depth, rows, attention::dim); };
-        const attention::globals g{tensor(q, queries), tensor(k, keys), tensor(v, keys), tensor(out, queries), causal};
-        const int shared_bytes = 5 * int(sizeof(attention::tile)) + 2 * int(sizeof(semaphore));
-        launch<attention>({batch * depth * ((queries + 63) / 64), shared_bytes}, nullptr, g);
-    }, message, size);
+EXPORT int run_attention(void* q, void* k, void* v, void* out, int batch, int depth, int queries, int keys, int causal,
+                         char* message, int size) {
+    return guarded(
+        [&] {
+            using heads = attention::heads;
+            const auto tensor = [&](void* data, int rows) {
+                return heads(static_cast<bf16*>(data), batch, depth, rows, attention::dim);
+            };
+            const attention::globals g{tensor(q, queries), tensor(k, keys), tensor(v, keys), tensor(out, queries),
+                                       causal};
+            const int shared_bytes = 5 * int(sizeof(attention::tile)) + 2 * int(sizeof(semaphore));
+            launch<attention>({batch * depth * ((queries + 63) / 64), shared_bytes}, nullptr, g);
+        },
+        message, size);
 }
 
 // Tile `index` of a rows x cols grid, as row * cols + col: in bands, or, where band is 0, along the Hilbert curve.

@@ -17,12 +17,17 @@ template <typename Tile> constexpr int boxes() {
 }
 template <typename Tile, global_tensor Gl> box box_of(const Gl& global, element_coord at, int chunk) {
     using T = typename Gl::T;
-    static_assert(std::is_same_v<T, typename Tile::T>, "asynchronous copies do not convert: the tile and the tensor need one element type");
+    static_assert(std::is_same_v<T, typename Tile::T>,
+                  "asynchronous copies do not convert: the tile and the tensor need one element type");
     (void)global.template map<Tile>();
-    box b = {reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<T>*>(global.data)), element_of<T>, int(sizeof(T)),
+    box b = {reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<T>*>(global.data)),
+             element_of<T>,
+             int(sizeof(T)),
              {global.batch(), global.depth(), global.rows(), global.cols()},
              {global.stride[0], global.stride[1], global.stride[2]},
-             {at.b, at.d, at.r, at.c}, 1, 0};
+             {at.b, at.d, at.r, at.c},
+             1,
+             0};
     if constexpr (is_sv<Tile>) {
         b.cols = Tile::length;
     } else {
@@ -44,10 +49,12 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
     const action who = w.doing("load_async", where);
     const int blocks = machine.dimensions().cluster_blocks;
     if (cluster_mask < 0 || cluster_mask >> blocks != 0)
-        fail(name(who), " is cast to the blocks of mask ", cluster_mask, ", but the cluster has ", plural(blocks, "block"));
+        fail(name(who), " is cast to the blocks of mask ", cluster_mask, ", but the cluster has ",
+             plural(blocks, "block"));
     size_t to, bar;
     if (&machine.locate(dst.data, to, who) != w.home || &machine.locate(&done, bar, who) != w.home)
-        fail(name(who), " names another block's memory: a multicast names its own, and lands at the same place in each");
+        fail(name(who),
+             " names another block's memory: a multicast names its own, and lands at the same place in each");
     const int mask = cluster_mask == 0 ? 1 << w.home->rank : cluster_mask;
     tick when;
     const int agent = machine.load_chain(w, when);
@@ -63,7 +70,13 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
             unsigned char* memory = target.memory.bytes() + to + (chunk_address(dst, chunk) - chunk_address(dst, 0));
             access_shared_async(w, agent, when, who, memory, true, {size_t(from.bytes())});
             state.in_flight++;
-            machine.start({.what = effect::kind::load, .who = who, .where = from, .memory = memory, .done = &state, .agent = agent, .when = when});
+            machine.start({.what = effect::kind::load,
+                           .who = who,
+                           .where = from,
+                           .memory = memory,
+                           .done = &state,
+                           .agent = agent,
+                           .when = when});
         }
     }
 }
@@ -78,7 +91,13 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
         if (chunk == 0) check(to, who, Dst::is_matrix);
         auto* memory = const_cast<unsigned char*>(chunk_address(src, chunk));
         access_shared_async(w, w.store_agent, when, who, memory, false, {size_t(to.bytes())});
-        w.machine->start({.what = effect::kind::store, .who = who, .where = to, .memory = memory, .agent = w.store_agent, .when = when, .add = add});
+        w.machine->start({.what = effect::kind::store,
+                          .who = who,
+                          .where = to,
+                          .memory = memory,
+                          .agent = w.store_agent,
+                          .when = when,
+                          .add = add});
     }
 }
 
@@ -95,15 +114,18 @@ inline void wait_stores(int pending, bool written) {
 // Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
 // With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
 template <shared_tile Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0, site where = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
+                               site where = kittens_here) {
     cpu::load_boxes(dst, src, at, done, cluster_mask, where);
 }
 template <shared_vec Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0, site where = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
+                               site where = kittens_here) {
     cpu::load_boxes(dst, src, at, done, cluster_mask, where);
 }
 template <typename Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0, site where = kittens_here) {
+kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,
+                               site where = kittens_here) {
     load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
 }
 
@@ -129,10 +151,14 @@ kittens_device void store_add_async(const Dst& dst, const Src& src, coord at, si
 }
 
 // Waits until at most Pending of this warp's stores have not yet read their source, or have not yet finished.
-template <int Pending = 0> kittens_device void store_read_wait(site = kittens_here) { cpu::wait_stores(Pending, false); }
+template <int Pending = 0> kittens_device void store_read_wait(site = kittens_here) {
+    cpu::wait_stores(Pending, false);
+}
 template <int Pending = 0> kittens_device void store_wait(site = kittens_here) { cpu::wait_stores(Pending, true); }
 
 // Fetches the tensor map itself ahead of its first use: nothing to do here.
-template <typename Tile, global_tensor Gl> kittens_device void prefetch_map(const Gl& global) { (void)global.template map<Tile>(); }
+template <typename Tile, global_tensor Gl> kittens_device void prefetch_map(const Gl& global) {
+    (void)global.template map<Tile>();
+}
 
 }  // namespace kittens

@@ -71,15 +71,15 @@ template <typename Tile> struct tensor_map {
         using T = typename Tile::T;
         if constexpr (requires { Tile::rows; })
             static_assert(Tile::rows <= 256, "tensor map: a TMA box has at most 256 rows; load sub-tiles");
-        else
-            static_assert(Tile::length <= 256, "tensor map: a TMA box of a vector has at most 256 elements");
+        else static_assert(Tile::length <= 256, "tensor map: a TMA box of a vector has at most 256 elements");
         bool accepted = reinterpret_cast<uintptr_t>(base) % 16 == 0;
         for (int dim = is_matrix ? 2 : 0; dim < 3; dim++)
             accepted = accepted && stride[dim] > 0 && stride[dim] * int64_t(sizeof(T)) % 16 == 0;
         for (int dim = is_matrix ? 2 : 0; dim < 4; dim++) accepted = accepted && extent[dim] > 0;
         if (!accepted)
             throw std::invalid_argument(
-                "tensor map: the base must be 16-byte aligned, every stride a multiple of 16 bytes and every extent positive");
+                "tensor map: the base must be 16-byte aligned, every stride a multiple of 16 bytes and every extent "
+                "positive");
     }
 };
 

@@ -68,12 +68,15 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
 template <typename Kernel>
 void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::globals& globals) {
     if (shape.blocks < 1 || shape.blocks % Kernel::cluster_blocks != 0)
-        cpu::fail("launch: got ", shape.blocks, " blocks; a positive multiple of the cluster's ", Kernel::cluster_blocks, " is needed");
+        cpu::fail("launch: got ", shape.blocks, " blocks; a positive multiple of the cluster's ",
+                  Kernel::cluster_blocks, " is needed");
     if (shape.shared_bytes < 0 || shape.shared_bytes > max_shared_bytes)
-        cpu::fail("launch: got ", shape.shared_bytes, " bytes of shared memory; a block has at most ", max_shared_bytes);
+        cpu::fail("launch: got ", shape.shared_bytes, " bytes of shared memory; a block has at most ",
+                  max_shared_bytes);
     if (cpu::current_warp != nullptr) cpu::fail("launch: called inside a kernel");
-    cpu::run_grid({shape.blocks, Kernel::cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)},
-                  [](const void* g) { Kernel::run(*static_cast<const typename Kernel::globals*>(g)); }, &globals);
+    cpu::run_grid(
+        {shape.blocks, Kernel::cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)},
+        [](const void* g) { Kernel::run(*static_cast<const typename Kernel::globals*>(g)); }, &globals);
 }
 
 // How many blocks a persistent grid has: few, so that each has several tasks in turn.

@@ -55,7 +55,8 @@ template <global_tensor Gl> void check_global(const Gl& global, element_coord at
         fail(name(who), " has a negative coordinate (batch ", at.b, ", depth ", at.d, ", row ", at.r, ", column ", at.c,
              "): tiles start inside the tensor");
     if (at.b >= global.batch() || at.d >= global.depth())
-        fail(name(who), " addresses matrix (", at.b, ", ", at.d, ") of a tensor with ", global.batch(), " x ", global.depth(), " matrices");
+        fail(name(who), " addresses matrix (", at.b, ", ", at.d, ") of a tensor with ", global.batch(), " x ",
+             global.depth(), " matrices");
 }
 
 }  // namespace cpu
@@ -69,7 +70,8 @@ kittens_device void load_tile(Dst& dst, const Src& src, site where) {
     cpu::access_rows<RowMap>(w, w.doing("load", where), src, false);
     for (int row = 0; row < Dst::rows; row++)
         for (int col = 0; col < Dst::cols; col++)
-            dst.data[row][col] = from_float<typename Dst::T>(to_float(element(src, RowMap::base(row / 16) + row % 16, col)));
+            dst.data[row][col] =
+                from_float<typename Dst::T>(to_float(element(src, RowMap::base(row / 16) + row % 16, col)));
 }
 
 template <typename RowMap, shared_tile Dst, register_tile Src>
@@ -81,7 +83,8 @@ kittens_device void store_tile(Dst& dst, const Src& src, site where) {
     cpu::access_rows<RowMap>(w, w.doing("store", where), dst, true);
     for (int row = 0; row < Src::rows; row++)
         for (int col = 0; col < Src::cols; col++)
-            element(dst, RowMap::base(row / 16) + row % 16, col) = from_float<typename Dst::T>(to_float(src.data[row][col]));
+            element(dst, RowMap::base(row / 16) + row % 16, col) =
+                from_float<typename Dst::T>(to_float(src.data[row][col]));
 }
 
 // Elements past the tensor's end load as zero and are not stored.
@@ -112,17 +115,25 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at,
 
 // --- warp scope -----------------------------------------------------------------------------------------------
 template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) { load_tile<warp_rows>(dst, src, where); }
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
+    load_tile<warp_rows>(dst, src, where);
+}
 template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) { store_tile<warp_rows>(dst, src, where); }
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
+    store_tile<warp_rows>(dst, src, where);
+}
 template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) { load_tile<warp_rows>(dst, src, at, where); }
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    load_tile<warp_rows>(dst, src, at, where);
+}
 template <register_tile Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
     load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols}, where);
 }
 template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) { store_tile<warp_rows>(dst, src, at, where); }
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    store_tile<warp_rows>(dst, src, at, where);
+}
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
@@ -147,7 +158,8 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
     cpu::warp& w = cpu::begin();
     cpu::check_global(src, at, w.doing("load", where));
     for (int i = 0; i < Dst::length; i++)
-        dst.data[i] = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
+        dst.data[i] =
+            from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
 }
 template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
@@ -176,7 +188,8 @@ template <int Warps> struct group {
         cpu::check_global(src, at, w.doing("load", where));
         share(w, w.doing("load", where), dst, true, [&](int row, int col) {
             const bool inside = at.r + row < src.rows() && at.c + col < src.cols();
-            element(dst, row, col) = from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, at.r + row)[at.c + col]) : 0.f);
+            element(dst, row, col) =
+                from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, at.r + row)[at.c + col]) : 0.f);
         });
     }
     template <global_tensor Dst, shared_tile Src>
@@ -185,7 +198,8 @@ template <int Warps> struct group {
         cpu::check_global(dst, at, w.doing("store", where));
         share(w, w.doing("store", where), src, false, [&](int row, int col) {
             if (at.r + row < dst.rows() && at.c + col < dst.cols())
-                dst.row(at.b, at.d, at.r + row)[at.c + col] = from_float<typename Dst::T>(to_float(element(src, row, col)));
+                dst.row(at.b, at.d, at.r + row)[at.c + col] =
+                    from_float<typename Dst::T>(to_float(element(src, row, col)));
         });
     }
     template <shared_tile Dst, global_tensor Src>
@@ -202,7 +216,8 @@ template <int Warps> struct group {
         cpu::warp& w = cpu::begin();
         cpu::check_global(src, from, w.doing("load", where));
         share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
-            x = from_float<typename Dst::T>(from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
+            x = from_float<typename Dst::T>(
+                from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
         });
     }
     template <global_tensor Dst, shared_vec Src>
@@ -215,7 +230,7 @@ template <int Warps> struct group {
         });
     }
 
-private:
+  private:
     template <typename Tile, typename F>
     static void share(cpu::warp& w, const cpu::action& who, Tile& tile, bool write, F f) {
         constexpr int unit = 16 / int(sizeof(typename Tile::T)), row_units = Tile::cols / unit;
@@ -239,13 +254,21 @@ private:
 namespace warpgroup {
 
 template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) { load_tile<warpgroup_rows>(dst, src, where); }
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
+    load_tile<warpgroup_rows>(dst, src, where);
+}
 template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) { store_tile<warpgroup_rows>(dst, src, where); }
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
+    store_tile<warpgroup_rows>(dst, src, where);
+}
 template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) { load_tile<warpgroup_rows>(dst, src, at, where); }
+kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    load_tile<warpgroup_rows>(dst, src, at, where);
+}
 template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) { store_tile<warpgroup_rows>(dst, src, at, where); }
+kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    store_tile<warpgroup_rows>(dst, src, at, where);
+}
 
 }  // namespace warpgroup
 }  // namespace kittens

@@ -23,7 +23,8 @@ void unpack_rows(float* to, const Tile& tile, int first, int rows, int k) {
 template <bool Trans, shared_tile Tile>
 void unpack_rows(float* to, const Tile& tile, int first, int rows, int k) {
     for (int r = 0; r < rows; r++)
-        for (int l = 0; l < k; l++) to[r * k + l] = to_float(Trans ? element(tile, l, first + r) : element(tile, first + r, l));
+        for (int l = 0; l < k; l++)
+            to[r * k + l] = to_float(Trans ? element(tile, l, first + r) : element(tile, first + r, l));
 }
 template <typename T> void unpack_run(float* to, const T* from, int count) {
     for (int i = 0; i < count; i++) to[i] = to_float(from[i]);
@@ -42,7 +43,8 @@ template <bool Trans, shared_tile Tile> void unpack_b(float* to, const Tile& til
             const auto* from = &element(tile, row, chunk * Tile::chunk_cols);
             if constexpr (!Trans) unpack_run(to + row * n + chunk * Tile::chunk_cols, from, Tile::chunk_cols);
             else
-                for (int c = 0; c < Tile::chunk_cols; c++) to[(chunk * Tile::chunk_cols + c) * n + row] = to_float(from[c]);
+                for (int c = 0; c < Tile::chunk_cols; c++)
+                    to[(chunk * Tile::chunk_cols + c) * n + row] = to_float(from[c]);
         }
 }
 
@@ -52,7 +54,8 @@ void multiply_tiles(D& d, const A& a, const B& b, bool accumulate, int quarter) 
     constexpr int k = TransB ? B::cols : B::rows, n = TransB ? B::rows : B::cols;
     float* wide_a = scratch(0, size_t(D::rows) * k);
     float* wide_b = scratch(1, size_t(k) * n);
-    for (int i = 0; i < D::rows; i += 16) unpack_rows<TransA>(wide_a + i * k, a, is_rt<A> ? i : 4 * i + 16 * quarter, 16, k);
+    for (int i = 0; i < D::rows; i += 16)
+        unpack_rows<TransA>(wide_a + i * k, a, is_rt<A> ? i : 4 * i + 16 * quarter, 16, k);
     unpack_b<TransB>(wide_b, b);
     if (!accumulate) std::memset(static_cast<void*>(d.data), 0, sizeof(d.data));
     multiply_add(&d.data[0][0], n, wide_a, k, wide_b, n, D::rows, n, k);
@@ -65,11 +68,14 @@ template <bool TransA, bool TransB, register_tile Acc, register_tile A, register
 kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
     using T = typename A::T;
     constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row, "mma: the accumulator is fp32 in row layout");
+    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename B::T>, "mma: A and B must both be bf16 or both fp16");
     static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
-    static_assert(A::order == (TransA ? layout::col : layout::row), "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
-    static_assert(B::order == (TransB ? layout::row : layout::col), "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
+    static_assert(A::order == (TransA ? layout::col : layout::row),
+                  "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
+    static_assert(B::order == (TransB ? layout::row : layout::col),
+                  "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
     d.touch(true, op, &where);
     a.touch(false, op, &where);
     b.touch(false, op, &where);
@@ -80,14 +86,38 @@ template <register_tile D> kittens_device void clear(D& d) {
     each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
 }
 
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<false, false>(d, a, b, true, "mma_AB", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<false, true>(d, a, b, true, "mma_ABt", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<true, false>(d, a, b, true, "mma_AtB", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<true, true>(d, a, b, true, "mma_AtBt", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<false, false>(d, a, b, false, "mm_AB", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<false, true>(d, a, b, false, "mm_ABt", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<true, false>(d, a, b, false, "mm_AtB", where); }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b, site where = kittens_here) { mma_warp<true, true>(d, a, b, false, "mm_AtBt", where); }
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                        site where = kittens_here) {
+    mma_warp<false, false>(d, a, b, true, "mma_AB", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                         site where = kittens_here) {
+    mma_warp<false, true>(d, a, b, true, "mma_ABt", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                         site where = kittens_here) {
+    mma_warp<true, false>(d, a, b, true, "mma_AtB", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                          site where = kittens_here) {
+    mma_warp<true, true>(d, a, b, true, "mma_AtBt", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                       site where = kittens_here) {
+    mma_warp<false, false>(d, a, b, false, "mm_AB", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                        site where = kittens_here) {
+    mma_warp<false, true>(d, a, b, false, "mm_ABt", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                        site where = kittens_here) {
+    mma_warp<true, false>(d, a, b, false, "mm_AtB", where);
+}
+template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                         site where = kittens_here) {
+    mma_warp<true, true>(d, a, b, false, "mm_AtBt", where);
+}
 
 // --- warpgroup ------------------------------------------------------------------------------------------------
 namespace warpgroup {
@@ -98,7 +128,8 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     constexpr bool a_in_registers = is_rt<A>;
     constexpr int m = a_in_registers ? 4 * A::rows : TransA ? A::cols : A::rows;
     constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row, "mma: the accumulator is fp32 in row layout");
+    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
     static_assert(sizeof(T) == 2 && std::is_same_v<typename A::T, T>, "mma: A and B must both be bf16 or both fp16");
     static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
                   "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
@@ -111,9 +142,10 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     const auto claim = [&](const void* data, size_t bytes, bool write) {
         const auto* low = static_cast<const unsigned char*>(data);
         // Multiplies into one accumulator follow one another in order: that needs no wait.
-        const bool continues = write && std::any_of(w.claims.begin(), w.claims.end(), [&](const cpu::register_claim& c) {
-            return c.write && c.low == low && c.high == low + bytes;
-        });
+        const bool continues =
+            write && std::any_of(w.claims.begin(), w.claims.end(), [&](const cpu::register_claim& c) {
+                return c.write && c.low == low && c.high == low + bytes;
+            });
         if (!continues) cpu::touch_registers(data, bytes, write, op, &where);
         w.claims.push_back({low, low + bytes, write, when, who});
     };
@@ -127,21 +159,50 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     cpu::access_shared_async(w, w.multiply_agent, when, who, b.data, false, cpu::whole(b));
     w.machine->start(w, {[](const cpu::multiply& m) {
                              cpu::multiply_tiles<TransA, TransB>(*static_cast<D*>(m.d), *static_cast<const A*>(m.a),
-                                                                 *static_cast<const B*>(m.b), m.accumulate != 0, m.quarter);
+                                                                 *static_cast<const B*>(m.b), m.accumulate != 0,
+                                                                 m.quarter);
                          },
                          &d, &a, &b, accumulate, w.index % warpgroup_warps, when});
 }
 
 // Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile of
 // 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b, int accumulate = 1, site where = kittens_here) { issue<false, false>(d, a, b, accumulate, "mma_AB", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b, int accumulate = 1, site where = kittens_here) { issue<false, true>(d, a, b, accumulate, "mma_ABt", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b, int accumulate = 1, site where = kittens_here) { issue<true, false>(d, a, b, accumulate, "mma_AtB", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b, int accumulate = 1, site where = kittens_here) { issue<true, true>(d, a, b, accumulate, "mma_AtBt", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b, site where = kittens_here) { issue<false, false>(d, a, b, 0, "mm_AB", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b, site where = kittens_here) { issue<false, true>(d, a, b, 0, "mm_ABt", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b, site where = kittens_here) { issue<true, false>(d, a, b, 0, "mm_AtB", where); }
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b, site where = kittens_here) { issue<true, true>(d, a, b, 0, "mm_AtBt", where); }
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                 int accumulate = 1,
+                                                                                 site where = kittens_here) {
+    issue<false, false>(d, a, b, accumulate, "mma_AB", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                  int accumulate = 1,
+                                                                                  site where = kittens_here) {
+    issue<false, true>(d, a, b, accumulate, "mma_ABt", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                  int accumulate = 1,
+                                                                                  site where = kittens_here) {
+    issue<true, false>(d, a, b, accumulate, "mma_AtB", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                   int accumulate = 1,
+                                                                                   site where = kittens_here) {
+    issue<true, true>(d, a, b, accumulate, "mma_AtBt", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                site where = kittens_here) {
+    issue<false, false>(d, a, b, 0, "mm_AB", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                 site where = kittens_here) {
+    issue<false, true>(d, a, b, 0, "mm_ABt", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                 site where = kittens_here) {
+    issue<true, false>(d, a, b, 0, "mm_AtB", where);
+}
+template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                  site where = kittens_here) {
+    issue<true, true>(d, a, b, 0, "mm_AtBt", where);
+}
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.
 template <int Pending = 0> kittens_device void mma_wait(site = kittens_here) {
@@ -151,7 +212,8 @@ template <int Pending = 0> kittens_device void mma_wait(site = kittens_here) {
     w.before.see(w.multiply_agent, up_to);
     std::erase_if(w.claims, [&](const cpu::register_claim& c) { return c.when <= up_to; });
 }
-template <int Pending = 0, register_tile... Tiles> requires(sizeof...(Tiles) > 0)
+template <int Pending = 0, register_tile... Tiles>
+    requires(sizeof...(Tiles) > 0)
 kittens_device void mma_wait(Tiles&...) {
     mma_wait<Pending>();
 }

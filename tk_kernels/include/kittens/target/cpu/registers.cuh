@@ -47,15 +47,19 @@ struct rt {
     }
     ~rt() { cpu::end_registers(data, sizeof(data)); }
 
-    void touch(bool write, const char* op, const site* at = nullptr) const { cpu::touch_registers(data, sizeof(data), write, op, at); }
+    void touch(bool write, const char* op, const site* at = nullptr) const {
+        cpu::touch_registers(data, sizeof(data), write, op, at);
+    }
 };
 
 template <typename X> inline constexpr bool is_rt = false;
 template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
 template <typename X> inline constexpr bool is_rv = false;
 template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
-template <typename X> concept register_tile = is_rt<X>;
-template <typename X> concept register_vec = is_rv<X>;
+template <typename X>
+concept register_tile = is_rt<X>;
+template <typename X>
+concept register_vec = is_rv<X>;
 
 // f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout. The
 // first may be changed, the others are read.
@@ -96,7 +100,8 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
 // --- reductions: a warp is one agent here, so that the partial result is already the whole one ------------------
 template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
-    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread, "one value a row: use the tile's col_vec");
+    static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
+                  "one value a row: use the tile's col_vec");
     src.touch(false, "a row reduction");
     for (int row = 0; row < Tile::rows; row++) {
         auto value = accumulate ? combine(dst.data[row], src.data[row][0]) : src.data[row][0];
@@ -106,7 +111,8 @@ kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combi
 }
 template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_cols_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
-    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread, "one value a column: use the tile's row_vec");
+    static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread,
+                  "one value a column: use the tile's row_vec");
     src.touch(false, "a column reduction");
     for (int col = 0; col < Tile::cols; col++) {
         auto value = accumulate ? combine(dst.data[col], src.data[0][col]) : src.data[0][col];
@@ -134,7 +140,8 @@ kittens_device void convert_spread(Dst& dst, const Src& src) {
 }
 
 template <typename T, int R, int C, layout L>
-kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst, const rt<T, R, C, L>& src) {
+kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst,
+                                const rt<T, R, C, L>& src) {
     static_assert(sizeof(T) == 2, "swap_layout: 16-bit elements; convert first");
     dst.touch(true, "swap_layout");
     src.touch(false, "swap_layout");

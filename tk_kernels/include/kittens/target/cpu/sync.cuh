@@ -33,15 +33,19 @@ inline semaphore_state& use(warp& w, const semaphore& s, const action& who, bool
         size_t offset;
         return w.machine->locate(&s, offset, who).memory.describe(offset, sizeof(semaphore));
     };
-    if (state == nullptr) fail(name(who), " uses the semaphore ", words(), ", which is not initialised: one warp calls init, then all call sync_start");
+    if (state == nullptr)
+        fail(name(who), " uses the semaphore ", words(),
+             ", which is not initialised: one warp calls init, then all call sync_start");
     const bool seen = w.before.covers(state->made_by_warp, state->made_at);
     const bool fenced = state->fenced_at != 0 && w.before.covers(state->made_by_warp, state->fenced_at);
     if (!seen || (asynchronous && !fenced))
         fail(name(who), " uses the semaphore ", words(), " while ", name(state->made_by), " may still be under way: ",
-             seen ? "asynchronous operations need a fence in between; the warp that called init calls fence_init, or all call sync_start"
+             seen ? "asynchronous operations need a fence in between; the warp that called init calls fence_init, or "
+                    "all call sync_start"
                   : "nothing orders the two; all warps call sync_start after init");
     if (home->running == 0)
-        fail(name(who), " uses the semaphore ", words(), " of block ", home->number, ", which has ended: end with sync_cluster");
+        fail(name(who), " uses the semaphore ", words(), " of block ", home->number,
+             ", which has ended: end with sync_cluster");
     return *state;
 }
 
@@ -51,9 +55,12 @@ inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& wh
     const tick target = int(known & 1) != parity ? known : known + 1;
     const auto check = [&] {
         if (s.completed > target)
-            fail(name(who), " waits for parity ", parity, " of ", w.machine->describe(s), ": it knows ", plural(known, "completed phase"),
-                 " and means ", target == 0 ? "the one before the first" : text("phase ", target - 1), ", but ", plural(s.completed, "phase"),
-                 " completed by now; parity cannot tell them apart: the phases must not run ahead of a warp that waits for each of them");
+            fail(name(who), " waits for parity ", parity, " of ", w.machine->describe(s), ": it knows ",
+                 plural(known, "completed phase"), " and means ",
+                 target == 0 ? "the one before the first" : text("phase ", target - 1), ", but ",
+                 plural(s.completed, "phase"),
+                 " completed by now; parity cannot tell them apart: the phases must not run ahead of a warp that waits "
+                 "for each of them");
     };
     check();
     while (s.completed < target) {
@@ -70,10 +77,11 @@ inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& wh
 inline void come(warp& w, barrier_state& b, int expected, bool waits, const std::string& what, const action& who) {
     if (b.expected == 0) b.expected = expected;
     if (b.expected != expected)
-        fail(name(who), " comes to ", what, " of ", plural(expected, "warp"), " while ", name(b.arrived.front()), " expects ", b.expected,
-             ": all must name the same number");
+        fail(name(who), " comes to ", what, " of ", plural(expected, "warp"), " while ", name(b.arrived.front()),
+             " expects ", b.expected, ": all must name the same number");
     if (std::find(b.warps.begin(), b.warps.end(), w.id) != b.warps.end())
-        fail(name(who), " comes to ", what, " a second time before the others came once: ", b.arrived.size(), " of ", expected, " are there");
+        fail(name(who), " comes to ", what, " a second time before the others came once: ", b.arrived.size(), " of ",
+             expected, " are there");
     b.gathered.join(w.before);
     b.arrived.push_back(who);
     b.warps.push_back(w.id);
@@ -100,7 +108,8 @@ inline void check_named(const warp& w, int id, int warps, const action& who) {
 
 inline void make_semaphore(warp& w, semaphore& s, int arrivals, const action& who) {
     if (const auto* old = find_semaphore(w, s, who))
-        fail(name(who), " initialises ", w.machine->describe(*old), " again, after ", name(old->made_by), ": a semaphore is initialised once");
+        fail(name(who), " initialises ", w.machine->describe(*old), " again, after ", name(old->made_by),
+             ": a semaphore is initialised once");
     access_shared(w, who, &s, true, {sizeof(semaphore)});
     size_t offset;
     block& home = w.machine->locate(&s, offset, who);
@@ -164,7 +173,8 @@ kittens_device void arrive_at(semaphore& s, int rank, site where = kittens_here)
 kittens_device void expect_bytes(semaphore& s, int bytes, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing("expect_bytes", where);
-    if (bytes < 0 || bytes >= 1 << 20) cpu::fail(cpu::name(who), " announces ", bytes, " bytes: a semaphore counts from 0 to 1048575");
+    if (bytes < 0 || bytes >= 1 << 20)
+        cpu::fail(cpu::name(who), " announces ", bytes, " bytes: a semaphore counts from 0 to 1048575");
     cpu::semaphore_state& state = cpu::use(w, s, who, false);
     w.machine->arrive(state, w.before, who, bytes);
     cpu::next_tick(w);
@@ -180,7 +190,8 @@ kittens_device bool test(semaphore& s, int parity, site where = kittens_here) {
         return true;
     }
     if (!w.machine->anyone_ready() && !w.machine->anything_in_flight() && ++w.idle_tests > 1000)
-        cpu::fail("deadlock: ", cpu::name(who), " tests ", w.machine->describe(state), " for ever: nothing else can run that completes phase ", state.completed);
+        cpu::fail("deadlock: ", cpu::name(who), " tests ", w.machine->describe(state),
+                  " for ever: nothing else can run that completes phase ", state.completed);
     w.machine->give_way(w);
     return false;
 }
@@ -188,7 +199,8 @@ kittens_device bool test(semaphore& s, int parity, site where = kittens_here) {
 kittens_device void wait(semaphore& s, int parity, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing("wait", where);
-    if (parity != 0 && parity != 1) cpu::fail(cpu::name(who), " waits for parity ", parity, ": a phase has parity 0 or 1");
+    if (parity != 0 && parity != 1)
+        cpu::fail(cpu::name(who), " waits for parity ", parity, ": a phase has parity 0 or 1");
     cpu::wait_phase(w, cpu::use(w, s, who, false), parity, who);
 }
 
@@ -197,12 +209,14 @@ kittens_device void sync_warp() {}
 
 kittens_device void sync_block(site where = kittens_here) {
     cpu::warp& w = cpu::begin();
-    cpu::come(w, w.home->barriers[0], w.machine->dimensions().warps, true, "the block's barrier", w.doing("sync_block", where));
+    cpu::come(w, w.home->barriers[0], w.machine->dimensions().warps, true, "the block's barrier",
+              w.doing("sync_block", where));
 }
 kittens_device void sync_cluster(site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const auto& shape = w.machine->dimensions();
-    cpu::come(w, w.machine->cluster_barrier(), shape.warps * shape.cluster_blocks, true, "the cluster's barrier", w.doing("sync_cluster", where));
+    cpu::come(w, w.machine->cluster_barrier(), shape.warps * shape.cluster_blocks, true, "the cluster's barrier",
+              w.doing("sync_cluster", where));
 }
 // Makes the semaphores that this warp has set up visible to asynchronous loads and to the cluster.
 kittens_device void fence_init(site = kittens_here) { cpu::fence_semaphores(cpu::begin()); }
@@ -210,8 +224,8 @@ kittens_device void fence_init(site = kittens_here) { cpu::fence_semaphores(cpu:
 template <int ClusterBlocks = 1> kittens_device void sync_start(site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     if (ClusterBlocks != w.machine->dimensions().cluster_blocks)
-        cpu::fail(cpu::name(w.doing("sync_start", where)), " is for clusters of ", ClusterBlocks, ", but the launch has clusters of ",
-                  w.machine->dimensions().cluster_blocks);
+        cpu::fail(cpu::name(w.doing("sync_start", where)), " is for clusters of ", ClusterBlocks,
+                  ", but the launch has clusters of ", w.machine->dimensions().cluster_blocks);
     cpu::fence_semaphores(w);
     if constexpr (ClusterBlocks > 1) sync_cluster(where);
     else sync_block(where);

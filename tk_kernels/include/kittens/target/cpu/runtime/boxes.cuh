@@ -39,13 +39,17 @@ struct box {
 inline void check(const box& b, const action& who, bool is_matrix) {
     static constexpr const char* dimension[] = {"batch", "depth", "row", "column"};
     for (int d = 0; d < 4; d++)
-        if (b.at[d] < 0) fail(name(who), " has a negative ", dimension[d], " coordinate, ", b.at[d], ": tiles start inside the tensor");
+        if (b.at[d] < 0)
+            fail(name(who), " has a negative ", dimension[d], " coordinate, ", b.at[d],
+                 ": tiles start inside the tensor");
     if (is_matrix && (b.at[0] != 0 || b.at[1] != 0))
-        fail(name(who), " addresses (batch ", b.at[0], ", depth ", b.at[1], ") of a matrix: its gl type has only rows and columns");
+        fail(name(who), " addresses (batch ", b.at[0], ", depth ", b.at[1],
+             ") of a matrix: its gl type has only rows and columns");
 }
 
 inline void read_box(const box& from, unsigned char* to) {
-    const int rows = from.inner_rows(), pitch = from.cols * from.element_bytes, used = from.inner_cols() * from.element_bytes;
+    const int rows = from.inner_rows(), pitch = from.cols * from.element_bytes,
+              used = from.inner_cols() * from.element_bytes;
     for (int r = 0; r < from.rows; r++) {
         unsigned char* line = to + r * pitch;
         const int valid = r < rows ? used : 0;

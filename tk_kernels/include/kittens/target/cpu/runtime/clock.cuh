@@ -14,7 +14,7 @@ namespace kittens::cpu {
 using tick = uint32_t;
 
 class clock {
-public:
+  public:
     bool covers(int agent, tick when) const { return size_t(agent) < seen_.size() && seen_[agent] >= when; }
     tick seen(int agent) const { return size_t(agent) < seen_.size() ? seen_[agent] : 0; }
     void see(int agent, tick when) { raise(seen_, agent, when); }
@@ -32,7 +32,7 @@ public:
         fenced_.clear();
     }
 
-private:
+  private:
     static void raise(std::vector<tick>& ticks, int agent, tick when) {
         if (ticks.size() <= size_t(agent)) ticks.resize(agent + 1, 0);
         ticks[agent] = std::max(ticks[agent], when);

@@ -2,18 +2,19 @@
 // seed draws.
 #pragma once
 
-#include "kittens/target/cpu/runtime/machine.cuh"
+#include "kittens/target/cpu/runtime/deadlock.cuh"
 
 namespace kittens::cpu {
 
 class cluster {
-public:
+  public:
     struct shape {
         int blocks_in_grid, cluster_blocks, warps;
         size_t shared_bytes;
     };
 
-    cluster(const shape& s, void (*body)(const void*), const void* globals) : shape_(s), body_(body), globals_(globals) {
+    cluster(const shape& s, void (*body)(const void*), const void* globals)
+        : shape_(s), body_(body), globals_(globals) {
         const size_t bytes = shared_memory::spacing * s.cluster_blocks;
         void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -119,22 +120,21 @@ public:
     block& locate(const void* pointer, size_t& offset, const action& who) {
         const auto* at = static_cast<const unsigned char*>(pointer);
         if (at < arena_ || at >= arena_ + shared_memory::spacing * blocks_.size())
-            fail(name(who), " was given an address outside shared memory: tiles and semaphores come from shared_allocator::allocate");
+            fail(name(who),
+                 " was given an address outside shared memory: tiles and semaphores come from "
+                 "shared_allocator::allocate");
         offset = size_t(at - arena_) % shared_memory::spacing;
         return blocks_[size_t(at - arena_) / shared_memory::spacing];
     }
 
-    std::string describe(const semaphore_state& s) const {
-        std::string words = blocks_[s.block].memory.describe(s.offset, 8);
-        if (blocks_.size() > 1) words += text(" of block ", blocks_[s.block].number);
-        return words;
-    }
+    std::string describe(const semaphore_state& s) const { return cpu::describe(blocks_, s); }
 
     // One arrival, at the moment it takes effect, that also announces bytes.
     void arrive(semaphore_state& s, const clock& carried, const action& who, int64_t bytes = 0) {
         if (s.pending == 0)
             fail(name(who), " is one arrival too many at ", describe(s), ": phase ", s.completed, " expects ",
-                 plural(s.expected, "arrival"), ", has them all", arrivals(s), ", and still waits for ", s.bytes, " bytes");
+                 plural(s.expected, "arrival"), ", has them all", arrivals(s), ", and still waits for ", s.bytes,
+                 " bytes");
         s.pending--;
         s.bytes += bytes;
         s.announced += bytes;
@@ -164,19 +164,12 @@ public:
 
     uint64_t progress() const { return progress_; }
 
-    static std::string arrivals(const semaphore_state& s) {
-        if (s.arrived.empty()) return "";
-        std::string words = " (";
-        for (size_t i = 0; i < s.arrived.size() && i < 8; i++) words += (i > 0 ? ", " : "") + name(s.arrived[i]);
-        return words + (s.arrived.size() > 8 ? ", ...)" : ")");
-    }
-
     // An error where nothing may be thrown (a destructor): reported at the next switch.
     void report_later(const std::string& words) {
         if (!failure_) failure_ = std::make_exception_ptr(error(words));
     }
 
-private:
+  private:
     struct load_agent {
         int agent;
         tick newest;
@@ -254,7 +247,7 @@ private:
         while (running_ > 0) {
             if (failure_) return;
             while (anything_in_flight() && (ready_.empty() || dice_.chance(temper_->land_in_256))) land_something();
-            if (ready_.empty()) fail(deadlock());
+            if (ready_.empty()) fail(deadlock(blocks_, warps_, cluster_barrier_));
             resume(take_ready());
         }
         if (failure_) return;
@@ -316,8 +309,10 @@ private:
     }
 
     [[noreturn]] void runs_ahead(const semaphore_state& s, const semaphore_state::passed& w, const action& who) {
-        fail(name(who), " completes phase ", s.completed - 1, " of ", describe(s), " without being ordered after ", name(w.who),
-             ", which waits for ", w.target == 0 ? "the one before the first" : text("phase ", w.target - 1), ": had that warp come later, its parity could not tell the two phases apart; "
+        fail(name(who), " completes phase ", s.completed - 1, " of ", describe(s), " without being ordered after ",
+             name(w.who), ", which waits for ",
+             w.target == 0 ? "the one before the first" : text("phase ", w.target - 1),
+             ": had that warp come later, its parity could not tell the two phases apart; "
              "let each phase depend on an arrival that follows the waits for the one before");
     }
 
@@ -337,7 +332,8 @@ private:
                  " is in flight: call warpgroup::mma_wait before the kernel ends");
         if (w.stores_read < w.stores)
             for (const effect& e : effects_)
-                if (e.what == effect::kind::store && e.agent == w.store_agent && e.when > w.stores_read) unread_store(w, e.who);
+                if (e.what == effect::kind::store && e.agent == w.store_agent && e.when > w.stores_read)
+                    unread_store(w, e.who);
         if (w.stores_read < w.stores) unread_store(w, w.doing("store_async", {}));
         w.home->last.join(w.before);
         if (--w.home->running == 0) end(*w.home);
@@ -353,52 +349,6 @@ private:
             if (!b.last.covers(in.agent, in.when))
                 fail("block ", b.number, " ends while ", name(in.who), " may still ", in.doing,
                      ": nothing orders it before the block's end; wait for it, or end with sync_cluster");
-    }
-
-    std::string deadlock() const {
-        std::string words = "deadlock: no warp can go on and nothing is in flight";
-        std::vector<bool> told(warps_.size(), false);
-        for (size_t i = 0; i < warps_.size(); i++) {
-            const warp& w = warps_[i];
-            if (w.ended || told[i]) continue;
-            std::string who;
-            for (size_t k = i; k < warps_.size(); k++) {
-                const warp& other = warps_[k];
-                if (other.ended || other.home != w.home || place(other.waits.who.at) != place(w.waits.who.at) ||
-                    other.waits.semaphore != w.waits.semaphore || other.waits.barrier != w.waits.barrier || other.waits.phase != w.waits.phase)
-                    continue;
-                told[k] = true;
-                who += text(who.empty() ? "" : ", ", other.index);
-            }
-            words += text("\n  block ", w.home->number, ", warp ", who, ": ", w.waits.who.op, " at ", place(w.waits.who.at), " waits for ");
-            if (w.waits.semaphore != nullptr) words += missing(*w.waits.semaphore, w.waits.phase);
-            else if (w.waits.barrier != nullptr) words += missing(*w.waits.barrier, w);
-            else words += "its turn";
-        }
-        std::string gone;
-        for (const warp& w : warps_)
-            if (w.ended) gone += text(gone.empty() ? "" : ", ", w.home->number, "/", w.index);
-        if (!gone.empty()) words += text("\n  ended (block/warp): ", gone);
-        return words;
-    }
-
-    std::string missing(const semaphore_state& s, tick phase) const {
-        std::string words = text("phase ", phase, " of ", describe(s), ", which is in phase ", s.completed, ": ", s.pending, " of ",
-                                 plural(s.expected, "arrival"), " missing", arrivals(s));
-        if (s.bytes > 0) words += text(", ", s.bytes, " of ", s.announced, " announced bytes missing");
-        if (s.bytes < 0) words += text(", ", -s.bytes, " bytes more have landed than the ", s.announced, " that were announced");
-        return words;
-    }
-
-    std::string missing(const barrier_state& b, const warp& w) const {
-        std::string words = text(w.waits.barrier_name, ": ", b.arrived.size(), " of ", plural(b.expected, "warp"), " came");
-        std::string absent;
-        for (const warp& other : warps_) {
-            const bool belongs = &b == &cluster_barrier_ || other.home == w.home;
-            if (belongs && std::find(b.warps.begin(), b.warps.end(), other.id) == b.warps.end())
-                absent += text(absent.empty() ? "" : ", ", other.home->number, "/", other.index, other.ended ? " (ended)" : "");
-        }
-        return words + text(", not there (block/warp): ", absent);
     }
 
     // Unwinds the stacks of all warps that have not ended.

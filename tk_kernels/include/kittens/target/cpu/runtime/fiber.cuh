@@ -21,13 +21,11 @@ __attribute__((naked, noinline)) inline void switch_stack(void** /*from*/, void*
 }
 
 // First instructions of a fiber: entry (r13) called with its argument (r12). The entry never returns.
-__attribute__((naked, noinline)) inline void start_fiber() {
-    asm volatile("movq %r12, %rdi\n callq *%r13\n ud2\n");
-}
+__attribute__((naked, noinline)) inline void start_fiber() { asm volatile("movq %r12, %rdi\n callq *%r13\n ud2\n"); }
 
 // A stack with an inaccessible page below it; memory is committed as it is touched.
 class fiber {
-public:
+  public:
     static constexpr size_t stack_bytes = size_t(1) << 20;
 
     fiber() {
@@ -48,21 +46,21 @@ public:
     // Makes the next enter() call entry(argument) on an empty stack.
     void reset(void (*entry)(void*), void* argument) {
         auto* slot = reinterpret_cast<uintptr_t*>(base_ + guard_bytes + stack_bytes);
-        slot -= 2;                                              // the entry is called with an aligned stack
-        *--slot = reinterpret_cast<uintptr_t>(&start_fiber);    // popped by ret
-        *--slot = 0;                                            // rbp: ends a debugger's walk
-        *--slot = 0;                                            // rbx
-        *--slot = reinterpret_cast<uintptr_t>(argument);        // r12
-        *--slot = reinterpret_cast<uintptr_t>(entry);           // r13
-        *--slot = 0;                                            // r14
-        *--slot = 0;                                            // r15
-        *--slot = uintptr_t(0x037f) << 32 | 0x1f80;             // x87 and SSE control words as a thread starts
+        slot -= 2;                                            // the entry is called with an aligned stack
+        *--slot = reinterpret_cast<uintptr_t>(&start_fiber);  // popped by ret
+        *--slot = 0;                                          // rbp: ends a debugger's walk
+        *--slot = 0;                                          // rbx
+        *--slot = reinterpret_cast<uintptr_t>(argument);      // r12
+        *--slot = reinterpret_cast<uintptr_t>(entry);         // r13
+        *--slot = 0;                                          // r14
+        *--slot = 0;                                          // r15
+        *--slot = uintptr_t(0x037f) << 32 | 0x1f80;           // x87 and SSE control words as a thread starts
         top_ = slot;
     }
     void enter(void** scheduler) { switch_stack(scheduler, top_); }
     void leave(void* scheduler) { switch_stack(&top_, scheduler); }
 
-private:
+  private:
     static constexpr size_t guard_bytes = 4096;
     unsigned char* base_ = nullptr;
     void* top_ = nullptr;

@@ -138,7 +138,8 @@ struct warp {
 inline constinit thread_local warp* current_warp = nullptr;
 
 inline warp& this_warp() {
-    if (current_warp == nullptr) fail("a kittens operation was called outside a kernel: device code runs under launch()");
+    if (current_warp == nullptr)
+        fail("a kittens operation was called outside a kernel: device code runs under launch()");
     return *current_warp;
 }
 

@@ -22,7 +22,8 @@ template <int Vectors>
 inline void multiply_strip(float* d, int ldd, const float* a, int lda, const float* b, int ldb, int k) {
     vector_of_floats sum[4][Vectors];
     for (int i = 0; i < 4; i++)
-        for (int v = 0; v < Vectors; v++) sum[i][v] = *reinterpret_cast<const vector_of_floats*>(d + i * ldd + v * lanes);
+        for (int v = 0; v < Vectors; v++)
+            sum[i][v] = *reinterpret_cast<const vector_of_floats*>(d + i * ldd + v * lanes);
     for (int l = 0; l < k; l++)
         for (int v = 0; v < Vectors; v++) {
             const vector_of_floats line = *reinterpret_cast<const vector_of_floats*>(b + l * ldb + v * lanes);
@@ -33,7 +34,8 @@ inline void multiply_strip(float* d, int ldd, const float* a, int lda, const flo
 }
 
 // m is a multiple of 4 and n of 16.
-__attribute__((noinline)) inline void multiply_add(float* d, int ldd, const float* a, int lda, const float* b, int ldb, int m, int n, int k) {
+__attribute__((noinline)) inline void multiply_add(float* d, int ldd, const float* a, int lda, const float* b, int ldb,
+                                                   int m, int n, int k) {
     constexpr int wide = lanes == 16 ? 4 : 2;
     for (int col = 0; col < n;) {
         const bool full = col + wide * lanes <= n;

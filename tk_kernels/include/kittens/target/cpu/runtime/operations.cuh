@@ -38,7 +38,8 @@ inline void access_shared(warp& w, const action& who, const void* data, bool wri
 }
 
 // By an asynchronous operation that w issues; for loads the memory counts as written once it has landed.
-inline void access_shared_async(warp& w, int agent, tick when, const action& who, const void* data, bool write, const runs& r) {
+inline void access_shared_async(warp& w, int agent, tick when, const action& who, const void* data, bool write,
+                                const runs& r) {
     size_t offset;
     block& home = w.machine->locate(data, offset, who);
     home.memory.access({agent, when, w.before, who, true}, write, offset, r.bytes, r.count, r.step);
@@ -46,8 +47,11 @@ inline void access_shared_async(warp& w, int agent, tick when, const action& who
 
 // Remembered until the block's end: something from outside its warps that must be over by then.
 inline void note_inbound(block& b, int agent, tick when, const action& who, const char* doing) {
-    if (b.running == 0) fail(name(who), " reaches into block ", b.number, ", which has ended: no block of a cluster may end while "
-                             "a neighbour can still ", doing, "; end with sync_cluster");
+    if (b.running == 0)
+        fail(name(who), " reaches into block ", b.number,
+             ", which has ended: no block of a cluster may end while "
+             "a neighbour can still ",
+             doing, "; end with sync_cluster");
     for (block::inbound& in : b.inbounds)
         if (in.agent == agent && in.doing == doing) {
             in.when = when;
@@ -69,9 +73,10 @@ inline void touch_registers(const void* data, size_t bytes, bool write, const ch
     if (w == nullptr || w->claims.empty()) return;
     for (const register_claim& c : w->claims)
         if (overlap(c, data, bytes) && (write || c.write)) {
-            const std::string where = at != nullptr ? name(w->doing(op, *at)) : text(op, " (block ", w->home->number, ", warp ", w->index, ")");
-            fail(where, write ? " changes" : " reads", " a register tile that ", name(c.who), " may still ", c.write ? "write" : "read",
-                 ": call warpgroup::mma_wait before its registers are used again");
+            const std::string where = at != nullptr ? name(w->doing(op, *at))
+                                                    : text(op, " (block ", w->home->number, ", warp ", w->index, ")");
+            fail(where, write ? " changes" : " reads", " a register tile that ", name(c.who), " may still ",
+                 c.write ? "write" : "read", ": call warpgroup::mma_wait before its registers are used again");
         }
 }
 
@@ -83,8 +88,9 @@ inline void end_registers(const void* data, size_t bytes) noexcept {
         if (overlap(c, data, bytes)) {
             w->machine->drop_multiplies(*w);
             if (std::uncaught_exceptions() == 0)
-                w->machine->report_later(text("block ", w->home->number, ", warp ", w->index, ": a register tile goes out of scope while ",
-                                              name(c.who), " may still ", c.write ? "write" : "read", " it: call warpgroup::mma_wait first"));
+                w->machine->report_later(text("block ", w->home->number, ", warp ", w->index,
+                                              ": a register tile goes out of scope while ", name(c.who), " may still ",
+                                              c.write ? "write" : "read", " it: call warpgroup::mma_wait first"));
             w->claims.clear();
             return;
         }

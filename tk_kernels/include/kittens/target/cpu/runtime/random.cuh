@@ -23,7 +23,7 @@ inline options current_options() {
 }
 
 class random {
-public:
+  public:
     explicit random(uint64_t seed) : state_(seed) {}
     uint64_t next() {
         uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
@@ -34,7 +34,7 @@ public:
     size_t below(size_t bound) { return next() % bound; }
     bool chance(int in_256) { return int(next() & 255) < in_256; }
 
-private:
+  private:
     uint64_t state_;
 };
 

@@ -21,9 +21,9 @@ struct accessor {
 };
 
 class shared_memory {
-public:
-    static constexpr size_t capacity = 227 * 1024;      // what a block of compute capability 9.0 can have
-    static constexpr size_t spacing = 256 * 1024;       // from one block's memory to its neighbour's
+  public:
+    static constexpr size_t capacity = 227 * 1024;  // what a block of compute capability 9.0 can have
+    static constexpr size_t spacing = 256 * 1024;   // from one block's memory to its neighbour's
 
     struct allocation {
         std::string name;
@@ -52,8 +52,8 @@ public:
             const size_t offset = (used_ + alignment - 1) / alignment * alignment;
             const size_t end = offset + element_bytes * count;
             if (end > capacity)
-                fail("allocate: ", name, " needs ", element_bytes * count, " bytes at ", offset, ", but a block has ", capacity,
-                     " bytes of shared memory: use fewer stages or smaller tiles");
+                fail("allocate: ", name, " needs ", element_bytes * count, " bytes at ", offset, ", but a block has ",
+                     capacity, " bytes of shared memory: use fewer stages or smaller tiles");
             if (end > limit_)
                 fail("allocate: ", name, " ends at byte ", end, ", but the launch asked for ", limit_,
                      " bytes of shared memory: raise launch_shape::shared_bytes");
@@ -62,8 +62,9 @@ public:
         }
         const allocation& held = allocations_[index];
         if (held.name != name || held.element_bytes != element_bytes || held.count != count)
-            fail("allocate: a warp asks for ", name, "[", count, "] of ", element_bytes, " bytes where another warp of its block got ",
-                 held.name, "[", held.count, "] of ", held.element_bytes, ": all warps must allocate the same, in the same order");
+            fail("allocate: a warp asks for ", name, "[", count, "] of ", element_bytes,
+                 " bytes where another warp of its block got ", held.name, "[", held.count, "] of ", held.element_bytes,
+                 ": all warps must allocate the same, in the same order");
         return bytes_ + held.offset;
     }
 
@@ -75,7 +76,8 @@ public:
             std::string words = a.count == 1 ? a.name : text(a.name, "[", index, "]");
             if (from != 0 || bytes < a.element_bytes)
                 words += bytes == 1 ? text(" (byte ", from, " of ", a.element_bytes, ")")
-                                    : text(" (bytes ", from, " to ", std::min(from + bytes, a.element_bytes) - 1, " of ", a.element_bytes, ")");
+                                    : text(" (bytes ", from, " to ", std::min(from + bytes, a.element_bytes) - 1,
+                                           " of ", a.element_bytes, ")");
             return words;
         }
         return text("shared memory that was not allocated, at byte ", offset);
@@ -88,7 +90,7 @@ public:
 
     void mark_written(size_t offset, size_t bytes) { std::memset(written_.data() + offset, 1, bytes); }
 
-private:
+  private:
     static constexpr size_t page_bytes = 1024;
 
     struct record {
@@ -105,8 +107,10 @@ private:
 
     void access_run(const accessor& by, bool write, size_t offset, size_t bytes) {
         if (offset + bytes > used_ || !allocated(offset, bytes))
-            fail(name(by.who), " touches bytes ", offset, " to ", offset + bytes - 1, " of shared memory, which no single allocation holds (",
-                 offset < used_ ? describe(offset, used_) + " begins or continues there" : text("the last one ends at ", used_),
+            fail(name(by.who), " touches bytes ", offset, " to ", offset + bytes - 1,
+                 " of shared memory, which no single allocation holds (",
+                 offset < used_ ? describe(offset, used_) + " begins or continues there"
+                                : text("the last one ends at ", used_),
                  "): its index or its tile is outside what was allocated");
         for (size_t at = offset; at < offset + bytes;) {
             const size_t number = at / page_bytes, end = std::min(offset + bytes, (number + 1) * page_bytes);
@@ -121,7 +125,8 @@ private:
         return false;
     }
 
-    void check_page(const accessor& by, bool write, size_t number, size_t low, size_t high, size_t offset, size_t bytes) {
+    void check_page(const accessor& by, bool write, size_t number, size_t low, size_t high, size_t offset,
+                    size_t bytes) {
         page& here = pages_[number];
         for (size_t i = 0; i < here.records.size();) {
             const record& past = here.records[i];
@@ -151,7 +156,8 @@ private:
         const unsigned char* flags = written_.data() + number * page_bytes;
         if (const void* hole = std::memchr(flags + low, 0, high - low)) {
             const size_t at = number * page_bytes + (static_cast<const unsigned char*>(hole) - flags);
-            fail(name(by.who), " reads ", describe(at, 1), ", which nothing has written: load or store it first, and wait for the load");
+            fail(name(by.who), " reads ", describe(at, 1),
+                 ", which nothing has written: load or store it first, and wait for the load");
         }
         here.complete = std::memchr(flags, 0, page_bytes) == nullptr;
     }
@@ -169,8 +175,8 @@ private:
     }
 
     [[noreturn]] void race(const record& past, const accessor& by, bool write, size_t offset, size_t bytes) const {
-        fail(name(by.who), write ? " writes " : " reads ", describe(offset, bytes), " while ", name(past.who), " may still ",
-             past.write ? "write" : "read", " it: nothing orders the two; ", advice(past, by, write));
+        fail(name(by.who), write ? " writes " : " reads ", describe(offset, bytes), " while ", name(past.who),
+             " may still ", past.write ? "write" : "read", " it: nothing orders the two; ", advice(past, by, write));
     }
 
     static std::string advice(const record& past, const accessor& by, bool write) {
@@ -178,7 +184,8 @@ private:
         const auto is = [](const std::string& op, const char* part) { return op.find(part) != std::string::npos; };
         if (past.write && is(earlier, "load_async"))
             return "wait for the phase of its semaphore that the load completes before touching the memory";
-        if (is(earlier, "mma")) return "release the memory only after warpgroup::mma_wait, by every warp that issued the multiply";
+        if (is(earlier, "mma"))
+            return "release the memory only after warpgroup::mma_wait, by every warp that issued the multiply";
         if (is(earlier, "store_async") || is(earlier, "store_add_async"))
             return "the warp that stored calls store_read_wait, and a barrier follows, before the memory is used again";
         if (write && is(later, "load_async"))
@@ -186,9 +193,11 @@ private:
         return "put a barrier, or an arrive and a wait, between the two";
     }
 
-    [[noreturn]] void missing_fence(const record& past, const accessor& by, bool write, size_t offset, size_t bytes) const {
+    [[noreturn]] void missing_fence(const record& past, const accessor& by, bool write, size_t offset,
+                                    size_t bytes) const {
         fail(name(by.who), write ? " writes " : " reads ", describe(offset, bytes), " after ", name(past.who),
-             " wrote it with ordinary stores and without a fence: the asynchronous unit may miss them; the storing warp calls "
+             " wrote it with ordinary stores and without a fence: the asynchronous unit may miss them; the storing "
+             "warp calls "
              "fence_async before the barrier that leads here");
     }
 
