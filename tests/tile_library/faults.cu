@@ -18,7 +18,7 @@ struct globals_t {
 
 template <int Warps = 4, int Blocks = 1> struct program {
     using globals = globals_t;
-    static constexpr int warps = Warps, cluster_blocks = Blocks, blocks_per_sm = 1;
+    static constexpr int warps = Warps, cluster_blocks = Blocks, blocks = Blocks, blocks_per_sm = 1;
 };
 
 // Two tiles and two semaphores, initialised.
@@ -285,15 +285,34 @@ template <neighbour N> struct clusters : program<1, 2> {
     }
 };
 
+// --- between clusters ----------------------------------------------------------------------------------------------
+enum class target { none, same, added, mixed };
+
+template <target Target> struct grid : program<1> {
+    static constexpr int blocks = 2;
+    static void run(const globals_t& g) {
+        setup s;
+        rt_bf<64, 64> a;
+        fill(a, 1.f);
+        store(s.tiles[0], a);
+        fence_async();
+        const coord to{0, 0, 0, Target == target::none ? block_index() : 0};
+        if (Target == target::added || (Target == target::mixed && block_index() == 0))
+            store_add_async(g.out, s.tiles[0], to);
+        else store_async(g.out, s.tiles[0], to);
+        store_wait();
+    }
+};
+
 struct entry {
     const char* name;
     void (*start)(const globals_t&);
 };
 
-#define PROGRAM(name, ...)                                             \
-    {name, [](const globals_t& g) {                                    \
-         using P = __VA_ARGS__;                                        \
-         launch<P>({P::cluster_blocks, max_shared_bytes}, nullptr, g); \
+#define PROGRAM(name, ...)                                     \
+    {name, [](const globals_t& g) {                            \
+         using P = __VA_ARGS__;                                \
+         launch<P>({P::blocks, max_shared_bytes}, nullptr, g); \
      }}
 const entry programs[] = {
     PROGRAM("ring", ring<slip::none>),
@@ -346,6 +365,10 @@ const entry programs[] = {
     PROGRAM("clusters_early_exit_arrival", clusters<neighbour::early_exit_arrival>),
     PROGRAM("clusters_mask", clusters<neighbour::mask>),
     PROGRAM("clusters_rank", clusters<neighbour::rank>),
+    PROGRAM("grid", grid<target::none>),
+    PROGRAM("grid_added", grid<target::added>),
+    PROGRAM("grid_same", grid<target::same>),
+    PROGRAM("grid_mixed", grid<target::mixed>),
 };
 
 }  // namespace

@@ -106,8 +106,21 @@ REPORTS = {
     ],
     "clusters_mask": ["load_async at .* blocks of mask 7, but the cluster has 2 blocks"],
     "clusters_rank": ["arrive_at at .* names block 2 of a cluster of 2"],
+    "grid_same": ["store_async at .* and store_async at .* write the same global memory, 128 bytes of it in one row"],
+    "grid_mixed": ["store(_add)?_async at .* and store(_add)?_async at .* write the same global memory"],
 }
-CORRECT = ("ring", "flight", "epilogue", "hand_over", "counting", "barriers", "memory", "clusters")
+CORRECT = (
+    "ring",
+    "flight",
+    "epilogue",
+    "hand_over",
+    "counting",
+    "barriers",
+    "memory",
+    "clusters",
+    "grid",
+    "grid_added",
+)
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
     std::atomic<int> next = 0, failed = clusters;
     std::mutex guard;
     std::exception_ptr failure;
+    global_writes written;
     const auto work = [&] {
         try {
             cluster machine(shape, body, globals);
@@ -49,6 +50,8 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
                     if (number < failed) failed = number, failure = std::current_exception();
                 }
             }
+            const std::lock_guard<std::mutex> lock(guard);
+            written.take(machine.written());
         } catch (...) {
             const std::lock_guard<std::mutex> lock(guard);
             failed = -1, failure = std::current_exception();
@@ -59,6 +62,7 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
     work();
     for (std::thread& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);
+    if (clusters > 1) written.check();
 }
 
 }  // namespace cpu

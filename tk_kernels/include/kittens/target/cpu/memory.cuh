@@ -50,10 +50,13 @@ void access_rows(warp& w, const action& who, const Tile& tile, bool write) {
     }
 }
 
-template <global_tensor Gl> void check_global(const Gl& global, element_coord at, const action& who) {
+template <global_tensor Gl> void check_global(const Gl& global, element_coord at, const action& who,
+                                              bool is_vector = false) {
     if (at.r < 0 || at.c < 0 || at.b < 0 || at.d < 0)
         fail(name(who), " has a negative coordinate (batch ", at.b, ", depth ", at.d, ", row ", at.r, ", column ", at.c,
              "): tiles start inside the tensor");
+    if (is_vector && at.r >= global.rows())
+        fail(name(who), " addresses row ", at.r, " of a tensor with ", plural(global.rows(), "row"));
     if (at.b >= global.batch() || at.d >= global.depth())
         fail(name(who), " addresses matrix (", at.b, ", ", at.d, ") of a tensor with ", global.batch(), " x ",
              global.depth(), " matrices");
@@ -105,12 +108,14 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at,
     cpu::warp& w = cpu::begin();
     src.touch(false, "store", &where);
     cpu::check_global(dst, at, w.doing("store", where));
-    for (int i = 0; i < Src::rows; i++)
-        for (int j = 0; j < Src::cols; j++) {
-            const int row = at.r + RowMap::base(i / 16) + i % 16, col = at.c + j;
-            if (row < dst.rows() && col < dst.cols())
-                dst.row(at.b, at.d, row)[col] = from_float<typename Dst::T>(to_float(src.data[i][j]));
-        }
+    const int cols = std::clamp(dst.cols() - at.c, 0, Src::cols);
+    for (int i = 0; i < Src::rows; i++) {
+        const int row = at.r + RowMap::base(i / 16) + i % 16;
+        if (row >= dst.rows() || cols == 0) continue;
+        auto* to = dst.row(at.b, at.d, row) + at.c;
+        w.machine->note_write(to, cols * sizeof(*to), w.doing("store", where));
+        for (int j = 0; j < cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
+    }
 }
 
 // --- warp scope -----------------------------------------------------------------------------------------------
@@ -156,7 +161,7 @@ kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
 template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
-    cpu::check_global(src, at, w.doing("load", where));
+    cpu::check_global(src, at, w.doing("load", where), true);
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
@@ -168,9 +173,11 @@ kittens_device void load(Dst& dst, const Src& src, coord at, site where = kitten
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
-    cpu::check_global(dst, at, w.doing("store", where));
-    for (int i = 0; i < Src::length && at.c + i < dst.cols(); i++)
-        dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
+    cpu::check_global(dst, at, w.doing("store", where), true);
+    const int count = std::clamp(dst.cols() - at.c, 0, Src::length);
+    auto* to = dst.row(at.b, at.d, at.r) + at.c;
+    w.machine->note_write(to, count * sizeof(*to), w.doing("store", where));
+    for (int i = 0; i < count; i++) to[i] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
@@ -197,9 +204,10 @@ template <int Warps> struct group {
         cpu::warp& w = cpu::begin();
         cpu::check_global(dst, at, w.doing("store", where));
         share(w, w.doing("store", where), src, false, [&](int row, int col) {
-            if (at.r + row < dst.rows() && at.c + col < dst.cols())
-                dst.row(at.b, at.d, at.r + row)[at.c + col] =
-                    from_float<typename Dst::T>(to_float(element(src, row, col)));
+            if (at.r + row >= dst.rows() || at.c + col >= dst.cols()) return;
+            auto& to = dst.row(at.b, at.d, at.r + row)[at.c + col];
+            w.machine->note_write(&to, sizeof(to), w.doing("store", where));
+            to = from_float<typename Dst::T>(to_float(element(src, row, col)));
         });
     }
     template <shared_tile Dst, global_tensor Src>
@@ -214,7 +222,7 @@ template <int Warps> struct group {
     kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
         const element_coord from = corner<Dst>(at);
         cpu::warp& w = cpu::begin();
-        cpu::check_global(src, from, w.doing("load", where));
+        cpu::check_global(src, from, w.doing("load", where), true);
         share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
             x = from_float<typename Dst::T>(
                 from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
@@ -224,9 +232,12 @@ template <int Warps> struct group {
     kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
         const element_coord to = corner<Src>(at);
         cpu::warp& w = cpu::begin();
-        cpu::check_global(dst, to, w.doing("store", where));
+        cpu::check_global(dst, to, w.doing("store", where), true);
         share_vector(w, w.doing("store", where), src, false, [&](int i, auto& x) {
-            if (to.c + i < dst.cols()) dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(x));
+            if (to.c + i >= dst.cols()) return;
+            auto& target = dst.row(to.b, to.d, to.r)[to.c + i];
+            w.machine->note_write(&target, sizeof(target), w.doing("store", where));
+            target = from_float<typename Dst::T>(to_float(x));
         });
     }
 

@@ -164,6 +164,11 @@ class cluster {
 
     uint64_t progress() const { return progress_; }
 
+    // An ordinary store to global memory.
+    void note_write(const void* to, size_t bytes, const action& who) { written_.note(to, bytes, false, who, number_); }
+    // What all clusters that ran here have written.
+    const global_writes& written() const { return written_; }
+
     // An error where nothing may be thrown (a destructor): reported at the next switch.
     void report_later(const std::string& words) {
         if (!failure_) failure_ = std::make_exception_ptr(error(words));
@@ -176,6 +181,7 @@ class cluster {
     };
 
     void start(int number, uint64_t seed) {
+        number_ = number;
         dice_ = random(seed * 0x2545f4914f6cdd1dull + uint64_t(number) + 1);
         temper_.emplace(dice_);
         effects_.clear();
@@ -291,6 +297,7 @@ class cluster {
             case effect::kind::load: land_load(e); break;
             case effect::kind::store:
                 read_source(e);
+                written_.note(e.where, e.add, e.who, number_);
                 e.add ? add_box(e.where, e.held.data()) : write_box(e.where, e.held.data());
                 break;
             case effect::kind::arrival: arrive(*e.done, e.carried, e.who); break;
@@ -377,6 +384,8 @@ class cluster {
     std::vector<warp*> ready_;
     std::vector<effect> effects_;
     std::vector<load_agent> load_agents_;
+    global_writes written_;
+    int number_ = 0;
     barrier_state cluster_barrier_;
     random dice_{0};
     std::optional<temper> temper_;

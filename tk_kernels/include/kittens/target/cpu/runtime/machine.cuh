@@ -10,6 +10,7 @@
 #include "kittens/target/cpu/runtime/boxes.cuh"
 #include "kittens/target/cpu/runtime/clock.cuh"
 #include "kittens/target/cpu/runtime/fiber.cuh"
+#include "kittens/target/cpu/runtime/global_writes.cuh"
 #include "kittens/target/cpu/runtime/random.cuh"
 #include "kittens/target/cpu/runtime/report.cuh"
 #include "kittens/target/cpu/runtime/shared_memory.cuh"

@@ -1,0 +1,78 @@
+// What the clusters of a launch write to global memory. Nothing orders two clusters, so that where they write the same
+// bytes the result depends on who comes last; only additions may meet.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kittens/target/cpu/runtime/boxes.cuh"
+
+namespace kittens::cpu {
+
+class global_writes {
+  public:
+    // `bytes` at `to`, written (or added to) by `who`, of cluster `number`.
+    void note(const void* to, size_t bytes, bool add, const action& who, int number) {
+        if (bytes == 0) return;
+        if (writers_.empty() || !same(writers_.back().who, who) || writers_.back().cluster != number)
+            writers_.push_back({who, add, number});
+        const uintptr_t low = reinterpret_cast<uintptr_t>(to);
+        const uint32_t writer = uint32_t(writers_.size() - 1);
+        if (!runs_.empty() && runs_.back().writer == writer && runs_.back().low + runs_.back().bytes == low)
+            runs_.back().bytes += uint32_t(bytes);
+        else runs_.push_back({low, uint32_t(bytes), writer});
+    }
+    void note(const box& b, bool add, const action& who, int number) {
+        for (int r = 0; r < b.inner_rows(); r++)
+            note(b.row(r), size_t(b.inner_cols()) * b.element_bytes, add, who, number);
+    }
+
+    void take(const global_writes& other) {
+        const uint32_t first = uint32_t(writers_.size());
+        writers_.insert(writers_.end(), other.writers_.begin(), other.writers_.end());
+        for (run r : other.runs_) {
+            r.writer += first;
+            runs_.push_back(r);
+        }
+    }
+
+    // After the launch: fails where two clusters wrote the same bytes.
+    void check() {
+        std::sort(runs_.begin(), runs_.end(), [](const run& a, const run& b) { return a.low < b.low; });
+        const run* widest = nullptr;  // of those before, the one that ends last
+        for (const run& r : runs_) {
+            if (widest != nullptr && r.low < widest->low + widest->bytes) compare(*widest, r);
+            if (widest == nullptr || r.low + r.bytes > widest->low + widest->bytes) widest = &r;
+        }
+    }
+
+  private:
+    struct run {
+        uintptr_t low;
+        uint32_t bytes, writer;
+    };
+    struct writer {
+        action who;
+        bool add;
+        int cluster;
+    };
+
+    static bool same(const action& a, const action& b) {
+        return a.op == b.op && a.block == b.block && a.warp == b.warp && a.at.where.line() == b.at.where.line() &&
+               a.at.where.file_name() == b.at.where.file_name();
+    }
+
+    void compare(const run& a, const run& b) const {
+        const writer &first = writers_[a.writer], &second = writers_[b.writer];
+        if (first.cluster == second.cluster || (first.add && second.add)) return;
+        fail(name(second.who), " and ", name(first.who), " write the same global memory, ",
+             std::min<size_t>(b.bytes, a.low + a.bytes - b.low),
+             " bytes of it in one row: nothing orders two clusters; give each "
+             "tile of the result to one, or let all of them add");
+    }
+
+    std::vector<writer> writers_;
+    std::vector<run> runs_;
+};
+
+}  // namespace kittens::cpu
