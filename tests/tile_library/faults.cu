@@ -75,7 +75,7 @@ template <slip Slip> struct ring : program<8> {
 };
 
 // --- accumulators in flight --------------------------------------------------------------------------------------
-enum class touch { none, map, store, scope, at_end, operand };
+enum class touch { none, map, store, scope, at_end, operand, alone, apart };
 
 template <touch Touch> struct flight : program<> {
     static void run(const globals_t& g) {
@@ -90,7 +90,9 @@ template <touch Touch> struct flight : program<> {
             accumulator inner;
             warpgroup::mm_AB(inner, s.tiles[0], s.tiles[0]);
         }
-        warpgroup::mm_AB(sum, a, s.tiles[0]);
+        if (Touch == touch::alone && warp_index() == 2) return;
+        if (Touch == touch::apart && warp_index() == 2) warpgroup::mm_ABt(sum, a, s.tiles[0]);
+        else warpgroup::mm_AB(sum, a, s.tiles[0]);
         if (Touch == touch::map) add(sum, sum, 1.f);
         if (Touch == touch::store) warpgroup::store(g.out, sum, element_coord{});
         if (Touch == touch::operand) zero(a);
@@ -327,6 +329,8 @@ const entry programs[] = {
     PROGRAM("flight_scope", flight<touch::scope>),
     PROGRAM("flight_at_end", flight<touch::at_end>),
     PROGRAM("flight_operand", flight<touch::operand>),
+    PROGRAM("flight_alone", flight<touch::alone>),
+    PROGRAM("flight_apart", flight<touch::apart>),
     PROGRAM("epilogue", epilogue<output::none>),
     PROGRAM("epilogue_no_fence", epilogue<output::no_fence>),
     PROGRAM("epilogue_no_barrier", epilogue<output::no_barrier>),

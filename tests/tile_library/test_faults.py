@@ -45,6 +45,8 @@ REPORTS = {
     "flight_scope": ["a register tile goes out of scope while mm_AB at .* may still write it"],
     "flight_at_end": ["warp . ends while mm_AB at .* is in flight"],
     "flight_operand": ["element-wise operation .* changes a register tile that mm_AB at .* may still read"],
+    "flight_alone": ["warp 2 ends after 0 asynchronous multiplies, without mm_AB at .*all four warps"],
+    "flight_apart": ["(mm_AB|mm_ABt) at .* is multiply number 0 of its warp, but (mm_AB|mm_ABt) at .*all four warps"],
     "epilogue_no_fence": ["store_async at .* reads tiles.0. after store at .* without a fence.*fence_async"],
     "epilogue_no_barrier": [
         "store_async at .* reads tiles.0. while store at",

@@ -138,7 +138,7 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     static_assert(!(a_in_registers && TransA), "mma: A in registers cannot be transposed; use swap_layout");
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing(op, where);
-    const cpu::tick when = ++w.multiplies;
+    const cpu::tick when = cpu::next_multiply(w, who);
     const auto claim = [&](const void* data, size_t bytes, bool write) {
         const auto* low = static_cast<const unsigned char*>(data);
         // Multiplies into one accumulator follow one another in order: that needs no wait.

@@ -199,6 +199,7 @@ class cluster {
             b.semaphores.clear();
             for (barrier_state& barrier : b.barriers) barrier = {};
             b.inbounds.clear();
+            b.issued.assign((shape_.warps + 3) / 4, {});
             b.last.clear();
         }
         for (int id = 0; id < int(warps_.size()); id++) {
@@ -352,6 +353,12 @@ class cluster {
     }
 
     void end(block& b) {
+        for (const warp& w : warps_) {
+            if (w.home != &b || w.multiplies == b.issued[w.index / 4].size()) continue;
+            fail("block ", b.number, ", warp ", w.index, " ends after ", plural(w.multiplies, "asynchronous multiply"),
+                 ", without ", name(b.issued[w.index / 4][w.multiplies]),
+                 ": all four warps of a warpgroup issue each multiply together");
+        }
         for (const block::inbound& in : b.inbounds)
             if (!b.last.covers(in.agent, in.when))
                 fail("block ", b.number, " ends while ", name(in.who), " may still ", in.doing,

@@ -44,7 +44,7 @@ inline std::string missing(const std::vector<warp>& warps, const warp& w, bool e
 
 inline bool wait_alike(const warp& a, const warp& b) {
     return a.home == b.home && a.waits.semaphore == b.waits.semaphore && a.waits.barrier == b.waits.barrier &&
-           a.waits.phase == b.waits.phase && place(a.waits.who.at) == place(b.waits.who.at);
+           a.waits.phase == b.waits.phase && same_place(a.waits.who.at, b.waits.who.at);
 }
 
 inline std::string deadlock(const std::vector<block>& blocks, const std::vector<warp>& warps,

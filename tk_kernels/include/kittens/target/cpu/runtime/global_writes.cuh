@@ -58,8 +58,7 @@ class global_writes {
     };
 
     static bool same(const action& a, const action& b) {
-        return a.op == b.op && a.block == b.block && a.warp == b.warp && a.at.where.line() == b.at.where.line() &&
-               a.at.where.file_name() == b.at.where.file_name();
+        return a.op == b.op && a.block == b.block && a.warp == b.warp && same_place(a.at, b.at);
     }
 
     void compare(const run& a, const run& b) const {

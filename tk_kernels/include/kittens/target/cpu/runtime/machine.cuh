@@ -110,6 +110,8 @@ struct block {
         const char* doing;
     };
     std::vector<inbound> inbounds;
+    // Per warpgroup, the multiplies that its first warp to get there has issued: the others must issue the same.
+    std::vector<std::vector<action>> issued;
     clock last;  // everything its warps knew when they ended
 };
 

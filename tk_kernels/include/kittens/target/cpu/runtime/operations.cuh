@@ -61,6 +61,20 @@ inline void note_inbound(block& b, int agent, tick when, const action& who, cons
     b.inbounds.push_back({agent, when, who, doing});
 }
 
+// The next asynchronous multiply of w: the same one, at the same place, for all four warps of its warpgroup.
+inline tick next_multiply(warp& w, const action& who) {
+    const int warps = w.machine->dimensions().warps;
+    if (w.index / 4 * 4 + 4 > warps)
+        fail(name(who), " is issued by a group of ", warps % 4, " warps: a warpgroup has four");
+    std::vector<action>& issued = w.home->issued[w.index / 4];
+    if (w.multiplies == issued.size()) issued.push_back(who);
+    const action& first = issued[w.multiplies];
+    if (!same_place(first.at, who.at))
+        fail(name(who), " is multiply number ", w.multiplies, " of its warp, but ", name(first),
+             " is that of another warp of the group: all four warps of a warpgroup issue each multiply together");
+    return ++w.multiplies;
+}
+
 // --- registers ------------------------------------------------------------------------------------------------
 inline bool overlap(const register_claim& c, const void* data, size_t bytes) {
     const auto* low = static_cast<const unsigned char*>(data);

@@ -39,11 +39,18 @@ inline std::string place(const site& at) {
     return text(slash == std::string::npos ? path : path.substr(slash + 1), ":", at.where.line());
 }
 
+inline bool same_place(const site& a, const site& b) {
+    return a.where.line() == b.where.line() && std::strcmp(a.where.file_name(), b.where.file_name()) == 0;
+}
+
 inline std::string name(const action& a) {
     return text(a.op, " at ", place(a.at), " (block ", a.block, ", warp ", a.warp, ")");
 }
 
-inline std::string plural(int64_t count, const char* word) { return text(count, " ", word, count == 1 ? "" : "s"); }
+inline std::string plural(int64_t count, const std::string& word) {
+    if (count == 1) return text(count, " ", word);
+    return text(count, " ", word.back() == 'y' ? word.substr(0, word.size() - 1) + "ies" : word + "s");
+}
 
 }  // namespace cpu
 }  // namespace kittens
