@@ -282,8 +282,10 @@ def mutant_sources(folder: Path, mutant: Mutant | None) -> tuple[Path, Path]:
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
         text = files[name].read_text()
-        assert text.count(old) == 1, f"{name} has {text.count(old)} times the text that the mutant changes: {old}"
-        files[name].write_text(text.replace(old, new))
+        wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
+        found = re.findall(wanted, text)
+        assert len(found) == 1, f"{name} has {len(found)} times the text that the mutant changes: {old}"
+        files[name].write_text(text.replace(found[0], new))
     return include, source
 
 
