@@ -84,6 +84,22 @@ def test_attention_reports_nothing_in_any_seed(run: Run, device: str, monkeypatc
         assert torch.equal(out, first)
 
 
+def test_the_number_of_threads_changes_nothing(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(700, 328).to(torch.bfloat16)
+    message = ctypes.create_string_buffer(1 << 10)
+    results = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("KITTENS_SEED", "3")
+        monkeypatch.setenv("KITTENS_THREADS", threads)
+        out = torch.empty_like(x)
+        addresses = [ctypes.c_void_p(t.data_ptr()) for t in (x, out)]
+        assert host.run_running_sum(*addresses, 700, 328, 4, message, len(message)) == 0
+        results.append(out)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
 @pytest.mark.parametrize("band", [0, 1, 2, 3, 8, 100])
 def test_tile_orders_visit_every_tile_once(host: ctypes.CDLL, band: int) -> None:
     for rows in (1, 2, 3, 7, 8, 13, 32):

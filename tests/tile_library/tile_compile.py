@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
@@ -39,12 +40,20 @@ def compile_library(
         if result.returncode != 0:
             raise CompileError(f"{source.name} for {target}: {result.stderr[:4000]}")
         partial.replace(output)
+        _forget_old(output.parent)
     return output
 
 
 def load(library: Path) -> ctypes.CDLL:
     """The library in this process; its hidden symbols stay its own."""
     return ctypes.CDLL(str(library), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+
+
+def _forget_old(folder: Path) -> None:
+    """Removes libraries that no test has made for two weeks."""
+    for path in folder.iterdir():
+        if time.time() - path.stat().st_mtime > 14 * 24 * 3600:
+            path.unlink(missing_ok=True)
 
 
 def _command(source: Path, target: str, include: Path, optimise: str, defines: tuple[str, ...]) -> list[str]:

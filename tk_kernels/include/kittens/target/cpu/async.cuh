@@ -111,8 +111,9 @@ inline void wait_stores(int pending, bool written) {
 
 }  // namespace cpu
 
-// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
-// With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
+// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are
+// zero. With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each
+// one's `done`.
 template <shared_tile Dst, global_tensor Src>
 kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
                                site where = kittens_here) {

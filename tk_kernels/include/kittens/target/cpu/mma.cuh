@@ -1,4 +1,4 @@
-// cpu: matrix multiplies, by a warp (at once) and by a warpgroup (asynchronous: operands are read and sums appear late).
+// cpu: matrix multiplies, by a warp (at once) and by a warpgroup (asynchronous: it reads and adds late).
 //
 // mma_AB   D += A B        A rows x K, B K x cols
 // mma_ABt  D += A B^T                  B cols x K

@@ -131,8 +131,8 @@ inline void fence_semaphores(warp& w) {
 
 }  // namespace cpu
 
-// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a barrier
-// makes them known to the others.
+// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a
+// barrier makes them known to the others.
 kittens_device void init(semaphore* s, int count, int arrivals, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing("init", where);
@@ -244,7 +244,8 @@ kittens_device void arrive_named(int id, int warps, site where = kittens_here) {
     cpu::come(w, w.home->barriers[id], warps, false, cpu::text("barrier ", id), who);
 }
 
-// Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps issue.
+// Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps
+// issue.
 kittens_device void fence_async(site = kittens_here) {
     cpu::warp& w = cpu::begin();
     w.before.fence(w.id, w.now);
