@@ -10,38 +10,36 @@ from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 TARGETS = INCLUDE_ROOT / "kittens" / "target"
 HEADERS = ("registers.cuh", "memory.cuh", "sync.cuh", "async.cuh", "mma.cuh", "launch.cuh")
 # How a GPU's lanes, instructions and addresses are reached: no kernel calls these.
-GPU_ONLY = set(
-    [
-        "at",
-        "col",
-        "col_slot",
-        "descriptor",
-        "fence_registers",
-        "holds",
-        "index",
-        "issue_load",
-        "issue_store",
-        "k_major",
-        "map_address",
-        "mma_m16n8k16",
-        "mn_major",
-        "owner",
-        "packed",
-        "pin",
-        "position",
-        "rank",
-        "row",
-        "row_slot",
-        "shared_address",
-        "shared_offset",
-        "shuffle",
-        "shuffle_xor",
-        "units",
-        "unpack",
-        "wide",
-        "kernel_entry",
-    ]
-)
+GPU_ONLY = {
+    "at",
+    "col",
+    "col_slot",
+    "descriptor",
+    "fence_registers",
+    "holds",
+    "index",
+    "issue_load",
+    "issue_store",
+    "k_major",
+    "map_address",
+    "mma_m16n8k16",
+    "mn_major",
+    "owner",
+    "packed",
+    "pin",
+    "position",
+    "rank",
+    "row",
+    "row_slot",
+    "shared_address",
+    "shared_offset",
+    "shuffle",
+    "shuffle_xor",
+    "units",
+    "unpack",
+    "wide",
+    "kernel_entry",
+}
 
 
 def functions(target: str) -> set[str]:
