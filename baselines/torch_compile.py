@@ -96,6 +96,9 @@ def compile_matmul(name: str, *, tma: bool) -> Compiled:
     would end in plain eager calls.
     """
     import torch
+    from torch._inductor import select_algorithm
 
+    if hasattr(select_algorithm, "PRINT_AUTOTUNE"):
+        select_algorithm.PRINT_AUTOTUNE = False  # twenty lines a problem on stderr, in the middle of progress bars
     own = types.FunctionType(_matmul.__code__.replace(co_name=name), globals(), name)
     return torch.compile(own, fullgraph=True, dynamic=False, options=inductor_options(tma=tma))

@@ -130,14 +130,16 @@ def poison_free_memory(output_bytes: int) -> None:
 
     First every free block of the allocator, largest first and at its exact size, so that each request is served by the
     block it is meant for; then two fresh blocks of the size of the outputs, for a call whose outputs fit no free block.
-    Blocks that cannot be had (another stream's) are left.
+    Blocks that cannot be had (another stream's) are left. The pool of small blocks serves no request above 1 MiB, so
+    its free blocks are taken in pieces.
     """
     sizes = sorted(
         (
-            int(block["size"])
+            piece
             for segment in torch.cuda.memory_snapshot()
             for block in segment["blocks"]
             if block["state"] == "inactive"
+            for piece in _pieces(int(block["size"]), segment["segment_type"] == "small")
         ),
         reverse=True,
     )
@@ -151,12 +153,23 @@ def poison_free_memory(output_bytes: int) -> None:
     del held
 
 
+_SMALL_POOL_REQUEST = 2**20  # bytes, PyTorch's kSmallSize
+
+
+def _pieces(size: int, small_pool: bool) -> list[int]:
+    """Requests that together fill a free block of `size` bytes."""
+    if not small_pool:
+        return [size]
+    whole, rest = divmod(size, _SMALL_POOL_REQUEST)
+    return [_SMALL_POOL_REQUEST] * whole + ([rest] if rest else [])
+
+
 def _profiled(call: Call) -> tuple[str, ...]:
     """Names of the kernels that the profiler saw in one call, each once, copies and fills left out."""
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as session:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as session:
         call()
         torch.cuda.synchronize()
     names = [event.name for event in session.events() or () if event.device_type == torch.autograd.DeviceType.CUDA]

@@ -108,12 +108,22 @@ def test_every_free_block_is_filled_at_its_size_and_held_until_the_end(monkeypat
             filled.append(value)
             return self
 
-    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [{"blocks": blocks[:2]}, {"blocks": blocks[2:]}])
+    snapshot = [
+        {"segment_type": "small", "blocks": blocks[:2]},
+        {"segment_type": "large", "blocks": blocks[2:]},
+    ]
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: snapshot)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch, "empty", lambda size, dtype, device: Memory(size))
     cuda.poison_free_memory(100)
     assert asked == [(2048, 0), (512, 1), (100, 2), (100, 3)]  # none freed before the last was had
     assert filled == [0xFF] * 4
+
+
+def test_a_small_block_above_the_pool_s_largest_request_is_filled_in_pieces():
+    assert cuda._pieces(5 * 2**19, small_pool=True) == [2**20, 2**20, 2**19]
+    assert cuda._pieces(2**20, small_pool=True) == [2**20]
+    assert cuda._pieces(5 * 2**19, small_pool=False) == [5 * 2**19]
 
 
 def test_the_poison_is_nan_in_every_float():
@@ -136,7 +146,7 @@ def test_kernels_are_named_once_without_copies(make, monkeypatch):
     ]
 
     class Profile:
-        def __init__(self, activities):
+        def __init__(self, activities, acc_events):
             assert torch.profiler.ProfilerActivity.CUDA in activities
 
         def __enter__(self):
