@@ -74,7 +74,7 @@ def test_random_shapes(device: str, start: int) -> None:
         {"stages": 1}, {"stages": 2}, {"stages": 3}, {"stages": 4},
         {"persistent": 0}, {"persistent": 1},
         {"order": "supergroup"}, {"order": "row_major"}, {"order": "hilbert"},
-        {"persistent": 0, "order": "hilbert", "stages": 2},
+        {"persistent": 0, "order": "hilbert", "stages": 4},
         {"schedule": "cooperative"}, {"schedule": "pingpong"},
     ],
     ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()),

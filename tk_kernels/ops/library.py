@@ -42,6 +42,21 @@ def _load(kernel: str, device: torch.device) -> Any:
     return toolchain.load(kernel, "cpu")
 
 
+def is_plain_eager(*tensors: torch.Tensor) -> bool:
+    """Whether calling a kernel directly is the same as calling its operator, because nothing listens in between.
+
+    Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...) and
+    functorch's transforms.
+    """
+    return (
+        all((type(t) is torch.Tensor or type(t) is torch.nn.Parameter) and (t.is_cuda or t.is_cpu) for t in tensors)
+        and not torch.compiler.is_compiling()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+        and not torch.jit.is_tracing()
+    )
+
+
 def unsupported_gpu(device: torch.device) -> str | None:
     """Why the kernels cannot run on this GPU, or None."""
     capability = torch.cuda.get_device_capability(device)

@@ -74,32 +74,32 @@ template <typename T> kittens_device void put(T& element, float v) { element = f
 // dst = f(src), dst = f(a, b), element by element, for any f on floats.
 template <typename F, register_tile Dst, register_tile Src>
 kittens_device void map(Dst& dst, const Src& src, F f) {
-    each([&](int, int, auto& d, const auto& x) { detail::put(d, f(to_float(x))); }, dst, const_cast<Src&>(src));
+    each([&](int, int, auto& d, const auto& x) { detail::put(d, f(to_float(x))); }, dst, src);
 }
 template <typename F, register_vec Dst, register_vec Src>
 kittens_device void map(Dst& dst, const Src& src, F f) {
-    each([&](int, auto& d, const auto& x) { detail::put(d, f(to_float(x))); }, dst, const_cast<Src&>(src));
+    each([&](int, auto& d, const auto& x) { detail::put(d, f(to_float(x))); }, dst, src);
 }
 template <typename F, register_tile Dst, register_tile A, register_tile B>
 kittens_device void map(Dst& dst, const A& a, const B& b, F f) {
     each([&](int, int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst,
-         const_cast<A&>(a), const_cast<B&>(b));
+         a, b);
 }
 template <typename F, register_vec Dst, register_vec A, register_vec B>
 kittens_device void map(Dst& dst, const A& a, const B& b, F f) {
     each([&](int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst,
-         const_cast<A&>(a), const_cast<B&>(b));
+         a, b);
 }
 // With a row's value (col_vec) or a column's (row_vec) as the second operand.
 template <typename F, register_tile Dst, register_tile Src, register_vec Vec>
 kittens_device void map_rows(Dst& dst, const Src& src, const Vec& vec, F f) {
     each_with_col_vec([&](int, int, auto v, auto& d, const auto& x) { detail::put(d, f(to_float(x), to_float(v))); },
-                      vec, dst, const_cast<Src&>(src));
+                      vec, dst, src);
 }
 template <typename F, register_tile Dst, register_tile Src, register_vec Vec>
 kittens_device void map_cols(Dst& dst, const Src& src, const Vec& vec, F f) {
     each_with_row_vec([&](int, int, auto v, auto& d, const auto& x) { detail::put(d, f(to_float(x), to_float(v))); },
-                      vec, dst, const_cast<Src&>(src));
+                      vec, dst, src);
 }
 
 // --- named maps -----------------------------------------------------------------------------------------------

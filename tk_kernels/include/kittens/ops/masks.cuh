@@ -7,7 +7,7 @@ namespace kittens {
 template <typename Keep, register_tile Dst, register_tile Src>
 kittens_device void mask(Dst& dst, const Src& src, Keep keep, float value) {
     each([&](int row, int col, auto& d, const auto& x) { detail::put(d, keep(row, col) ? to_float(x) : value); }, dst,
-         const_cast<Src&>(src));
+         src);
 }
 
 // Keeps the lower (upper) triangle: col <= row + diagonal (col >= row + diagonal).

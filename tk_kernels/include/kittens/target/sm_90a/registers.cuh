@@ -5,6 +5,8 @@
 // A col-layout tile is the same with row and column exchanged.
 #pragma once
 
+#include <type_traits>
+
 #include "kittens/types/layout.cuh"
 
 namespace kittens {
@@ -81,9 +83,9 @@ template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, 
 template <typename X> inline constexpr bool is_rv = false;
 template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
 template <typename X>
-concept register_tile = is_rt<X>;
+concept register_tile = is_rt<std::remove_const_t<X>>;
 template <typename X>
-concept register_vec = is_rv<X>;
+concept register_vec = is_rv<std::remove_const_t<X>>;
 
 // Two elements as the 32-bit register that an instruction takes.
 template <typename T> kittens_device uint32_t packed(const T* elements) {
