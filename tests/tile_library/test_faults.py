@@ -87,7 +87,7 @@ REPORTS = {
         "deadlock.*sync_named at .* waits for barrier 2: 3 of 4 warps came, not there .block/warp.: 0/3 .ended."
     ],
     "barriers_disagree": ["comes to barrier 2 of . warps while sync_named at .* expects"],
-    "barriers_twice": ["arrive_named at .* comes to barrier 2 a second time"],
+    "barriers_twice": ["arrive_named at .* comes to barrier 2 a second time before it knows"],
     "barriers_bad_id": ["sync_named at .* names barrier 16: a block has barriers 1 to 15"],
     "memory_unwritten": ["load at .* reads tiles.0. .byte 0 of 8192., which nothing has written"],
     "memory_negative": ["store at .* negative coordinate .*column -64"],

@@ -57,9 +57,9 @@ template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, 
 template <typename X> inline constexpr bool is_rv = false;
 template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
 template <typename X>
-concept register_tile = is_rt<X>;
+concept register_tile = is_rt<std::remove_const_t<X>>;
 template <typename X>
-concept register_vec = is_rv<X>;
+concept register_vec = is_rv<std::remove_const_t<X>>;
 
 // f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout. The
 // first may be changed, the others are read.
@@ -67,7 +67,7 @@ template <typename F, register_tile Tile, register_tile... Tiles>
 kittens_device void each(F f, Tile& tile, Tiles&... tiles) {
     static_assert(((Tiles::rows == Tile::rows && Tiles::cols == Tile::cols && Tiles::order == Tile::order) && ...),
                   "the tiles of one operation must have one shape and layout; use swap_layout or a sub-tile");
-    tile.touch(true, "an element-wise operation");
+    tile.touch(!std::is_const_v<Tile>, "an element-wise operation");
     (tiles.touch(false, "an element-wise operation"), ...);
     for (int row = 0; row < Tile::rows; row++)
         for (int col = 0; col < Tile::cols; col++) f(row, col, tile.data[row][col], tiles.data[row][col]...);

@@ -73,26 +73,42 @@ inline void wait_phase(warp& w, semaphore_state& s, int parity, const action& wh
     s.waited.push_back({w.id, w.now, target, who});
 }
 
+// The last one has come: those who wait go on, knowing what all knew.
+inline void meet(warp& w, barrier_state& b, bool waits) {
+    b.gathered.see(b.agent, ++b.meetings);
+    for (warp* other : b.waiting) {
+        other->before.join(b.gathered);
+        w.machine->make_ready(*other);
+    }
+    if (waits) w.before.join(b.gathered);
+    b.expected = 0;
+    b.gathered.clear();
+    b.arrived.clear();
+    b.warps.clear();
+    b.waiting.clear();
+}
+
 // Comes to a barrier of `expected` warps; waits for the others unless it only arrives.
 inline void come(warp& w, barrier_state& b, int expected, bool waits, const std::string& what, const action& who) {
     if (b.expected == 0) b.expected = expected;
     if (b.expected != expected)
         fail(name(who), " comes to ", what, " of ", plural(expected, "warp"), " while ", name(b.arrived.front()),
              " expects ", b.expected, ": all must name the same number");
-    if (std::find(b.warps.begin(), b.warps.end(), w.id) != b.warps.end())
-        fail(name(who), " comes to ", what, " a second time before the others came once: ", b.arrived.size(), " of ",
-             expected, " are there");
+    if (b.agent < 0) {
+        b.agent = w.machine->new_agent();
+        b.last_came.resize(w.machine->warps().size(), 0);
+    }
+    // Also where the others happen to have come by now, w must know it.
+    if (w.before.seen(b.agent) < b.last_came[w.id])
+        fail(name(who), " comes to ", what,
+             " a second time before it knows that the others came once: wait at it, or be ", "told by a warp that did");
+    b.last_came[w.id] = b.meetings + 1;
     b.gathered.join(w.before);
     b.arrived.push_back(who);
     b.warps.push_back(w.id);
     next_tick(w);
     if (int(b.warps.size()) == expected) {
-        const barrier_state complete = std::exchange(b, {});
-        for (warp* other : complete.waiting) {
-            other->before.join(complete.gathered);
-            w.machine->make_ready(*other);
-        }
-        if (waits) w.before.join(complete.gathered);
+        meet(w, b, waits);
     } else if (waits) {
         b.waiting.push_back(&w);
         w.waits = {who, nullptr, 0, &b, what};

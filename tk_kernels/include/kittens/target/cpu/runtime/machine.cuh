@@ -51,6 +51,10 @@ struct barrier_state {
     std::vector<action> arrived;
     std::vector<int> warps;
     std::vector<warp*> waiting;
+    // Kept from one meeting to the next: its count of meetings as an agent, and the last one each warp came to.
+    int agent = -1;
+    tick meetings = 0;
+    std::vector<tick> last_came;
 };
 
 // Something asynchronous that has been started and has not happened yet.
