@@ -248,6 +248,19 @@ struct negative_load : program<1> {
     }
 };
 
+// A tensor of 61 columns in rows of 64: the store reaches the end inside a 16-byte unit.
+struct ragged_end : program<1> {
+    static void run(const globals_t& g) {
+        setup s;
+        s.start();
+        s.load_tile(0, coord{}, g.in);
+        wait(s.full[0], 0);
+        const matrix ragged(g.out.data, 1, 1, 64, 61, 64, 64 * 64, 64 * 64);
+        store_async(ragged, s.tiles[0], coord{});
+        store_wait();
+    }
+};
+
 // --- clusters ----------------------------------------------------------------------------------------------------
 enum class neighbour { none, early_exit, early_exit_arrival, mask, rank };
 
@@ -364,6 +377,7 @@ const entry programs[] = {
     PROGRAM("memory_not_shared", memory<place::not_shared>),
     PROGRAM("memory_disagreement", disagreement),
     PROGRAM("memory_negative_load", negative_load),
+    PROGRAM("memory_ragged_end", ragged_end),
     PROGRAM("clusters", clusters<neighbour::none>),
     PROGRAM("clusters_early_exit", clusters<neighbour::early_exit>),
     PROGRAM("clusters_early_exit_arrival", clusters<neighbour::early_exit_arrival>),

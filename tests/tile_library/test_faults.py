@@ -97,6 +97,7 @@ REPORTS = {
     "memory_disagreement": [
         "allocate: a warp asks for (left|right).* where another warp of its block got (left|right)"
     ],
+    "memory_ragged_end": ["store_async at .* cut off at column 61: TMA writes whole 16-byte units .* next 3 elements"],
     "memory_negative_load": ["load_async at .* negative row coordinate, -64"],
     "clusters_early_exit": [
         "load_async at .* reaches into block 1, which has ended",

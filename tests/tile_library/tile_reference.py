@@ -281,8 +281,8 @@ def copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols = instance.parameters
     row_bytes = cols * (4 if dtype == "fp32" else 2)
     chunk = next(width for width in (128, 64, 32) if row_bytes % width == 0) // (4 if dtype == "fp32" else 2)
-    for r, c, to_r, to_c in ((0, 0, 0, 0), (5, 16, 3, 8), (rows, cols, rows - 2, cols - 8), (2 * rows, 0, 0, 0)):
-        x, before = _values(rng, dtype, rows + 9, cols + 5), _values(rng, dtype, rows + 7, cols + 3)
+    for r, c, to_r, to_c in ((0, 0, 0, 0), (5, 16, 3, 16), (rows, cols, rows - 2, cols - 8), (2 * rows, 0, 0, 0)):
+        x, before = _values(rng, dtype, rows + 9, cols + 5), _values(rng, dtype, rows + 7, cols + 8)
         piece = _window(x, r, c, rows, cols)
         corner = piece[rows - 16 :, cols - chunk :]
         name, numbers = f"{r} {c} to {to_r} {to_c}", (r, c, to_r, to_c)
@@ -313,7 +313,7 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
 def vector_copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, length = instance.parameters
     for r, c, to_r, to_c in ((0, 0, 0, 0), (2, 1, 1, 1), (1, 0, 2, 1)):
-        x, before = _values(rng, dtype, 3, 2 * length - 8), _values(rng, dtype, 3, 2 * length - 3)
+        x, before = _values(rng, dtype, 3, 2 * length - 8), _values(rng, dtype, 3, 2 * length - 8)
         piece = _window(x, r, c * length, 1, length)
         expected = _placed(before, piece, to_r, to_c * length)
         yield _case(

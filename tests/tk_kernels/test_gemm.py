@@ -137,6 +137,27 @@ def test_out_window_leaves_its_surroundings(device: str) -> None:
     assert bool((buffer == 7.0).all())
 
 
+@pytest.mark.parametrize("n", [57, 63, 64, 97])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_out_window_with_a_tail_leaves_what_is_beside_it(device: str, rows: int, n: int) -> None:
+    """TMA writes whole 16-byte units: the rest of the last one belongs to somebody else."""
+    a, b = matrix(rows, 56, device), matrix(56, n, device, 1)
+    buffer = torch.full((rows + 2, 128), 7.0, dtype=torch.bfloat16, device=device)
+    tk.gemm(a, b, out=buffer[1 : rows + 1, 8 : 8 + n])
+    assert_good(buffer[1 : rows + 1, 8 : 8 + n], a, b)
+    buffer[1 : rows + 1, 8 : 8 + n] = 7.0
+    assert bool((buffer == 7.0).all())
+
+
+def test_what_lies_beside_the_operands_is_not_read(device: str) -> None:
+    """Windows whose neighbours are NaN, with tails in every dimension."""
+    wide = torch.full((41, 64), float("nan"), dtype=torch.bfloat16, device=device)
+    tall = torch.full((48, 112), float("nan"), dtype=torch.bfloat16, device=device)
+    wide[:40, :43], tall[:43, :101] = matrix(40, 43, device), matrix(43, 101, device, 1)
+    a, b = wide[:40, :43], tall[:43, :101]
+    assert_good(tk.gemm(a, b), a, b)
+
+
 def test_out_beside_an_operand_in_one_buffer_is_no_overlap(device: str) -> None:
     buffer, b = matrix(40, 128, device), matrix(64, 64, device, 1)
     a = buffer[:, :64].clone()

@@ -100,19 +100,22 @@ def _launch(a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None
     if len(options) != len(AUTOMATIC):
         options = (*options, *AUTOMATIC[len(options) :])
     function = compiled("gemm", device)
-    copies = function(a, b, out, *options)
+    copies = function(a, b, out, False, *options)
     if copies:
         _launch_on_copies(function, copies, a, b, out, options)
     return None
 
 
 def _launch_on_copies(function: Any, copies: int, a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:
-    """Launch on aligned copies of the operands whose bit is set in `copies` (1: a, 2: b, 4: out)."""
+    """Launch on aligned copies of the operands whose bit is set in `copies` (1: a, 2: b, 4: out).
+
+    Where out needs none, its rows are whole 16-byte units; a copy's padding is its own.
+    """
     _log_copies_once(copies, a, b, out)
     left = aligned_like(a).copy_(a) if copies & 1 else a
     right = aligned_like(b).copy_(b) if copies & 2 else b
     result = aligned_like(out) if copies & 4 else out
-    remaining = function(left, right, result, *options)
+    remaining = function(left, right, result, True, *options)
     if remaining:
         raise RuntimeError(f"gemm: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
     if copies & 4:

@@ -96,8 +96,9 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 }
 
 // Computes out = a b. Returns 0 when it is launched, else launches nothing and returns which
-// operands need a copy that the TMA can address: 1 for a, 2 for b, 4 for out.
-std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stages, std::int64_t persistent,
+// operands need a copy that the TMA can address: 1 for a, 2 for b, 4 for out. A TMA store writes
+// whole 16-byte units, so rows of another length need an `out` whose padding is its own (`padded`).
+std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::int64_t stages, std::int64_t persistent,
                   std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
                   std::int64_t cluster_n, std::int64_t schedule) {
     require_bf16_matrix("a", a);
@@ -111,8 +112,9 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t stage
     }
     const matrix ma = as_matrix(a), mb = as_matrix(b), mo = as_matrix(out);
     require_output(mo, ma, mb);
+    const bool whole_units = mo.cols % stride_alignment == 0 || padded;
     const std::int64_t copies =
-        (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) ? 0 : 4);
+        (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
     const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };

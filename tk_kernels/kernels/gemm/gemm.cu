@@ -35,7 +35,7 @@ template <config C> void start(const problem& p, const options& o, void* stream)
                            row_major ? 1 : band_rows(C));
     const typename kernel::globals globals{{p.a, 1, 1, p.m, p.k, p.lda, 0, 0},
                                            {p.b, 1, 1, p.k, p.n, p.ldb, 0, 0},
-                                           {p.out, 1, 1, p.m, p.n, p.ldo, 0, 0},
+                                           {p.out, 1, 1, p.m, ceil_div(p.n, 8) * 8, p.ldo, 0, 0},
                                            tiles,
                                            ceil_div(p.k, kernel::tile_k)};
     const int resident = multiprocessors() / kernel::cluster_blocks;

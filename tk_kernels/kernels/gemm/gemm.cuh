@@ -9,7 +9,7 @@
 //
 // shared memory  stages x (tile_m + tile_n) x 128 B + consumers x 16 KB: 224 KB at 128x256 and 4 stages
 // registers      accumulator tile_m x tile_n / 128 a thread of two consumers: 128 at 128x256; consumers have 232
-// any M, N, K: tails are zeros on load and are clipped on store
+// any M, N, K: tails are zeros on load and are clipped on store (rows of C to whole 16 bytes)
 #pragma once
 
 #include "kittens.cuh"
@@ -51,6 +51,8 @@ template <config C> struct kernel {
     struct task {
         int m, n, steps;  // tile of C, in units of 64 rows and columns
     };
+    static_assert(rows / 64 * (C.tile_n / 64) % 2 == 0,
+                  "gemm: strips alternate between two buffers; a tile needs an even number");
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
     kittens_device static void prefetch(const globals& g) {

@@ -21,7 +21,8 @@ struct options {
 
 // out[m, n] = sum over k of a[m, k] * b[k, n]; bf16 in, fp32 sums, bf16 out.
 // Row-major, unit column stride; lda, ldb, ldo are row strides in elements. For the TMA the base
-// addresses are multiples of 16 bytes and the row strides multiples of 8 elements.
+// addresses are multiples of 16 bytes and the row strides multiples of 8 elements. Rows of `out` are
+// written up to the next multiple of 8 elements: where N is none, the rest must be padding of its own.
 // `stream` is a cudaStream_t (ignored by the cpu target).
 // Throws std::invalid_argument for options or problems that no kernel is built for.
 void launch(void* out, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K, std::int64_t lda,

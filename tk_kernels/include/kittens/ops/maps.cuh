@@ -82,13 +82,12 @@ kittens_device void map(Dst& dst, const Src& src, F f) {
 }
 template <typename F, register_tile Dst, register_tile A, register_tile B>
 kittens_device void map(Dst& dst, const A& a, const B& b, F f) {
-    each([&](int, int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst,
-         a, b);
+    each([&](int, int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst, a,
+         b);
 }
 template <typename F, register_vec Dst, register_vec A, register_vec B>
 kittens_device void map(Dst& dst, const A& a, const B& b, F f) {
-    each([&](int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst,
-         a, b);
+    each([&](int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst, a, b);
 }
 // With a row's value (col_vec) or a column's (row_vec) as the second operand.
 template <typename F, register_tile Dst, register_tile Src, register_vec Vec>

@@ -85,6 +85,13 @@ template <global_tensor Dst, typename Src>
 void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, const char* op, site where) {
     warp& w = begin();
     const action who = w.doing(op, where);
+    constexpr int unit = 16 / int(sizeof(typename Dst::T));
+    const int past_end = at.c + boxes<Src>() * box_of<Src>(dst, at, 0).cols - dst.cols();
+    if (past_end > 0 && dst.cols() % unit != 0)
+        fail(name(who), " is cut off at column ", dst.cols(),
+             ": TMA writes whole 16-byte units and would touch the next ", unit - dst.cols() % unit,
+             " elements of the row; give the gl rows of whole units, with padding of their own, ",
+             "or store from registers");
     const tick when = ++w.stores;
     for (int chunk = 0; chunk < boxes<Src>(); chunk++) {
         const box to = box_of<Src>(dst, at, chunk);

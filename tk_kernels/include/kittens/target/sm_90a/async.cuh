@@ -90,7 +90,8 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
     load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
 }
 
-// Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written. The source may be
+// Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written; but TMA writes whole
+// 16-byte units (seen on an H200), so a tensor whose rows end inside one needs padding of its own there. The source may be
 // overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
 // is written.
 template <global_tensor Dst, typename Src>
