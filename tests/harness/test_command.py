@@ -174,7 +174,8 @@ def test_the_command_of_a_row_repeats_its_case(stored_run, tmp_path):
     (again,) = load_run(only_run(tmp_path)).measurements.itertuples()
     assert again.case_id == row["case_id"]
     assert again.rel_l2_error == row["rel_l2_error"]
-    assert again.latency_us_p50 == pytest.approx(row["latency_us_p50"], rel=0.02)
+    # the same clock up to the drift of the fake GPU, 2 % either way, which it meets at another phase
+    assert again.latency_us_p50 == pytest.approx(row["latency_us_p50"], rel=0.05)
 
 
 def test_a_reader_that_stops_early_is_no_traceback():
