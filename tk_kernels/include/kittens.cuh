@@ -18,3 +18,4 @@
 #include "kittens/pipeline/ring.cuh"
 #include "kittens/pipeline/lcf.cuh"
 #include "kittens/pipeline/lcsf.cuh"
+#include "kittens/pipeline/lcf_stream.cuh"

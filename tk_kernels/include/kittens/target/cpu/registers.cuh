@@ -132,6 +132,14 @@ kittens_device typename Vec::T reduce_all(const Vec& vec, Combine combine, typen
     return value;
 }
 
+// Whether f holds for some value; the same in every lane.
+template <typename F, register_vec Vec>
+kittens_device bool any(const Vec& vec, F f) {
+    for (int i = 0; i < Vec::length; i++)
+        if (f(to_float(vec.data[i]))) return true;
+    return false;
+}
+
 // --- between layouts ------------------------------------------------------------------------------------------
 template <register_vec Dst, register_vec Src>
 kittens_device void convert_spread(Dst& dst, const Src& src) {

@@ -231,6 +231,16 @@ kittens_device typename Vec::T reduce_all(const Vec& vec, Combine combine, typen
     return value;
 }
 
+// Whether f holds for some value; the same in every lane.
+template <typename F, register_vec Vec>
+kittens_device bool any(const Vec& vec, F f) {
+    bool found = false;
+#pragma unroll
+    for (int k = 0; k < Vec::held; k++)
+        if (Vec::holds(k)) found |= f(to_float(vec.data[k]));
+    return __any_sync(0xffffffffu, found);
+}
+
 // --- between layouts ------------------------------------------------------------------------------------------
 // A vector in another spread: every lane asks the owner for what it holds.
 template <register_vec Dst, register_vec Src>

@@ -1,0 +1,71 @@
+// Which forward kernel a problem gets, and the kernels that are built.
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "forward.cuh"
+
+namespace tk::attention {
+namespace {
+
+struct call {
+    const problem& p;
+    const tensor &q, &k, &v, &out;
+    float* lse;
+    bool interleaved;
+    void* stream;
+
+    template <typename Kernel, typename QTile, typename KTile, typename OTile>
+    typename Kernel::globals globals(const schedule& order) const {
+        return {all_heads<QTile>(q, p.batch, p.heads, p.rows, p.dim),
+                all_heads<KTile>(k, p.batch, p.heads_kv, p.rows_kv, p.dim),
+                all_heads<KTile>(v, p.batch, p.heads_kv, p.rows_kv, p.dim),
+                all_heads<OTile>(out, p.batch, p.heads, p.rows, p.dim),
+                {lse, int(p.batch), int(p.heads), 1, int(p.rows)},
+                p.scale == 0 ? 1e-30f : p.scale * 1.4426950408889634f,  // -inf times 0 would be no number
+                {int(p.rows_kv), int(p.rows_kv - p.rows), p.causal},
+                order,
+                divisor(int(p.heads)),
+                divisor(int(p.heads / p.heads_kv))};
+    }
+    schedule order(int rows, bool paired) const {
+        return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), paired, interleaved);
+    }
+
+    template <config C> void pipelined() const {
+        using kernel = forward_kernel<C>;
+        using pipeline = lcf_stream<kernel>;
+        const schedule tasks = order(kernel::rows, p.causal);
+        kittens::launch<pipeline>(
+            {std::min(tasks.tasks(), multiprocessors()), pipeline::shared_bytes}, stream,
+            globals<kernel, typename kernel::resident, typename kernel::tile, typename kernel::strip>(tasks));
+    }
+    template <int Dim> void synchronous(int blocks_per_sm) const {
+        using kernel = synchronous_kernel<Dim>;
+        using tile = typename kernel::tile;
+        const schedule tasks = order(kernel::rows, false);
+        // A block takes so much shared memory that no more of them fit.
+        const int bytes = std::max(kernel::shared_bytes, kernel::multiprocessor_bytes / blocks_per_sm - 2048);
+        kittens::launch<kernel>({tasks.tasks(), std::min(bytes, max_shared_bytes)}, stream,
+                                globals<kernel, tile, tile, tile>(tasks));
+    }
+};
+
+}  // namespace
+
+void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
+             const options& o, void* stream) {
+    constexpr int64_t most = std::numeric_limits<int>::max() / 256;
+    if (p.rows > most || p.rows_kv > most || p.batch * p.heads > most || p.batch * p.heads * (p.rows / 64 + 1) > most)
+        throw std::invalid_argument("attention: the problem has too many blocks for 32-bit indices; split the batch");
+    if (o.blocks_per_sm > 0 && o.synchronous != 1)
+        throw std::invalid_argument("blocks_per_sm: belongs to the synchronous kernel; set synchronous");
+    if (o.synchronous == 1 && p.dim != 64)
+        throw std::invalid_argument("synchronous: is built for head dim 64 alone, the paper's occupancy figure");
+    const call c{p, q, k, v, out, lse, o.order == 1, stream};
+    if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
+    else if (p.dim == 64) c.pipelined<config{64, 128, 3, 8}>();
+    else c.pipelined<config{128, 128, 2, 5}>();
+}
+
+}  // namespace tk::attention

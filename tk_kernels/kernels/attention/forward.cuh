@@ -1,0 +1,238 @@
+// Attention, forward: O = softmax(scale Q K^T) V and the logarithm of each row's sum, by online softmax (Milakov and
+// Gimelshein 2018; Dao et al. 2022), in base 2.
+//
+// A block takes 64 rows of queries a consumer warpgroup and walks over the keys, 128 at a time, from the last that any of
+// its rows sees to the first, so that only its first steps meet the mask. A consumer's step: scores S = Q K^T from shared
+// memory; P = exp2(S - running maximum), rounded to bf16 in registers; O += P V with P from registers. The multiply of
+// the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the exponentials of
+// one run under the multiplies of the other and of its own.
+//
+// The maximum follows a row's scores lazily: it moves only when it would grow by more than 2^8, so that O is rarely
+// rescaled; the result is the same (P and its sum carry the factor), and 2^8 more is nothing to fp32 or bf16.
+//
+// shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
+// registers      S 64, O dim / 2, P 32 a thread
+// any number of rows and keys: tails are zeros on load, masked in S, clipped on store
+#pragma once
+
+#include "heads.cuh"
+
+namespace tk::attention {
+
+struct config {
+    int dim, keys, consumers, stages;
+};
+
+using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
+
+// The running maximum and sum of a warp's rows.
+struct softmax {
+    rows_vec top, sum;  // in base 2; each lane has its own part of the sum
+
+    kittens_device softmax() {
+        fill(top, -INFINITY);
+        zero(sum);
+    }
+
+    // scores -> weights relative to the maximum; `shrink` is what the results so far must be multiplied by.
+    template <register_tile Scores> kittens_device void step(Scores& s, rows_vec& shrink, float scale) {
+        rows_vec high, base;
+        row_max(high, s);
+        map(high, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
+        map(base, high, [](float h) { return h == -INFINITY ? 0.f : h; });  // a row that sees nothing yet
+        sub(shrink, top, base);
+        exp2(shrink, shrink);
+        copy(top, high);
+        mul(sum, sum, shrink);
+        map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
+        row_sum_partial(sum, s);
+    }
+
+    // After the last step: the factor that normalises the result, and the natural logarithm of the sum.
+    kittens_device void finish(rows_vec& factor, rows_vec& lse) {
+        row_sum_finish(sum);
+        map(factor, sum, [](float x) { return x == 0.f ? 0.f : 1.f / x; });
+        map(lse, top, sum, [](float t, float x) { return 0.6931471805599453f * (t + math::log2(x)); });
+    }
+};
+
+template <config C> struct forward_kernel {
+    static constexpr int stages = C.stages, consumers = C.consumers;
+    static constexpr int consumer_registers = consumers == 3 ? 160 : 240;
+    static constexpr int rows = 64 * consumers;
+
+    using tile = st_bf<C.keys, C.dim>;
+    using resident = st_bf<rows, C.dim>;
+    using strip = st_bf<16, C.dim>;
+    struct output {
+        strip o[warpgroup_warps];  // a warp's own
+    };
+    struct globals {
+        heads_of<resident> q;
+        heads_of<tile> k, v;
+        heads_of<strip> o;
+        row_values lse;
+        float scale;  // of the scores, with log2(e)
+        visible_keys visible;
+        schedule order;
+        divisor heads, group;  // query heads; those that share a key head
+    };
+    struct task {
+        int batch, head, head_kv, row, blocks, steps;  // first row; blocks of keys; tiles of keys and of values
+    };
+
+    kittens_device static void prefetch(const globals& g) {
+        prefetch_map<resident>(g.q);
+        prefetch_map<tile>(g.k);
+        prefetch_map<tile>(g.v);
+        prefetch_map<strip>(g.o);
+    }
+
+    kittens_device static bool get_task(task& t, const globals& g, int i) {
+        schedule::place at;
+        if (!g.order.at(at, block_index(), block_count(), i)) return false;
+        t.batch = g.heads.divide(at.head);
+        t.head = at.head - t.batch * g.heads.value;
+        t.head_kv = g.group.divide(t.head);
+        t.row = at.row_block * rows;
+        const int end = t.row + rows < g.q.rows() ? t.row + rows : g.q.rows();
+        t.blocks = t.row < end ? (g.visible.before(end) + C.keys - 1) / C.keys : 0;
+        t.steps = 2 * t.blocks;
+        return true;
+    }
+
+    kittens_device static void load_resident(resident& q, const task& t, semaphore& full, const globals& g) {
+        load_async(q, g.q, element_coord{t.batch, t.head, t.row, 0}, full);
+    }
+
+    // In the order in which they are used: the scores of a block of keys come before the values of the block before.
+    // K0 K1 V0 K2 V1 ... Vlast, where block 0 holds the last keys.
+    kittens_device static void load(tile& into, const task& t, int step, semaphore& full, const globals& g) {
+        const bool value = step > 0 && (step % 2 == 0 || step == t.steps - 1);
+        const int block = value ? (step - 1) / 2 : (step + 1) / 2;
+        load_async(into, value ? g.v : g.k, coord{t.batch, t.head_kv, t.blocks - 1 - block, 0}, full);
+    }
+
+    template <typename Stream>
+    kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
+        rt_fl<16, C.keys> scores;
+        rt_bf<16, C.keys> weights;
+        rt_fl<16, C.dim> o;
+        softmax state;
+        rows_vec shrink;
+        const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
+        auto& q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
+
+        zero(o);
+        if (t.blocks > 0) {
+            s.in_turn();
+            warpgroup::mm_ABt(scores, q, s.take());
+            s.pass_turn();
+            warpgroup::mma_wait(scores);
+            s.release();
+            g.visible.hide(scores, row, (t.blocks - 1) * C.keys);
+            state.step(scores, shrink, g.scale);
+            copy(weights, scores);
+        }
+        for (int block = t.blocks - 2; block >= 0; block--) {
+            auto& k = s.take();
+            s.in_turn();
+            warpgroup::mm_ABt(scores, q, k);
+            warpgroup::mma_AB(o, weights, s.take());
+            s.pass_turn();
+            warpgroup::mma_wait<1>(scores);
+            s.release();  // the keys
+            g.visible.hide(scores, row, block * C.keys);
+            state.step(scores, shrink, g.scale);
+            warpgroup::mma_wait(o);
+            s.release();  // the values of the block before
+            if (any(shrink, [](float x) { return x != 1.f; })) mul_row(o, o, shrink);
+            copy(weights, scores);
+        }
+        s.release_held();
+        rows_vec factor, lse;
+        if (t.blocks > 0) warpgroup::mma_AB(o, weights, s.take());
+        state.finish(factor, lse);
+        warpgroup::mma_wait(o);
+        if (t.blocks > 0) s.release();
+        mul_row(o, o, factor);
+        strip& mine = out.o[warp_in_group()];
+        store_read_wait();  // the task before has left it
+        store(mine, o);
+        fence_async();
+        store_async(g.o, mine, element_coord{t.batch, t.head, row, 0});
+        store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
+    }
+};
+
+// The same without a pipeline, for the occupancy figure: a block of four warps loads a tile of keys and one of values,
+// waits, computes, waits; what hides the waiting is that several blocks share a multiprocessor.
+template <int Dim> struct synchronous_kernel {
+    static constexpr int warps = warpgroup_warps, cluster_blocks = 1;
+    static constexpr int blocks_per_sm = 4;                  // at most: what the registers allow
+    static constexpr int multiprocessor_bytes = 228 * 1024;  // of shared memory, for all of its blocks
+    static constexpr int rows = 64, keys = 64;
+    using tile = st_bf<keys, Dim>;
+    static constexpr int shared_bytes = 3 * int(sizeof(tile)) + 2 * int(sizeof(semaphore));
+    struct globals {
+        heads_of<tile> q, k, v, o;
+        row_values lse;
+        float scale;
+        visible_keys visible;
+        schedule order;
+        divisor heads, group;
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        tile& q = *memory.allocate<tile>("q");
+        tile& k = *memory.allocate<tile>("k");
+        tile& v = *memory.allocate<tile>("v");
+        semaphore* loaded = memory.allocate<semaphore>("loaded");
+        if (warp_index() == 0) init(*loaded, 1);
+        sync_start();
+
+        schedule::place at;
+        g.order.at(at, block_index(), block_count(), 0);
+        const int batch = g.heads.divide(at.head), head = at.head - batch * g.heads.value;
+        const int head_kv = g.group.divide(head), first = at.row_block * rows, row = first + 16 * warp_in_group();
+        const int end = first + rows < g.q.rows() ? first + rows : g.q.rows();
+        rt_fl<16, keys> scores;
+        rt_bf<16, keys> weights;
+        rt_fl<16, Dim> o;
+        softmax state;
+        rows_vec shrink, factor, lse;
+        zero(o);
+        int parity = 0;
+        for (int block = (g.visible.before(end) + keys - 1) / keys - 1, i = 0; block >= 0; block--, i++, parity ^= 1) {
+            if (warp_index() == 0) {
+                expect_bytes(*loaded, (i == 0 ? 3 : 2) * tile::bytes);
+                if (i == 0) load_async(q, g.q, element_coord{batch, head, first, 0}, *loaded);
+                load_async(k, g.k, coord{batch, head_kv, block, 0}, *loaded);
+                load_async(v, g.v, coord{batch, head_kv, block, 0}, *loaded);
+            }
+            wait(*loaded, parity);
+            warpgroup::mm_ABt(scores, q, k);
+            warpgroup::mma_wait(scores);
+            g.visible.hide(scores, row, block * keys);
+            state.step(scores, shrink, g.scale);
+            mul_row(o, o, shrink);
+            copy(weights, scores);
+            warpgroup::mma_AB(o, weights, v);
+            warpgroup::mma_wait(o);
+            sync_block();  // k and v are free
+        }
+        state.finish(factor, lse);
+        mul_row(o, o, factor);
+        warpgroup::store(q, o);
+        fence_async();
+        sync_block();
+        if (warp_index() == 0) {
+            store_async(g.o, q, element_coord{batch, head, first, 0});
+            store_read_wait();
+        }
+        store(g.lse, lse, element_coord{batch, head, 0, row});
+    }
+};
+
+}  // namespace tk::attention
