@@ -2,12 +2,13 @@
 
     import tk_kernels as tk
     c = tk.gemm(a, b)
+    o = tk.attention(q, k, v, causal=True)
 
 An operator that is called before its kernel is built builds it, which takes about a minute once.
 """
 
 __version__ = "0.1.0"
 
-from .ops import gemm
+from .ops import attention, gemm, scaled_dot_product_attention
 
-__all__ = ["__version__", "gemm"]
+__all__ = ["__version__", "attention", "gemm", "scaled_dot_product_attention"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .options import choice, integer
+
 ORDERS = ("supergroup", "row_major", "hilbert")
 SCHEDULES = ("cooperative", "pingpong")
 
@@ -28,31 +30,15 @@ def encode_options(
     tile_m, tile_n = _pair("tile", tile)
     cluster_m, cluster_n = _pair("cluster", cluster)
     return (
-        _integer("stages", stages, 1, 4),
-        -1 if persistent is None else _integer("persistent", persistent, 0, 1),
-        -1 if order is None else _choice("order", order, ORDERS),
+        0 if stages is None else integer("stages", stages, 1, 4),
+        -1 if persistent is None else integer("persistent", persistent, 0, 1),
+        -1 if order is None else choice("order", order, ORDERS),
         tile_m,
         tile_n,
         cluster_m,
         cluster_n,
-        0 if schedule is None else 1 + _choice("schedule", schedule, SCHEDULES),
+        0 if schedule is None else 1 + choice("schedule", schedule, SCHEDULES),
     )
-
-
-def _integer(name: str, value: int | None, low: int, high: int) -> int:
-    """An integer in [low, high], or 0 for None."""
-    if value is None:
-        return 0
-    if not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
-    return int(value)
-
-
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> int:
-    """Position of `value` among `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name}: got {value!r}, needs one of {', '.join(choices)}")
-    return choices.index(value)
 
 
 def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:

@@ -12,15 +12,16 @@ LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 _functions: dict[tuple[str, int], Any] = {}
 
 
-def compiled(kernel: str, device: torch.device) -> Any:
-    """The exported function of `kernel` for a CPU or CUDA device; builds and loads it at the first call.
+def compiled(kernel: str, device: torch.device, export: str | None = None) -> Any:
+    """An exported function of `kernel` for a CPU or CUDA device; builds and loads it at the first call.
 
+    The function is called as the kernel is where `export` does not say otherwise.
     Raises ToolchainError when it cannot be built, RuntimeError when the GPU is not a Hopper one.
     """
-    key = (kernel, device.index if device.type == "cuda" else -1)
+    key = (export or kernel, device.index if device.type == "cuda" else -1)
     found = _functions.get(key)
     if found is None:
-        found = _functions[key] = getattr(_load(kernel, device), kernel)
+        found = _functions[key] = getattr(_load(kernel, device), key[0])
     return found
 
 

@@ -1,0 +1,277 @@
+"""`attention`: softmax attention in bf16, forward and backward, as registered PyTorch operators."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .attention_options import AUTOMATIC, encode_options
+from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager
+
+HEAD_DIMS = (64, 128)
+
+_log = logging.getLogger("tk_kernels")
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: bool = False,
+    deterministic: bool = False,
+    order: str | None = None,
+    synchronous: bool | int | None = None,
+    blocks_per_sm: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
+
+    q: (B, Hq, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, D 64 or 128, Hq a multiple of Hkv: query head h reads
+    key head h // (Hq / Hkv). All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the
+    CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. `scale` is D^-0.5 if not given.
+    Returns out (B, Hq, N, D) bfloat16, and lse (B, Hq, N) float32, the natural logarithm. `out` lies in memory as q
+    does: heads outside rows (contiguous), or rows outside heads, so that joining the heads of a transposed q copies
+    nothing.
+
+    `causal` is aligned to the bottom right: query i sees the keys j <= i + Nkv - N. A query that sees none has
+    out = 0, lse = -inf and no part in any gradient.
+
+    The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 8 elements
+    and whose base is a multiple of 16 bytes. Other strides and bases go through a copy, which costs a pass over it;
+    the first such copy is logged by the logger `tk_kernels`.
+
+    Differentiable once in q, k and v; lse carries no gradient. `deterministic` makes the gradients equal bit by bit
+    from run to run, at some cost. The other options concern the forward pass and force what is otherwise chosen by
+    shape: `order` of the blocks of queries ("head_major": rows of a head together, "row_major": one row of blocks of
+    every head together), `synchronous` for a kernel without a pipeline, `blocks_per_sm` (1-4) of that kernel.
+
+    Raises ValueError that names the argument for a wrong dtype, device, rank, shape or head dim, an empty tensor, a
+    last dimension that is not dense, or a scale that is not finite and positive.
+    """
+    if order is None and synchronous is None and blocks_per_sm is None:
+        options: tuple[int, ...] = ()
+    else:
+        options = encode_options(order, synchronous, blocks_per_sm)
+    for name, value in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
+    if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
+        q, k, v
+    ):
+        out, lse = _attention(q, k, v, causal, scale, deterministic, *options)
+    else:
+        out, lse = _run(q, k, v, causal, scale, deterministic, *options)
+    return (out, lse) if return_lse else out
+
+
+def _run(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    deterministic: bool = False,
+    *options: int,
+) -> tuple[Tensor, Tensor]:
+    """Kernel of `attention` on both devices; `deterministic` is the backward's."""
+    if q.dim() != 4 or q.device != k.device or q.device != v.device:
+        _require_problem(q, k, v, scale)
+    out, lse = _outputs(q)
+    if scale is None:
+        scale = q.shape[3] ** -0.5
+    arguments = (causal, scale, *options, *AUTOMATIC[len(options) :])
+    _launch("attention_forward", {"q": q, "k": k, "v": v}, (out, lse, *arguments))
+    return out, lse
+
+
+def _run_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Kernel of `attention_backward` on both devices."""
+    _require_gradient(dout, q, k, v, out, lse, scale)
+    dq, dk, dv = (_like(tensor) for tensor in (q, k, v))
+    if scale is None:
+        scale = q.shape[3] ** -0.5
+    operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
+    _launch("attention_backward", operands, (lse.contiguous(), dq, dk, dv, causal, scale, deterministic))
+    return dq, dk, dv
+
+
+def _launch(export: str, operands: dict[str, Tensor], rest: tuple[Any, ...]) -> None:
+    """Call an exported function, with dense copies of the operands that it asks them of."""
+    device = operands["q"].device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return _launch(export, operands, rest)
+    function = compiled("attention", device, export)
+    copies = function(*operands.values(), *rest)
+    if copies:
+        asked = {name: tensor for bit, (name, tensor) in enumerate(operands.items()) if copies >> bit & 1}
+        _log_copies_once(asked)
+        dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
+        remaining = function(*(operands | dense).values(), *rest)
+        if remaining:
+            raise RuntimeError(f"attention: dense copies were refused (code {remaining}); this is a bug in tk_kernels")
+    return None
+
+
+_copies_logged = False
+
+
+def _log_copies_once(copied: dict[str, Tensor]) -> None:
+    """Tell, the first time in a process, that an operand is copied."""
+    global _copies_logged
+    if _copies_logged:
+        return
+    _copies_logged = True
+    named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
+    _log.info(
+        "attention: %s goes through a dense copy; strides of multiples of 8 and an aligned base avoid it",
+        ", ".join(named),
+    )
+
+
+def _like(tensor: Tensor) -> Tensor:
+    """Uninitialised dense tensor of the same shape: rows outside heads where `tensor` has them so, else contiguous."""
+    B, H, N, D = tensor.shape
+    if tensor.stride(1) < tensor.stride(2):
+        return tensor.new_empty((B, N, H, D)).transpose(1, 2)
+    return tensor.new_empty((B, H, N, D))
+
+
+def _outputs(q: Tensor) -> tuple[Tensor, Tensor]:
+    """Uninitialised out and lse."""
+    return _like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
+    """The checks that need no kernel: rank, dtype, device, shape, scale. Raises ValueError."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.dim() != 4:
+            raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 4")
+        if tensor.dtype != torch.bfloat16:
+            raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs bfloat16")
+        if any(size == 0 for size in tensor.shape):
+            raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+        if tensor.device != q.device:
+            raise ValueError(f"{name}: is on {tensor.device}, needs to be on {q.device} as q is")
+    B, H, _, D = q.shape
+    if D not in HEAD_DIMS:
+        raise ValueError(f"q: got head dim {D}, supported are 64 and 128")
+    if k.shape[3] != D:
+        raise ValueError(f"k: got head dim {k.shape[3]}, needs {D} as q has")
+    if k.shape[0] != B:
+        raise ValueError(f"k: got batch {k.shape[0]}, needs {B} as q has")
+    if H % k.shape[1] != 0:
+        raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
+    if v.shape != k.shape:
+        raise ValueError(f"v: got shape {tuple(v.shape)}, needs that of k, {tuple(k.shape)}")
+    if isinstance(scale, float) and not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale: got {scale}, needs a finite number above 0")
+
+
+def _require_gradient(
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float | None
+) -> None:
+    """The checks of `attention_backward` that need no kernel. Raises ValueError."""
+    _require_problem(q, k, v, scale)
+    wanted = (
+        ("out", out, q.shape, q.dtype),
+        ("dout", dout, q.shape, q.dtype),
+        ("lse", lse, q.shape[:3], torch.float32),
+    )
+    for name, tensor, shape, dtype in wanted:
+        if tensor.shape != shape or tensor.dtype != dtype or tensor.device != q.device:
+            raise ValueError(
+                f"{name}: got {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}, "
+                f"needs {tuple(shape)} {dtype} on {q.device}"
+            )
+
+
+def _fake(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    deterministic: bool = False,
+    *options: int,
+) -> tuple[Tensor, Tensor]:
+    """Shapes, dtypes and strides of out and lse, for tracing."""
+    _require_problem(q, k, v, scale)
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.stride(3) != 1:
+            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    return _outputs(q)
+
+
+def _fake_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Shapes, dtypes and strides of dq, dk and dv, for tracing."""
+    _require_gradient(dout, q, k, v, out, lse, scale)
+    return _like(q), _like(k), _like(v)
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Keep the inputs, out and lse: the backward computes the weights again from them."""
+    q, k, v, *ctx.arguments = inputs[:6]
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The gradients of q, k and v, by an operator of their own."""
+    unused = [None] * (3 + len(AUTOMATIC))
+    if dout is None:
+        return (None, None, None, *unused)
+    return (*_attention_backward(dout, *ctx.saved_tensors, *ctx.arguments), *unused)
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    raise RuntimeError("attention: it has no second derivative; torch.nn.functional's math attention has one")
+
+
+_COMMON = "bool causal=False, float? scale=None, bool deterministic=False"
+LIBRARY.define(
+    f"attention(Tensor q, Tensor k, Tensor v, {_COMMON}, int order=-1, int synchronous=-1, int blocks_per_sm=-1)"
+    " -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+LIBRARY.define(
+    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_COMMON})"
+    " -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("attention", _run, _key)
+    LIBRARY.impl("attention_backward", _run_backward, _key)
+torch.library.register_fake(f"{NAMESPACE}::attention", _fake, lib=LIBRARY)
+torch.library.register_fake(f"{NAMESPACE}::attention_backward", _fake_backward, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::attention", _backward, setup_context=_save_for_backward, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::attention_backward", _no_second_derivative, lib=LIBRARY)
+_attention = torch.ops.tk_kernels.attention.default
+_attention_backward = torch.ops.tk_kernels.attention_backward.default
