@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import __version__, gemm, toolchain
-from .ops.gemm_options import encode_options
+from . import __version__, attention, gemm, toolchain
+from .ops import attention_options, gemm_options
+from .ops.attention import HEAD_DIMS
 from .ops.library import unsupported_gpu
 
 TARGET_OF_DEVICE = {"cuda": "sm_90a", "cpu": "cpu"}
@@ -57,6 +58,13 @@ class Kernel:
         """Other people's kernels, none of which may run in our place."""
         return ("nvjet", "cutlass", "cublas", "xmma", "triton")
 
+    def _chosen(self, options: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+        """A variant's options, "auto" as None. Raises TypeError that names one which does not exist."""
+        for option in options:
+            if option not in known:
+                raise TypeError(f"tk {self.name}: got the option {option!r}, it takes {', '.join(known)}")
+        return {option: None if value == "auto" else value for option, value in options.items()}
+
     def build_manifest(self) -> dict[str, Any] | None:
         """The build manifest of the kernel: of the device it was prepared for, else of the GPU where there is one."""
         target = self._target or TARGET_OF_DEVICE["cuda" if torch.cuda.is_available() else "cpu"]
@@ -74,11 +82,8 @@ class Gemm(Kernel):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         known = ("stages", "persistent", "order", "tile", "cluster", "schedule")
-        for option in options:
-            if option not in known:
-                raise TypeError(f"tk gemm: got the option {option!r}, it takes {', '.join(known)}")
-        self._options = {option: None if value == "auto" else value for option, value in options.items()}
-        encode_options(**self._options)
+        self._options = self._chosen(options, known)
+        gemm_options.encode_options(**self._options)
 
     def supports(self, problem: Any, device: str) -> str | None:
         """None, or why this problem cannot run on `device`."""
@@ -95,3 +100,55 @@ class Gemm(Kernel):
         toolchain.load(self.name, self._target)
         options = self._options
         return lambda: gemm(a, b, **options)
+
+
+class Attention(Kernel):
+    """`tk.attention` with a variant's options: order, synchronous, blocks_per_sm, deterministic.
+
+    Forward: the call, on (B, H, N, D) tensors. Backward: the operator behind the gradient alone, which computes dq, dk
+    and dv; the forward pass that gives it out and lse is outside the clock. `deterministic` says something about the
+    backward only, the other options about the forward only. Raises TypeError for an option that does not exist,
+    ValueError for a value that is none.
+    """
+
+    name = "attention"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        chosen = self._chosen(options, ("order", "synchronous", "blocks_per_sm", "deterministic"))
+        deterministic = chosen.pop("deterministic", None)
+        if deterministic not in (None, 0, 1):
+            raise ValueError(f"deterministic: got {deterministic!r}, needs 0 or 1")
+        self._deterministic = bool(deterministic)
+        self._options = chosen
+        attention_options.encode_options(**chosen)
+
+    def supports(self, problem: Any, device: str) -> str | None:
+        """None, or why this problem cannot run on `device`."""
+        if problem.dtype != "bf16":
+            return f"tk attention takes bf16, not {problem.dtype}"
+        if problem.D not in HEAD_DIMS:
+            return f"tk attention takes head dims {' and '.join(map(str, HEAD_DIMS))}, not {problem.D}"
+        if problem.direction not in ("fwd", "bwd"):
+            return f"tk attention has no kernel of its own for direction {problem.direction}"
+        forward_only = [name for name, value in self._options.items() if value is not None]
+        if problem.direction == "bwd" and forward_only:
+            return f"the option {forward_only[0]} concerns the forward pass, and this is the backward"
+        return super().supports(problem, device)
+
+    def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Tensor | tuple[Tensor, ...]]:
+        """The call that is timed, with the kernel loaded (and built, if need be).
+
+        Forward: q, k, v -> out. Backward: q, k, v, dout -> (dq, dk, dv).
+        """
+        q, k, v = inputs["q"], inputs["k"], inputs["v"]
+        self._target = TARGET_OF_DEVICE[q.device.type]
+        toolchain.load(self.name, self._target)
+        causal, options = bool(problem.causal), self._options
+        if problem.direction == "fwd":
+            return lambda: attention(q, k, v, causal=causal, **options)
+        dout, deterministic = inputs["dout"], self._deterministic
+        with torch.no_grad():
+            out, lse = attention(q, k, v, causal=causal, return_lse=True)
+        backward = torch.ops.tk_kernels.attention_backward.default
+        return lambda: backward(dout, q, k, v, out, lse, causal, None, deterministic)
