@@ -19,8 +19,8 @@ TORCH_DTYPES = {
     "e4m3": torch.float8_e4m3fn,
 }
 
-_BLOCK = 2048
-"""Rows compared at once, so that no float64 copy of a whole output is made."""
+_BLOCK_ELEMENTS = 2**25
+"""Elements compared at once, so that no float64 copy of a whole output is made."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def check_outputs(workload: Workload, problem: Any, outputs: object, expected: S
     complaint = _complain_of_form(workload, problem, tensors)
     if complaint:
         return Check(False, complaint)
-    by_name = dict(zip(workload.OUTPUTS, tensors, strict=True))
+    by_name = dict(zip(workload.outputs(problem), tensors, strict=True))
     for name, tensor in by_name.items():
         bad = int((~torch.isfinite(tensor)).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):
@@ -57,22 +57,22 @@ def check_outputs(workload: Workload, problem: Any, outputs: object, expected: S
 
 
 def _complain_of_form(workload: Workload, problem: Any, tensors: Sequence[object]) -> str | None:
-    shapes = workload.output_shapes(problem)
-    if len(tensors) != len(shapes):
-        return f"returned {len(tensors)} outputs, needs {len(shapes)}: {', '.join(workload.OUTPUTS)}"
-    for name, (shape, dtype), tensor in zip(workload.OUTPUTS, shapes, tensors, strict=True):
+    outputs = workload.outputs(problem)
+    if len(tensors) != len(outputs):
+        return f"returned {len(tensors)} outputs, needs {len(outputs)}: {', '.join(outputs)}"
+    for (name, output), tensor in zip(outputs.items(), tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
             return f"{name} is a {type(tensor).__name__}, needs a tensor"
-        if tuple(tensor.shape) != shape:
-            return f"{name} has shape {tuple(tensor.shape)}, needs {shape}"
-        if tensor.dtype != TORCH_DTYPES[dtype]:
-            return f"{name} has dtype {tensor.dtype}, needs {TORCH_DTYPES[dtype]}"
+        if tuple(tensor.shape) != output.shape:
+            return f"{name} has shape {tuple(tensor.shape)}, needs {output.shape}"
+        if tensor.dtype != TORCH_DTYPES[output.dtype]:
+            return f"{name} has dtype {tensor.dtype}, needs {TORCH_DTYPES[output.dtype]}"
     return None
 
 
 def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: Expected) -> Check:
     tolerance = workload.tolerance(problem, expected)
-    rel_l2, max_abs = errors(expected.select(output), expected.values)
+    rel_l2, max_abs = errors(expected.select(output), expected.values, expected.cancelled.norm)
     name = expected.output
     if not rel_l2 <= tolerance.rel_l2:
         reason = f"{name}: relative L2 error {rel_l2:.3g} is above {tolerance.rel_l2:.3g} ({tolerance.reason})"
@@ -83,17 +83,19 @@ def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: E
     return Check(False, reason, rel_l2, max_abs, name, tolerance.rel_l2)
 
 
-def errors(output: torch.Tensor, reference: torch.Tensor) -> tuple[float, float]:
-    """(||output - reference|| / ||reference||, largest |output - reference|), computed in float64 by blocks of rows.
+def errors(output: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> tuple[float, float]:
+    """(||output - reference|| / ||reference||, largest |output - reference|), computed in float64 by blocks.
 
-    Where the reference is zero everywhere, the relative error is 0 for an exact output and infinite for any other.
+    The relative error is to the larger of the reference's norm and `floor`: what is left where terms cancel has no
+    relative accuracy. Where both are zero, it is 0 for an exact output and infinite for any other.
     """
     squares, largest = 0.0, 0.0
-    for block, wanted in zip(output.split(_BLOCK), reference.split(_BLOCK), strict=True):
+    rows = max(1, _BLOCK_ELEMENTS * len(output) // max(1, output.numel()))
+    for block, wanted in zip(output.split(rows), reference.split(rows), strict=True):
         difference = block.double().sub_(wanted)
-        squares += float(difference.square().sum())
-        largest = max(largest, float(difference.abs_().max()))
-    norm = float(torch.linalg.vector_norm(reference))
+        largest = max(largest, float(difference.abs().max()))
+        squares += float(difference.square_().sum())
+    norm = max(float(torch.linalg.vector_norm(reference)), floor)
     if norm == 0.0:
         return (0.0 if squares == 0.0 else math.inf), largest
     return math.sqrt(squares) / norm, largest

@@ -296,8 +296,8 @@ def _input_sets(session: Session) -> int:
 
 
 def _output_bytes(session: Session) -> int:
-    shapes = session.workload.output_shapes(session.group.problem)
-    return sum(math.prod(shape) * TORCH_DTYPES[dtype].itemsize for shape, dtype in shapes)
+    outputs = session.workload.outputs(session.group.problem).values()
+    return sum(math.prod(output.shape) * TORCH_DTYPES[output.dtype].itemsize for output in outputs)
 
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:

@@ -1,7 +1,8 @@
 """The workloads: one module each, found by name, loaded only when asked for.
 
 A workload module satisfies the `Workload` protocol: a frozen dataclass `Problem`, inputs, a float64 reference, a
-cost model and tolerances.  A new workload is a new module in this folder; nothing registers itself.
+cost model and tolerances.  A new workload is a new module in this folder; nothing registers itself.  A module whose
+name begins with an underscore is a part of another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from harness.errors import HarnessError
-from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 
 class Workload(Protocol):
@@ -22,14 +23,13 @@ class Workload(Protocol):
     DTYPES: tuple[str, ...]
     DIRECTIONS: tuple[str, ...]
     DISTRIBUTIONS: tuple[str, ...]
-    OUTPUTS: tuple[str, ...]
 
     def make_inputs(self, problem: Any, generator: Any, distribution: str) -> dict[str, Any]:
         """Fresh input tensors on the generator's device."""
         ...
 
-    def output_shapes(self, problem: Any) -> tuple[tuple[tuple[int, ...], str], ...]:
-        """Shape and dtype of each output, in the order of OUTPUTS."""
+    def outputs(self, problem: Any) -> dict[str, Output]:
+        """What a call returns, by name, in the order in which it returns them; may depend on the direction."""
         ...
 
     def reference(self, problem: Any, inputs: Mapping[str, Any], seed: int) -> tuple[Expected, ...]:
@@ -51,7 +51,8 @@ class Workload(Protocol):
 
 def names() -> tuple[str, ...]:
     """Every workload there is, sorted."""
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if info.name != "spec"))
+    modules = (info.name for info in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name for name in modules if name != "spec" and not name.startswith("_")))
 
 
 def load(name: str) -> Workload:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = ("normal", "uniform", "zeros")
-OUTPUTS = ("c",)
 
 FULL_CHECK_FLOPS = {"cuda": 2**44, "cpu": 2**34}
 """Largest product checked in full: 2^44 holds 16384^3 (under a second in float64 on data-center GPUs), and 2^34
@@ -50,9 +49,9 @@ def traffic(problem: Problem) -> Traffic:
     )
 
 
-def output_shapes(problem: Problem) -> tuple[tuple[tuple[int, ...], str], ...]:
+def outputs(problem: Problem) -> dict[str, Output]:
     """c: (M, N) bfloat16."""
-    return (((problem.M, problem.N), "bf16"),)
+    return {"c": Output((problem.M, problem.N), "bf16")}
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:

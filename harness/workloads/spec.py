@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from harness.errors import HarnessError
@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     import torch
 
 _COMMON = ("dtype", "direction")
+_SAME_AS = "same_as"
+
+
+def same_as(key: str) -> Any:
+    """A problem key that is another key's value where it is not given: `Hkv: int = same_as("H")`.
+
+    It is left out of the canonical text where the two are equal, and is a size and no option: plain functions see it
+    in the shapes of their inputs.
+    """
+    return field(default=0, metadata={_SAME_AS: key})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +29,16 @@ class ProblemSpec:
     """Base of every `Problem`: a subclass adds its keys in canonical order; a key with a default is an option.
 
     Options at their default are left out of the canonical text, and all of them are passed to plain functions.
+    A key declared with `same_as` has another key's value as its default, and is no option.
     """
 
     dtype: str
     direction: str
+
+    def __post_init__(self) -> None:
+        for own in self._own_fields():
+            if _SAME_AS in own.metadata and not getattr(self, own.name):
+                object.__setattr__(self, own.name, getattr(self, own.metadata[_SAME_AS]))
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -32,12 +48,13 @@ class ProblemSpec:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword options of the operation, which shapes do not determine."""
-        return {f.name: getattr(self, f.name) for f in self._own_fields() if f.default is not MISSING}
+        optional = (f for f in self._own_fields() if f.default is not MISSING and _SAME_AS not in f.metadata)
+        return {f.name: getattr(self, f.name) for f in optional}
 
     @property
     def text(self) -> str:
         """Canonical text, `M=4096;N=4096;K=64`."""
-        shown = [f.name for f in self._own_fields() if f.default is MISSING or getattr(self, f.name) != f.default]
+        shown = [f.name for f in self._own_fields() if f.default is MISSING or getattr(self, f.name) != self._default(f)]
         return ";".join(f"{name}={_show(getattr(self, name))}" for name in shown)
 
     def as_mapping(self) -> dict[str, Any]:
@@ -46,9 +63,14 @@ class ProblemSpec:
 
     @classmethod
     def from_mapping(cls, workload: str, values: Mapping[str, object], *, dtype: str, direction: str) -> Self:
-        """The problem with these keys; raises `HarnessError` for an unknown, missing or ill-typed one."""
+        """The problem with these keys; raises `HarnessError` for an unknown, missing or ill-typed one.
+
+        None stands for the default of a key that has one, as `null` does in a configuration.
+        """
         hints = get_type_hints(cls)
         known = cls.keys()
+        optional = {f.name for f in cls._own_fields() if f.default is not MISSING}
+        values = {key: value for key, value in values.items() if value is not None or key not in optional}
         unknown = [key for key in values if key not in known]
         if unknown:
             raise HarnessError(f"{workload} has no problem key {unknown[0]!r}: its keys are {', '.join(known)}")
@@ -69,9 +91,28 @@ class ProblemSpec:
             values[key] = value
         return cls.from_mapping(workload, values, dtype=dtype, direction=direction)
 
+    def _default(self, own: Any) -> Any:
+        return getattr(self, own.metadata[_SAME_AS]) if _SAME_AS in own.metadata else own.default
+
     @classmethod
     def _own_fields(cls) -> tuple[Any, ...]:
         return tuple(field for field in fields(cls) if field.name not in _COMMON)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Form of one output: its shape, and its dtype as problems write it (`bf16`)."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """L2 norm and largest absolute value of a tensor."""
+
+    norm: float
+    largest: float
 
 
 @dataclass(frozen=True)
@@ -80,12 +121,14 @@ class Expected:
 
     values: float64 tensor; select: takes the whole output and gives the part that `values` describes.
     note: empty if the part is the whole, else which part, in words.
+    cancelled: size of the terms that the values are a small difference of; nothing for most outputs.
     """
 
     output: str
     values: torch.Tensor
     select: Callable[[torch.Tensor], torch.Tensor]
     note: str = ""
+    cancelled: Magnitude = field(default_factory=lambda: Magnitude(0.0, 0.0))
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def test_zeros_must_be_exact():
 def test_errors_by_blocks(monkeypatch):
     import harness.verification as verification
 
-    monkeypatch.setattr(verification, "_BLOCK", 3)
+    monkeypatch.setattr(verification, "_BLOCK_ELEMENTS", 6)
     reference = torch.arange(1.0, 21.0, dtype=torch.float64).reshape(10, 2)
     output = (reference + 0.5).float()
     rel, largest = errors(output, reference)

@@ -1,0 +1,198 @@
+"""Softmax attention: O = softmax(scale Q K^T) V, scale = D^-1/2, bf16 in and out, forward and backward.
+
+q: (B, H, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, contiguous; query head h reads key head h // (H / Hkv).
+Causal: query i sees the keys j <= i + Nkv - N; a query that sees none has O = 0 and zero gradients.
+fwd: q, k, v -> out (B, H, N, D).  bwd: q, k, v, dout (B, H, N, D) -> dq, dk, dv, in the shapes of q, k, v; the forward
+pass, its output and its log-sum-exp are made outside of what is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from harness.errors import HarnessError
+from harness.workloads import _attention_reference as in_float64
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
+
+DTYPES = ("bf16",)
+DIRECTIONS = ("fwd", "bwd")
+DISTRIBUTIONS = ("normal", "uniform", "zeros", "outlier")
+
+OUTLIER = 100.0
+"""Factor on one key of every head in the distribution `outlier`."""
+
+FULL_CHECK_FLOPS = {"cuda": 2**46, "cpu": 2**33}
+"""Largest problem checked in full, by the FLOPs of its matrix products without a mask: 2^46 holds the backward pass at
+B=16, H=16, N=12288, D=128, some seconds in float64 on data-center GPUs; 2^33 takes a few seconds on two CPU cores.
+Beyond, (batch, key head) pairs are sampled."""
+
+MIN_PAIRS = 4
+"""(batch, key head) pairs that a sampled check computes at least; the first and the last are among them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(ProblemSpec):
+    """B sequences, H query heads on Hkv key heads, N queries on Nkv keys, head dimension D."""
+
+    B: int
+    H: int
+    Hkv: int = same_as("H")
+    N: int
+    Nkv: int = same_as("N")
+    D: int
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.H % self.Hkv:
+            raise HarnessError(f"attention problem: H is {self.H}, needs a multiple of Hkv, {self.Hkv}")
+
+    @property
+    def scale(self) -> float:
+        """Factor of Q K^T."""
+        return float(self.D**-0.5)
+
+
+def flops(problem: Problem) -> int:
+    """Forward 4 B H N Nkv D, two matrix products; backward five, 2.5 times that; half of it when causal.
+
+    The formula of the paper and of the FlashAttention papers. It counts neither the softmax nor what a backward pass
+    computes again, and halves a causal mask whatever N and Nkv are.
+    """
+    forward = 4 * problem.B * problem.H * problem.N * problem.Nkv * problem.D
+    total = forward if problem.direction == "fwd" else 5 * forward // 2
+    return total // 2 if problem.causal else total
+
+
+def traffic(problem: Problem) -> Traffic:
+    """Forward: q, k, v in, out out. Backward: q, k, v, out, dout and the fp32 log-sum-exp in, dq, dk, dv out."""
+    queries = 2 * problem.B * problem.H * problem.N * problem.D
+    keys = 2 * problem.B * problem.Hkv * problem.Nkv * problem.D
+    if problem.direction == "fwd":
+        return Traffic(read=queries + 2 * keys, written=queries)
+    return Traffic(
+        read=3 * queries + 2 * keys + 4 * problem.B * problem.H * problem.N,
+        written=queries + 2 * keys,
+    )
+
+
+def _shapes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of q and of k."""
+    return (problem.B, problem.H, problem.N, problem.D), (problem.B, problem.Hkv, problem.Nkv, problem.D)
+
+
+def outputs(problem: Problem) -> dict[str, Output]:
+    """out as q; or dq, dk, dv as q, k, v; bfloat16."""
+    query, key = _shapes(problem)
+    if problem.direction == "fwd":
+        return {"out": Output(query, "bf16")}
+    return {"dq": Output(query, "bf16"), "dk": Output(key, "bf16"), "dv": Output(key, "bf16")}
+
+
+def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
+    """q, k, v, and for the backward pass dout, bfloat16 on the generator's device.
+
+    normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors);
+    outlier: as normal, with one key of every head a hundred times as large, so that scores reach thousands and a
+    softmax that does not subtract the right maximum overflows.
+    """
+    query, key = _shapes(problem)
+    names = {"q": query, "k": key, "v": key} | ({} if problem.direction == "fwd" else {"dout": query})
+    inputs = {name: _draw(shape, generator, distribution) for name, shape in names.items()}
+    if distribution == "outlier":
+        inputs["k"][:, :, problem.Nkv // 3] *= OUTLIER
+    return inputs
+
+
+def _draw(shape: tuple[int, ...], generator: torch.Generator, distribution: str) -> torch.Tensor:
+    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
+    if distribution in ("normal", "outlier"):
+        return tensor.normal_(generator=generator)
+    if distribution == "uniform":
+        return tensor.uniform_(-1, 1, generator=generator)
+    if distribution == "zeros":
+        return tensor.zero_()
+    raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+
+
+def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
+    """The outputs in float64; for a large problem those of sampled (batch, key head) pairs, all their queries and keys.
+
+    A key head is taken with all query heads that read it, so that dk and dv are whole sums. What is not sampled is
+    still looked at for NaN, which memory that no kernel wrote is full of.
+    """
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    pairs = _pairs(problem, seed, q.device.type)
+    count = problem.B * problem.Hkv
+    batch, head = torch.div(pairs, problem.Hkv, rounding_mode="floor").to(q.device), (pairs % problem.Hkv).to(q.device)
+    whole = len(pairs) == count
+    note = "" if whole else f"checked on {len(pairs)} of {count} (batch, key head) pairs"
+
+    def queries(tensor: torch.Tensor) -> torch.Tensor:
+        """(B, H, N, D) to (pairs, H / Hkv, N, D)."""
+        return tensor.unflatten(1, (problem.Hkv, problem.H // problem.Hkv))[batch, head]
+
+    def keys(tensor: torch.Tensor) -> torch.Tensor:
+        """(B, Hkv, Nkv, D) to (pairs, Nkv, D)."""
+        return tensor[batch, head]
+
+    own = {"q": queries(q), "k": keys(k), "v": keys(v)}
+    if problem.direction == "fwd":
+        out = in_float64.forward(**own, scale=problem.scale, causal=problem.causal)
+        return (Expected("out", out, queries, note),)
+    own["dout"] = queries(inputs["dout"])
+    gradients = in_float64.backward(**own, scale=problem.scale, causal=problem.causal)
+    return (
+        Expected("dq", gradients.dq, queries, note, gradients.cancelled_in_dq),
+        Expected("dk", gradients.dk, keys, note, gradients.cancelled_in_dk),
+        Expected("dv", gradients.dv, keys, note),
+    )
+
+
+def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
+    """The (batch, key head) pairs to check, as batch * Hkv + head, ascending: all, or as many as the budget holds."""
+    count = problem.B * problem.Hkv
+    unmasked = flops(problem) * (2 if problem.causal else 1)
+    affordable = max(MIN_PAIRS, count * FULL_CHECK_FLOPS[device] // unmasked)
+    if affordable >= count:
+        return torch.arange(count)
+    generator = torch.Generator().manual_seed(seed)
+    inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
+    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
+
+
+def tolerance(problem: Problem, expected: Expected) -> Tolerance:
+    """Five times what rounding the exact output to bf16 costs.
+
+    Rounding to bf16 moves each element by at most 2^-9 of itself, about 1.7e-3 in the L2 norm; how much exactly depends
+    on the mantissas and is computed: round(reference) - reference. A fused kernel rounds twice, the probabilities (or
+    dS) before the second product and the output, which comes to sqrt(2) times that; accumulation in fp32 is far below.
+    An implementation that keeps its matrices in memory rounds S, P, dP and dS too, and a score s that is off by 2^-9 s
+    puts its probability off by as much: 3 to 4 times that in all, the most at D = 128. Five leaves room for the seed.
+    What must not pass lies above: one key of N left out costs 1 / sqrt(N) for normal inputs, 9e-3 at N = 12288.
+    The largest single error may be 5 * 2^-8 of the largest element, since a norm does not see one wrong element.
+
+    dq and dk are sums of P (dP - delta), and delta is taken from the output, which is rounded to bf16: the error of
+    that is relative to delta's own share of the sums, which may be far larger than what the difference leaves (a query
+    that sees one key, or one key that outweighs the others).
+    """
+    values = expected.values
+    norm = float(torch.linalg.vector_norm(values))
+    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
+    exact = norm == 0.0 == expected.cancelled.norm
+    largest = max(float(values.abs().max()), expected.cancelled.largest)
+    return Tolerance(
+        rel_l2=0.0 if exact else ROUNDINGS * max(rounding, TYPICAL_ROUNDING),
+        max_abs=ROUNDINGS * 2.0**-8 * largest,
+        reason="five times the rounding of the exact output to bf16, for scores, probabilities and output",
+    )
+
+
+ROUNDINGS = 5
+"""Errors allowed, in units of one rounding to bf16."""
+
+TYPICAL_ROUNDING = 1.6e-3
+"""Relative L2 cost of rounding normal values to bf16; the least that is assumed where the values are exact in bf16."""
