@@ -58,7 +58,7 @@ struct softmax {
 
 template <config C> struct forward_kernel {
     static constexpr int stages = C.stages, consumers = C.consumers;
-    static constexpr int consumer_registers = consumers == 3 ? 160 : 240;
+    static constexpr int consumer_registers = consumers == 3 ? 160 : 232;
     static constexpr int rows = 64 * consumers;
 
     using tile = st_bf<C.keys, C.dim>;

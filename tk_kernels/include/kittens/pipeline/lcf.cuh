@@ -23,6 +23,13 @@ namespace kittens {
 // Registers a thread of the producer keeps, so that the consumers can have more.
 inline constexpr int producer_registers(int consumers) { return consumers >= 3 ? 32 : 40; }
 
+// Whether the block's registers, as they are at its start, suffice for what its warpgroups ask for; if not, the last to ask
+// waits for ever.
+inline constexpr bool registers_suffice(int consumers, int consumer_registers) {
+    const int groups = consumers + 1, at_start = 65536 / (groups * warpgroup_warps * warp_threads) / 8 * 8;
+    return consumers * consumer_registers + producer_registers(consumers) <= groups * at_start;
+}
+
 template <typename K> struct lcf {
     using globals = typename K::globals;
     using input = typename K::input;
@@ -39,6 +46,8 @@ template <typename K> struct lcf {
                                         (2 * K::stages + K::consumers) * int(sizeof(semaphore));
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
+    static_assert(registers_suffice(K::consumers, K::consumer_registers),
+                  "lcf: the consumers ask for more registers than the block has");
 
     struct shared {
         input* ring;

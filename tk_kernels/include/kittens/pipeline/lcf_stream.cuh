@@ -21,6 +21,18 @@
 
 namespace kittens {
 
+// Bytes that a load of X announces: a struct of tiles that is padded for alignment says itself (`bytes`).
+template <typename X> constexpr int loaded_bytes() {
+    if constexpr (requires { X::bytes; }) return X::bytes;
+    else return sizeof(X);
+}
+
+// Registers a thread that consumers who take `each` leave to the producer, of what a block has when it starts.
+constexpr int registers_left(int consumers, int each) {
+    const int at_start = 65536 / ((consumers + 1) * warpgroup_warps * warp_threads) / 8 * 8;
+    return (consumers + 1) * at_start - consumers * each;
+}
+
 template <typename K> struct lcf_stream {
     using globals = typename K::globals;
     using tile = typename K::tile;
@@ -39,6 +51,8 @@ template <typename K> struct lcf_stream {
     static_assert(
         shared_bytes <= max_shared_bytes,
         "lcf_stream: the ring, the resident and the outputs exceed a block's shared memory; use fewer stages");
+    static_assert(registers_suffice(K::consumers, K::consumer_registers),
+                  "lcf_stream: the consumers ask for more registers than the block has");
 
     struct shared {
         tile* ring;
@@ -105,7 +119,7 @@ template <typename K> struct lcf_stream {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers)>();
+            decrease_registers<registers_left(K::consumers, K::consumer_registers)>();
             if (loader) load_residents(s, g);
             else if (warp_in_group() == 1) load_stream(s, g);
         } else {
@@ -121,7 +135,7 @@ template <typename K> struct lcf_stream {
         task t;
         for (int i = 0; K::get_task(t, g, i); i++) {
             wait(*s.held_empty, 1 - i % 2);
-            expect_bytes(*s.held_full, sizeof(resident));
+            expect_bytes(*s.held_full, loaded_bytes<resident>());
             K::load_resident(*s.held, t, *s.held_full, g);
         }
     }
@@ -132,7 +146,7 @@ template <typename K> struct lcf_stream {
         for (int i = 0; K::get_task(t, g, i); i++)
             for (int step = 0; step < t.steps; step++, at.advance()) {
                 wait(s.empty[at.stage], 1 - at.parity);
-                expect_bytes(s.full[at.stage], sizeof(tile));
+                expect_bytes(s.full[at.stage], loaded_bytes<tile>());
                 K::load(s.ring[at.stage], t, step, s.full[at.stage], g);
             }
     }

@@ -29,6 +29,8 @@ template <typename K> struct lcsf {
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcsf: the two rings exceed a block's shared memory; use fewer stages");
+    static_assert(registers_suffice(K::consumers, K::consumer_registers),
+                  "lcsf: the consumers ask for more registers than the block has");
 
     struct shared {
         input* ring;
