@@ -20,11 +20,12 @@ struct visible_keys {
         return seen > 0 ? seen : 0;
     }
     // Hides the rest: scores of a warp's 16 rows from `row` on and of keys from `key` on.
-    template <register_tile Scores> kittens_device void hide(Scores& s, int row, int key) const {
+    template <register_tile Scores> kittens_device void hide(Scores& s, int row, int key,
+                                                             float value = -INFINITY) const {
         if (before(row + 1) >= key + Scores::cols) return;
         const int last = row + offset - key, tail = keys - key;
-        if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, -INFINITY);
-        else right_fill(s, s, tail, -INFINITY);
+        if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, value);
+        else right_fill(s, s, tail, value);
     }
 };
 
