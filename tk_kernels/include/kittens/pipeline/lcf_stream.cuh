@@ -51,7 +51,7 @@ template <typename K> struct lcf_stream {
     static_assert(
         shared_bytes <= max_shared_bytes,
         "lcf_stream: the ring, the resident and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(registers_suffice(K::consumers, K::consumer_registers),
+    static_assert(registers_left(K::consumers, K::consumer_registers) >= 24,
                   "lcf_stream: the consumers ask for more registers than the block has");
 
     struct shared {
