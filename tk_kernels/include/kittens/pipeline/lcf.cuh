@@ -20,14 +20,12 @@
 
 namespace kittens {
 
-// Registers a thread of the producer keeps, so that the consumers can have more.
-inline constexpr int producer_registers(int consumers) { return consumers >= 3 ? 32 : 40; }
-
-// Whether the block's registers, as they are at its start, suffice for what its warpgroups ask for; if not, the last to ask
-// waits for ever.
-inline constexpr bool registers_suffice(int consumers, int consumer_registers) {
+// Registers a thread of the producer keeps where each thread of `consumers` warpgroups takes `each`: at most what is left of
+// those that the block has at its start. (The last warpgroup to ask for more than there are would wait for ever.)
+constexpr int producer_registers(int consumers, int each) {
     const int groups = consumers + 1, at_start = 65536 / (groups * warpgroup_warps * warp_threads) / 8 * 8;
-    return consumers * consumer_registers + producer_registers(consumers) <= groups * at_start;
+    const int left = groups * at_start - consumers * each;
+    return left < 40 ? left : 40;
 }
 
 template <typename K> struct lcf {
@@ -46,8 +44,6 @@ template <typename K> struct lcf {
                                         (2 * K::stages + K::consumers) * int(sizeof(semaphore));
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(registers_suffice(K::consumers, K::consumer_registers),
-                  "lcf: the consumers ask for more registers than the block has");
 
     struct shared {
         input* ring;
@@ -77,7 +73,7 @@ template <typename K> struct lcf {
         position at;
         if (loader && any) load_step(s, g, at, first, 0);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers)>();
+            decrease_registers<producer_registers(K::consumers, K::consumer_registers)>();
             if (loader && any) produce(s, g, at, first);
         } else {
             increase_registers<K::consumer_registers>();

@@ -27,12 +27,6 @@ template <typename X> constexpr int loaded_bytes() {
     else return sizeof(X);
 }
 
-// Registers a thread that consumers who take `each` leave to the producer, of what a block has when it starts.
-constexpr int registers_left(int consumers, int each) {
-    const int at_start = 65536 / ((consumers + 1) * warpgroup_warps * warp_threads) / 8 * 8;
-    return (consumers + 1) * at_start - consumers * each;
-}
-
 template <typename K> struct lcf_stream {
     using globals = typename K::globals;
     using tile = typename K::tile;
@@ -51,7 +45,7 @@ template <typename K> struct lcf_stream {
     static_assert(
         shared_bytes <= max_shared_bytes,
         "lcf_stream: the ring, the resident and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(registers_left(K::consumers, K::consumer_registers) >= 24,
+    static_assert(producer_registers(K::consumers, K::consumer_registers) >= 24,
                   "lcf_stream: the consumers ask for more registers than the block has");
 
     struct shared {
@@ -119,7 +113,7 @@ template <typename K> struct lcf_stream {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<registers_left(K::consumers, K::consumer_registers)>();
+            decrease_registers<producer_registers(K::consumers, K::consumer_registers)>();
             if (loader) load_residents(s, g);
             else if (warp_in_group() == 1) load_stream(s, g);
         } else {

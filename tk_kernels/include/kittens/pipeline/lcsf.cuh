@@ -29,8 +29,6 @@ template <typename K> struct lcsf {
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcsf: the two rings exceed a block's shared memory; use fewer stages");
-    static_assert(registers_suffice(K::consumers, K::consumer_registers),
-                  "lcsf: the consumers ask for more registers than the block has");
 
     struct shared {
         input* ring;
@@ -56,7 +54,7 @@ template <typename K> struct lcsf {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers)>();
+            decrease_registers<producer_registers(K::consumers, K::consumer_registers)>();
             if (loader) load_all(s, g);
             else if (warp_in_group() == 1) store_all(s, g);
         } else {
