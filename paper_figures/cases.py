@@ -53,6 +53,11 @@ class Experiment:
         direction, dtype = keys.pop("direction", self.direction), keys.pop("dtype", self.dtype)
         return StoredProblem(problem_text(keys), direction, dtype)
 
+    def same_problem(self, left: str, right: str) -> bool:
+        """Whether two texts are stored alike: in whatever order, a direction or dtype of the experiment left out."""
+        one, other = self.stored_problem(left), self.stored_problem(right)
+        return (one.direction, one.dtype) == (other.direction, other.dtype) and same_problem(one.text, other.text)
+
 
 @dataclass(frozen=True)
 class StoredProblem:

@@ -7,6 +7,7 @@ no dates, fixed identifiers, fonts that come with matplotlib, drawn as outlines.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ from matplotlib.figure import Figure
 from paper_figures.cases import Contestant
 from paper_figures.exhibit import Exhibit
 from paper_figures.labels import contestant_label
-from paper_figures.lines import Line
+from paper_figures.lines import Line, published_gpus
 
 INK, FAINT, PAPER = "#1f2328", "#d0d7de", "#ffffff"
-SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-"""Colours that the common colour-blindnesses keep apart (Okabe and Ito, 2008)."""
+SERIES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8c8c8c", "#6b4c9a")
+"""Colours that the common colour-blindnesses keep apart (Okabe and Ito, 2008), and a grey and a violet beside them."""
 
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -52,37 +53,100 @@ _STYLE: Any = {
     "savefig.facecolor": PAPER,
 }
 
+LEAST_RATIO = 0.6
+"""Ratios below it are triangles at the lower edge, so that a slow contestant does not flatten the others."""
+
 Value = Callable[[Line], float | None]
 Bounds = Callable[[Line], tuple[float, float] | None]
 
 
 def draw_exhibit(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float | None) -> Figure:
-    """The figure of an exhibit.  `roof_tflops`: the machine's measured matmul roof, drawn where it is in view."""
+    """The figure of an exhibit.  `roof_tflops`: the machine's measured matmul roof, drawn where it is in view.
+
+    Several problems are groups of bars, in a panel each of the exhibit's kinds, with the ratios under them; of one
+    problem the contestants are the groups, with a panel each profiler metric.
+    """
     with mpl.rc_context(_STYLE):
-        several = len({line.problem for line in lines}) > 1
-        panels = 1 + (1 if several else len(exhibit.profile))
-        figure = Figure(figsize=(8.2, 5.6) if several else (8.2, 3.4), layout="constrained")
-        axes = (
-            figure.subplots(panels, 1, height_ratios=[1.7, 1], squeeze=False)[:, 0]
-            if several
-            else figure.subplots(1, panels, squeeze=False)[0]
-        )
-        groups = _by_problem(lines) if several else [(line.label, [line]) for line in lines]
-        order = tuple(dict.fromkeys(line.cell.contestant for line in lines))
-        rate = _Panel("TFLOPS", _rate, _published_rate, _spread)
-        rate.draw(axes[0], groups, order, several)
-        if several:
-            _label_series(axes[0], exhibit, order, lines)
-            _draw_ratios(axes[1], exhibit, groups, order)
-        else:
-            _label_published(axes[0], lines)
-            for axis, index in zip(axes[1:], range(len(exhibit.profile)), strict=True):
-                column = exhibit.profile[index]
-                _profile_panel(f"{column.title}, {column.unit}", index).draw(axis, groups, order, several)
-        _draw_roof(axes[0], roof_tflops)
-        for axis in axes[-1:] if several else axes:
+        if len({line.problem for line in lines}) > 1:
+            return _draw_problems(exhibit, lines, roof_tflops)
+        return _draw_contestants(exhibit, lines, roof_tflops)
+
+
+def _draw_problems(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float | None) -> Figure:
+    """Rates by problem and the ratios under them, for every panel; panels share the scales."""
+    panels = {
+        panel: [one for one in lines if one.panel == panel] for panel in dict.fromkeys(one.panel for one in lines)
+    }
+    columns = min(2, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(8.2 if columns == 1 else 11.5, 5.6 if rows == 1 else 4.8 * rows), layout="constrained")
+    axes = figure.subplots(2 * rows, columns, height_ratios=[1.7, 1] * rows, squeeze=False)
+    places = [(row, column) for row in range(rows) for column in range(columns)]
+    for row, column in places[len(panels) :]:
+        axes[2 * row, column].remove()
+        axes[2 * row + 1, column].remove()
+    order = _drawn(lines)
+    rates, ratios = zip(
+        *((axes[2 * row, column], axes[2 * row + 1, column]) for row, column in places[: len(panels)]), strict=True
+    )
+    for (panel, own), rate_axis, ratio_axis in zip(panels.items(), rates, ratios, strict=True):
+        rate_axis.set_title(panel)
+        groups = _by_problem(own)
+        _Panel("TFLOPS", _rate, _published_rate, _spread).draw(rate_axis, groups, order, True)
+        _draw_ratios(ratio_axis, exhibit, groups, order)
+    _share_scale(rates)
+    _label_series(figure, exhibit, order, lines)
+    for axis in ratios:
+        axis.set_ylim(*_ratio_limits(lines))
+    for axis in rates:
+        _draw_roof(axis, roof_tflops)
+    for axis in ratios[-columns:]:
+        axis.set_xlabel(exhibit.axis)
+    return figure
+
+
+def _draw_contestants(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float | None) -> Figure:
+    """The rate on one problem and the profiler metrics: named bars, or coloured ones where there are many panels."""
+    count = 1 + len(exhibit.profile)
+    coloured = count > 2
+    columns = 3 if coloured else count
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(8.2, 2.6 * rows + 0.8 if coloured else 3.4), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axis in axes[count:]:
+        axis.remove()
+    order = _drawn(lines)
+    groups = [("", list(lines))] if coloured else [(line.label, [line]) for line in lines]
+    _Panel("TFLOPS", _rate, _published_rate, _spread).draw(axes[0], groups, order, coloured)
+    if coloured:
+        _label_series(figure, exhibit, order, lines)
+    else:
+        _label_published(figure, lines)
+    for index, (axis, column) in enumerate(zip(axes[1:count], exhibit.profile, strict=True)):
+        _profile_panel(f"{column.title}, {column.unit}", index).draw(axis, groups, order, coloured)
+    _draw_roof(axes[0], roof_tflops)
+    if coloured:
+        figure.supxlabel(exhibit.axis, fontsize="medium")
+    else:
+        for axis in axes:
             axis.set_xlabel(exhibit.axis)
-        return figure
+    return figure
+
+
+def _drawn(lines: Sequence[Line]) -> tuple[Contestant, ...]:
+    """The contestants with a place in the figure: all that have a time or a published number on any problem.
+
+    If none has, all; what is left out is a row of the table, with its reason.
+    """
+    order = dict.fromkeys(line.cell.contestant for line in lines)
+    known = {one.cell.contestant for one in lines if one.rate is not None or one.everything_published}
+    return tuple(one for one in order if one in known or not known)
+
+
+def _share_scale(axes: Sequence[Axes]) -> None:
+    top = max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(0, top)
 
 
 class _Panel:
@@ -94,6 +158,8 @@ class _Panel:
     def draw(
         self, axis: Axes, groups: list[tuple[str, list[Line]]], order: tuple[Contestant, ...], several: bool
     ) -> None:
+        every = [line for _, lines in groups for line in lines]
+        tried = any(line.cell.row is not None for line in every)
         for x, line, colour, width in _places(groups, order, several):
             value = self.value(line)
             if value is not None:
@@ -101,12 +167,22 @@ class _Panel:
                 bounds = self.bounds(line) if self.bounds is not None else None
                 if bounds is not None:
                     axis.vlines(x, *bounds, color=INK, linewidth=1.0)
-            elif line.cell.row is not None or self.published(line) is None:
+            elif tried and (line.cell.row is not None or self.published(line) is None):
                 axis.annotate("×", (x, 0), ha="center", va="bottom", color=INK, fontsize=8, annotation_clip=False)
             published = self.published(line)
             if published is not None:
                 axis.plot(x, published, "D", markersize=5, markerfacecolor=PAPER, markeredgecolor=INK, zorder=5)
         _finish_axis(axis, groups, self.title)
+        if not tried:
+            self._without_bars(axis, every)
+
+    def _without_bars(self, axis: Axes, lines: Sequence[Line]) -> None:
+        """Says that nothing was measured, and gives the published numbers a scale of their own."""
+        axis.set_title("not measured yet", loc="right", fontsize=8)
+        values = [value for line in lines if (value := self.published(line)) is not None]
+        axis.set_ylim(0, 1.15 * max(values, default=1.0))
+        if not values:
+            axis.set_yticks([])
 
 
 def _places(
@@ -116,7 +192,7 @@ def _places(
     places = []
     width = 0.8 / len(order) if several else 0.6
     for group, (_, lines) in enumerate(groups):
-        for line in lines:
+        for line in (one for one in lines if one.cell.contestant in order):
             series = order.index(line.cell.contestant)
             shift = (series - (len(order) - 1) / 2) * width if several else 0.0
             places.append((group + shift, line, SERIES[series % len(SERIES)] if several else SERIES[0], width))
@@ -158,7 +234,7 @@ def _spread(line: Line) -> tuple[float, float] | None:
 
 
 def _profile_panel(title: str, index: int) -> _Panel:
-    return _Panel(title, lambda line: line.profile[index].measured, lambda line: line.profile[index].published)
+    return _Panel(title, lambda line: line.profile[index].measured, lambda line: line.profile[index].published_number)
 
 
 def _draw_ratios(
@@ -166,16 +242,22 @@ def _draw_ratios(
 ) -> None:
     """Speed relative to the baseline, with its interval; the published ratio as a hollow diamond."""
     for x, line, colour, _ in _places(groups, order, several=True):
-        if line.ratio is not None:
+        if line.ratio is not None and line.ratio.value < LEAST_RATIO:
+            axis.plot(x, LEAST_RATIO, "v", color=colour, markersize=6, zorder=4)
+        elif line.ratio is not None:
             axis.vlines(x, line.ratio.low, line.ratio.high, color=INK, linewidth=1.2)
             axis.plot(x, line.ratio.value, "o", color=colour, markersize=6, zorder=4)
         if line.published_ratio is not None:
             axis.plot(x, line.published_ratio, "D", markersize=5, markerfacecolor=PAPER, markeredgecolor=INK, zorder=3)
     axis.axhline(1.0, color=INK, linewidth=0.9)
-    _finish_axis(axis, groups, f"speed / {contestant_label(exhibit.baseline_contestant, exhibit.names)}")
-    values = [one for _, group in groups for line in group for one in _ratio_values(line)]
-    low, high = min([1.0, *values]), max([1.0, *values])
-    axis.set_ylim(max(0.0, low - 0.15 * (high - low) - 0.05), high + 0.15 * (high - low) + 0.05)
+    _finish_axis(axis, groups, f"speed / {exhibit.baseline_label}")
+
+
+def _ratio_limits(lines: Sequence[Line]) -> tuple[float, float]:
+    """A scale for the ratios of all lines that has 1 in view, and nothing below LEAST_RATIO."""
+    values = [one for line in lines for one in _ratio_values(line)]
+    low, high = max(LEAST_RATIO, min([1.0, *values])), max([1.0, *values])
+    return max(0.0, low - 0.15 * (high - low) - 0.05), high + 0.15 * (high - low) + 0.05
 
 
 def _ratio_values(line: Line) -> list[float]:
@@ -183,21 +265,20 @@ def _ratio_values(line: Line) -> list[float]:
     return values + ([line.published_ratio] if line.published_ratio is not None else [])
 
 
-def _label_series(axis: Axes, exhibit: Exhibit, order: tuple[Contestant, ...], lines: Sequence[Line]) -> None:
+def _label_series(figure: Figure, exhibit: Exhibit, order: tuple[Contestant, ...], lines: Sequence[Line]) -> None:
     handles = [
         mpl.patches.Patch(color=SERIES[i % len(SERIES)], label=contestant_label(contestant, exhibit.names))
         for i, contestant in enumerate(order)
     ]
-    gpus = _published_gpus(lines)
-    if gpus:
+    if gpus := published_gpus(lines):
         handles.append(_diamond(f"paper ({gpus})"))
-    axis.figure.legend(handles=handles, loc="outside upper center", ncols=min(6, len(handles)), handlelength=1.2)
+    ncols = min(6 if len(handles) <= 6 else math.ceil(len(handles) / 2), len(handles))
+    figure.legend(handles=handles, loc="outside upper center", ncols=ncols, handlelength=1.2)
 
 
-def _label_published(axis: Axes, lines: Sequence[Line]) -> None:
-    gpus = _published_gpus(lines)
-    if gpus:
-        axis.figure.legend(
+def _label_published(figure: Figure, lines: Sequence[Line]) -> None:
+    if gpus := published_gpus(lines):
+        figure.legend(
             handles=[mpl.patches.Patch(color=SERIES[0], label="measured"), _diamond(f"paper ({gpus})")],
             loc="outside upper center",
             ncols=2,
@@ -209,10 +290,6 @@ def _diamond(label: str) -> Any:
     return mpl.lines.Line2D(
         [], [], marker="D", linestyle="", markersize=5, markerfacecolor=PAPER, markeredgecolor=INK, label=label
     )
-
-
-def _published_gpus(lines: Sequence[Line]) -> str:
-    return ", ".join(dict.fromkeys(line.published.gpu for line in lines if line.published is not None))
 
 
 def _draw_roof(axis: Axes, roof_tflops: float | None) -> None:

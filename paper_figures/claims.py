@@ -19,7 +19,7 @@ from paper_figures.cases import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
-COMPARISONS = ("rate", "speedup", "profile", "build")
+COMPARISONS = ("rate", "speedup", "over_published", "profile", "build")
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Point:
     problem: str
     """Canonical text; empty where the number belongs to no single problem."""
     of: Contestant
-    over: Contestant | None
-    """The contestant it is divided by; None for a number of one contestant."""
+    over: tuple[Contestant, ...]
+    """The contestant it is divided by, of several the fastest; empty for a number of one contestant."""
     published: Interval | None
     """As printed: one value has equal ends.  None where the paper publishes only the direction."""
     accept: Interval
@@ -61,8 +61,9 @@ class Claim:
     """The statement, in our words."""
     comparison: str
     """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
-    `speedup`: median latency of `over` / that of `of`, paired; `profile`: a profiler metric; `build`: a number of the
-    build manifest."""
+    `speedup`: median latency of `over` / that of `of`, paired; `over_published`: the measured share of the roof of `of`
+    / the share of its own GPU's roof that the paper publishes for `over`; `profile`: a profiler metric; `build`: a
+    number of the build manifest."""
     metric: str
     """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
     unit: str
@@ -120,6 +121,7 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
     defaults = {
         "rate": ("share of the datasheet roof", "TFLOPS"),
         "speedup": ("ratio of median latencies", "x"),
+        "over_published": ("measured share of the roof over a published one", "x"),
     }
     metric, unit = defaults.get(comparison, ("", ""))
     points = tuple(_point(where, comparison, entry, tolerance, point) for point in entry["points"])
@@ -145,9 +147,11 @@ def _point(
 ) -> Point:
     _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
     of = parse_contestant(str(entry["of"]))
-    over = parse_contestant(str(entry["over"])) if "over" in entry else None
-    if comparison == "speedup" and over is None:
+    over = _contestants(entry.get("over", ()))
+    if comparison in ("speedup", "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
+    if comparison != "speedup" and len(over) > 1:
+        raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
     problem = problem_text(entry["problem"]) if "problem" in entry else ""
     published = _interval(where, entry["published"]) if "published" in entry else None
     accept = entry.get("accept", claim.get("accept"))
@@ -158,6 +162,11 @@ def _point(
     else:
         raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
     return Point(problem=problem, of=of, over=over, published=published, accept=accepted)
+
+
+def _contestants(value: Any) -> tuple[Contestant, ...]:
+    """One name or a list of them."""
+    return tuple(parse_contestant(str(one)) for one in ([value] if isinstance(value, str) else value))
 
 
 def around(published: Interval, relative: float) -> Interval:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.results import Run
-from paper_figures.cases import same_problem
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
 from paper_figures.quantities import profile_value, published_share, rate, speedup, why_missing
-from paper_figures.reference import load_gpus
+from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
+
+NOT_MEASURED = "not measured yet in this campaign"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class PointResult:
     run_id: str
     """The run the number is from; empty without one."""
     case_key: str
+    of_the_paper: bool = False
+    """Whether it is over a published number and not over a measured one."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,15 @@ class ClaimResult:
     """Says that the claim's file is not the one the run started with; empty if it is."""
 
 
-def evaluate(claim: Claim, file: ClaimFile, selections: Sequence[Selected]) -> ClaimResult:
-    """The verdict on a claim from an exhibit's selected cells."""
+def evaluate(claim: Claim, file: ClaimFile, selections: Sequence[Selected], to_run: str = "") -> ClaimResult:
+    """The verdict on a claim from an exhibit's selected cells.  `to_run`: the command that would measure them."""
     points = tuple(_evaluate_point(claim, point, selections) for point in claim.points)
     outcomes = [result.outcome for result in points]
     verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
-    return ClaimResult(claim, verdict, _reason(claim, points), points, changed_since(file, selections, points))
+    reason = _reason(claim, points)
+    if verdict is Verdict.NOT_RUN and not any(selected.run for selected in selections):
+        reason = f"{NOT_MEASURED}; to measure it: {to_run}" if to_run else NOT_MEASURED
+    return ClaimResult(claim, verdict, reason, points, changed_since(file, selections, points))
 
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
@@ -91,19 +98,24 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected]) 
         accept = _scale(accept, share) or accept
     elif claim.comparison == "speedup":
         measured = speedup(selected, point.of, point.over)
+    elif claim.comparison == "over_published":
+        measured = _over_published(claim, point, selected, cell)
     elif claim.comparison == "profile":
         measured = _profile(claim, selected, point)
     else:
         measured = _build(claim, cell)
     run_id = cell.run.run_id if cell is not None and cell.run is not None else ""
     case_key = cell.key if cell is not None else ""
-    return PointResult(point, unit, published, accept, measured, judge(measured, accept), run_id, case_key)
+    of_the_paper = claim.comparison == "over_published"
+    return PointResult(
+        point, unit, published, accept, measured, judge(measured, accept), run_id, case_key, of_the_paper
+    )
 
 
 def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
     """The problem of a point; without one, the first problem that has the contestant's row."""
     if point.problem:
-        return next((one for one in selections if same_problem(one.problem, point.problem)), None)
+        return next((one for one in selections if one.experiment.same_problem(one.problem, point.problem)), None)
     having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
     return next(having, selections[0] if selections else None)
 
@@ -129,12 +141,32 @@ def _rate(claim: Claim, cell: Cell | None) -> tuple[Measured | Missing, float | 
     return measured.scaled(percent / measured.value), share
 
 
+def _over_published(claim: Claim, point: Point, selected: Selected | None, cell: Cell | None) -> Measured | Missing:
+    """A cell's share of the roof / the share of its own roof that the paper publishes for another contestant."""
+    measured, share = _rate(claim, cell)
+    if isinstance(measured, Missing):
+        return measured
+    assert selected is not None
+    assert share is not None
+    stored = selected.experiment.stored_problem(selected.problem)
+    published = find(
+        load_reference(),
+        exhibit=claim.where,
+        workload=selected.experiment.workload,
+        direction=stored.direction,
+        metric="tflops",
+        problem=stored.text,
+        contestant=point.over[0],
+    )
+    if published is None or published.number is None:
+        return Missing(Outcome.NOT_COMPARABLE, f"{claim.where} publishes no rate of {point.over[0]} on this problem")
+    return measured.scaled(1 / (published.number * share))
+
+
 def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured | Missing:
     """A profiler metric of a case, or its ratio to that of another."""
     values = []
-    for contestant in (point.of, point.over):
-        if contestant is None:
-            continue
+    for contestant in (point.of, *point.over):
         cell = selected.cell(contestant) if selected is not None else None
         value = profile_value(cell, contestant, claim.metric)
         if isinstance(value, Missing):
@@ -145,11 +177,12 @@ def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured 
 
 
 def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
-    """A number of the build manifest of a case's kernel."""
+    """A number of the build manifest of a case's kernel; a dot in the metric goes into a nested entry."""
     if cell is None or cell.row is None or cell.run is None:
         return Missing(Outcome.NOT_RUN, "no run has a build manifest of this kernel")
-    build = kernel_build(cell.run, cell.row)
-    value = (build or {}).get(claim.metric)
+    value: Any = kernel_build(cell.run, cell.row)
+    for key in claim.metric.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, int | float):
         return Missing(Outcome.BLOCKED, f"run {cell.run.run_id} recorded no {claim.metric} of {cell.contestant}")
     return Measured(float(value), float(value), float(value))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from paper_figures.cases import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
+from paper_figures.labels import contestant_label
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class ProfileColumn:
     unit: str
     published_metric: str
     """The metric of the published row; empty where the paper has none."""
+    digits: int = 0
+    """Decimals shown."""
+
+
+def one_panel(keys: Mapping[str, str]) -> str:
+    """All problems together, without a title."""
+    return ""
 
 
 @dataclass(frozen=True)
@@ -43,17 +51,21 @@ class Exhibit:
     claims: tuple[str, ...]
     """Files in `claims/`, without the suffix."""
     problem_label: str
-    """How a problem is named in the table, with its keys in braces: `K = {K}`."""
+    """How a problem is named in the table, with its keys in braces: `K = {K}`; `{panel}` is the panel's title."""
     axis: str
     """Title of the figure's axis of problems."""
     tick: str
     """How a problem is named on that axis: `{K}`."""
-    baseline: str
-    """The contestant that ratios are against."""
+    baseline: str | tuple[str, ...]
+    """The contestant that ratios are against; of several, the fastest on each problem."""
+    panel: Callable[[Mapping[str, str]], str] = one_panel
+    """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
     profile: tuple[ProfileColumn, ...] = ()
-    small_problems: tuple[Mapping[str, int], ...] = ()
+    published_scope: str = ""
+    """The `scope` of its published rows, where the paper does not say on which problem they were measured."""
+    small_problems: tuple[Mapping[str, int | str], ...] = ()
     """Problems on which its kernels are verified where there is no GPU: tails, single rows, every mask."""
     in_readme: bool = False
     """Whether its figure and table stand in the README, beside all verdicts."""
@@ -65,8 +77,20 @@ class Exhibit:
         return load_experiment(self.experiment or self.id)
 
     @property
-    def baseline_contestant(self) -> Contestant:
-        return parse_contestant(self.baseline)
+    def baselines(self) -> tuple[Contestant, ...]:
+        """The contestants of which the fastest is what ratios are against."""
+        names = (self.baseline,) if isinstance(self.baseline, str) else self.baseline
+        return tuple(parse_contestant(name) for name in names)
+
+    @property
+    def baseline_label(self) -> str:
+        """What ratios are against, for a heading."""
+        own = self.baselines
+        return contestant_label(own[0], self.names) if len(own) == 1 else "best baseline"
+
+    def panel_of(self, problem: str) -> str:
+        """The title of a problem's panel."""
+        return self.panel(problem_keys(problem))
 
     def name_problem(self, problem: str) -> str:
         """A problem's label; raises `PaperFiguresError` if the template names a key the problem lacks."""
@@ -77,7 +101,7 @@ class Exhibit:
         return self._format(self.tick, problem)
 
     def _format(self, template: str, problem: str) -> str:
-        keys = problem_keys(problem)
+        keys = {**problem_keys(problem), "panel": self.panel_of(problem)}
         try:
             return template.format(**keys)
         except KeyError as missing:

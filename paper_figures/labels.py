@@ -14,6 +14,12 @@ IMPLEMENTATIONS: dict[str, str] = {
     "triton": "Triton",
     "quack": "quack (CuTe DSL)",
     "cudnn": "cuDNN",
+    "sdpa_flash": "FlashAttention-2 (SDPA)",
+    "sdpa_cudnn": "cuDNN (SDPA)",
+    "flash_attn": "FlashAttention-2",
+    "flash_attn_3": "FlashAttention-3",
+    "flash_attn_4": "FlashAttention-4",
+    "pytorch_eager": "PyTorch eager",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.labels import contestant_label
-from paper_figures.quantities import cell_ratio, profile_value, published_share, rate
+from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate
 from paper_figures.reference import Published, find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
@@ -19,8 +19,12 @@ class ProfileEntry:
     """A profiler metric of a line: published and measured, either may be missing."""
 
     column: ProfileColumn
-    published: float | None
+    published: Published | None
     measured: float | None
+
+    @property
+    def published_number(self) -> float | None:
+        return self.published.number if self.published is not None else None
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Line:
 
     problem: str
     problem_label: str
+    panel: str
     tick: str
     label: str
     cell: Cell
@@ -40,10 +45,18 @@ class Line:
     rate_pct: float | None
     """The measured rate in % of the datasheet roof."""
     ratio: Measured | None
-    """Speed relative to the exhibit's baseline."""
+    """Speed relative to the exhibit's baseline, the fastest where there are several."""
     ratio_verdict: str
+    is_baseline: bool
+    """Whether it is what the ratios of its problem are against."""
     published_ratio: float | None
     profile: tuple[ProfileEntry, ...]
+
+    @property
+    def everything_published(self) -> tuple[Published, ...]:
+        """The published rate and metrics."""
+        found = (self.published, *(entry.published for entry in self.profile))
+        return tuple(one for one in found if one is not None)
 
 
 def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
@@ -53,8 +66,9 @@ def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line,
 
 @dataclass(frozen=True)
 class MeanRatio:
-    """Geometric mean of a contestant's ratios to the baseline over problems."""
+    """Geometric mean of a contestant's ratios to the baseline over the problems of a panel."""
 
+    panel: str
     label: str
     mean: float
     least: float
@@ -62,27 +76,36 @@ class MeanRatio:
 
 
 def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
-    """The geometric means of the contestants that have a ratio on every problem, where there are several problems.
+    """The geometric means of the contestants that have a ratio on every problem of a panel, where it has several.
 
     The geometric mean, because it does not depend on which of the two is called the baseline.
     """
-    problems = len({line.problem for line in lines})
     means = []
-    for contestant in dict.fromkeys(line.cell.contestant for line in lines):
-        own = [line for line in lines if line.cell.contestant == contestant and line.ratio is not None]
-        if len(own) == problems > 1:
-            ratios = [line.ratio.value for line in own if line.ratio is not None]
-            mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
-            means.append(MeanRatio(own[0].label, mean, min(ratios), problems))
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for contestant in dict.fromkeys(line.cell.contestant for line in inside):
+            own = [line for line in inside if line.cell.contestant == contestant and line.ratio is not None]
+            if len(own) == problems > 1:
+                ratios = [line.ratio.value for line in own if line.ratio is not None]
+                mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+                means.append(MeanRatio(panel, own[0].label, mean, min(ratios), problems))
     return tuple(means)
+
+
+def published_gpus(lines: Sequence[Line]) -> str:
+    """The GPUs that the lines' published numbers were measured on."""
+    return ", ".join(dict.fromkeys(one.gpu for line in lines for one in line.everything_published))
 
 
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
     ratio, verdict = _ratio(exhibit, selected, cell)
+    baseline = fastest(selected, exhibit.baselines)
     return Line(
         problem=cell.problem,
         problem_label=exhibit.name_problem(cell.problem),
+        panel=exhibit.panel_of(cell.problem),
         tick=exhibit.name_tick(cell.problem),
         label=contestant_label(cell.contestant, exhibit.names),
         cell=cell,
@@ -92,6 +115,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         rate_pct=_finite(cell.row["roof_pct_datasheet"]) if cell.timed and cell.row is not None else None,
         ratio=ratio,
         ratio_verdict=verdict,
+        is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
     )
@@ -99,13 +123,14 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
 
 def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
     stored = selected.experiment.stored_problem(cell.problem)
+    rows = [row for row in load_reference() if row.scope == exhibit.published_scope]
     return find(
-        load_reference(),
+        rows,
         exhibit=exhibit.where,
         workload=selected.experiment.workload,
         direction=stored.direction,
         metric=metric,
-        problem=stored.text,
+        problem="" if exhibit.published_scope else stored.text,
         contestant=cell.contestant,
     )
 
@@ -120,28 +145,29 @@ def _published_pct(cell: Cell, published: Published | None) -> float | None:
 
 
 def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str]:
-    baseline = selected.cell(exhibit.baseline_contestant)
-    if baseline is None or not baseline.timed or not cell.timed or cell.contestant == baseline.contestant:
+    baseline = fastest(selected, exhibit.baselines)
+    if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
         return None, ""
     return cell_ratio(cell, baseline) or (None, "")
 
 
 def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:
-    baseline = selected.cell(exhibit.baseline_contestant)
-    if baseline is None or cell.contestant == baseline.contestant or published is None or published.number is None:
+    """The published rate over the best published one of the baselines; None for that baseline itself."""
+    if published is None or published.number is None:
         return None
-    theirs = _published(exhibit, selected, baseline, "tflops")
-    return published.number / theirs.number if theirs is not None and theirs.number else None
+    cells = [selected.cell(contestant) for contestant in exhibit.baselines]
+    rates = [_published(exhibit, selected, baseline, "tflops") for baseline in cells if baseline is not None]
+    theirs = [one for one in rates if one is not None]
+    best = max(theirs, key=lambda one: one.number or 0.0, default=None)
+    if best is None or not best.number or best.contestant == cell.contestant:
+        return None
+    return published.number / best.number
 
 
 def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileColumn) -> ProfileEntry:
     published = _published(exhibit, selected, cell, column.published_metric) if column.published_metric else None
     measured = profile_value(cell, cell.contestant, column.metric)
-    return ProfileEntry(
-        column,
-        published.number if published is not None else None,
-        None if isinstance(measured, Missing) else measured,
-    )
+    return ProfileEntry(column, published, None if isinstance(measured, Missing) else measured)
 
 
 def _finite(value: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -49,19 +49,30 @@ def published_share(cell: Cell, gpu: Gpu) -> float | None:
     return 100.0 / gpu.roofline_tflops(str(cell.row["dtype"]), tflops * 1e3 / gbps)
 
 
-def speedup(selected: Selected | None, of: Contestant, over: Contestant | None) -> Measured | Missing:
-    """Median latency of `over` / that of `of`, from the stored ratio of the two, in either order."""
-    assert over is not None
-    cells = [selected.cell(one) if selected is not None else None for one in (of, over)]
-    for cell, contestant in zip(cells, (of, over), strict=True):
-        if cell is None or not cell.timed:
-            return why_missing(cell, contestant)
-    mine, theirs = cells
-    assert mine is not None
-    assert theirs is not None
+def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cell | Missing:
+    """The timed cell with the least median latency; without any, why each contestant has no time."""
+    cells = [selected.cell(one) if selected is not None else None for one in contestants]
+    timed = [cell for cell in cells if cell is not None and cell.timed and cell.row is not None]
+    if timed:
+        return min(timed, key=lambda cell: float((cell.row or {})["latency_us_p50"]))
+    missing = [why_missing(cell, one) for cell, one in zip(cells, contestants, strict=True)]
+    blocked = any(one.outcome is Outcome.BLOCKED for one in missing)
+    return Missing(
+        Outcome.BLOCKED if blocked else Outcome.NOT_RUN, "; ".join(dict.fromkeys(one.reason for one in missing))
+    )
+
+
+def speedup(selected: Selected | None, of: Contestant, over: Sequence[Contestant]) -> Measured | Missing:
+    """Median latency of the fastest of `over` / that of `of`, from the stored ratio of the two, in either order."""
+    mine = selected.cell(of) if selected is not None else None
+    if mine is None or not mine.timed:
+        return why_missing(mine, of)
+    theirs = fastest(selected, over)
+    if isinstance(theirs, Missing):
+        return theirs
     found = cell_ratio(mine, theirs)
     if found is None:
-        return Missing(Outcome.BLOCKED, f"the run stored no ratio of {of} to {over}")
+        return Missing(Outcome.BLOCKED, f"the run stored no ratio of {of} to {theirs.contestant}")
     return found[0]
 
 
@@ -88,8 +99,8 @@ def stored_ratio(run: Run, case: str, baseline: str) -> tuple[Measured, str] | N
 
 def profile_value(cell: Cell | None, contestant: Contestant, metric: str) -> float | Missing:
     """A profiler metric of a cell, of the kernel that ran longest where there are several; byte rates in GB/s."""
-    if cell is None or cell.row is None or cell.run is None:
-        return Missing(Outcome.NOT_RUN, f"{contestant} was not run")
+    if cell is None or cell.row is None or cell.run is None or cell.row["status"] != "passed":
+        return why_missing(cell, contestant)
     table = cell.run.profile
     rows = table[(table["case_id"] == cell.row["case_id"]) & (table["metric"] == metric)]
     if rows.empty:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from paper_figures.campaign import ROOT, campaign_end
 from paper_figures.errors import PaperFiguresError
-from paper_figures.evaluation import ClaimResult
+from paper_figures.evaluation import NOT_MEASURED
 from paper_figures.labels import words
 from paper_figures.numbers import fixed
 from paper_figures.render.markdown import escape
-from paper_figures.report import ExhibitReport, Report, mean_ratio_text
+from paper_figures.report import ExhibitReport, Report, mean_ratio_texts
 from paper_figures.table import claim_numbers
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -54,11 +54,11 @@ def results_block(report: Report) -> str:
     ]
     for exhibit in _shown(report):
         parts += _exhibit_block(exhibit)
-    return "\n".join(parts + _verdict_block(report.results)) + "\n"
+    return "\n".join(parts + _verdict_block(report)) + "\n"
 
 
 def _shown(report: Report) -> list[ExhibitReport]:
-    return [exhibit for exhibit in report.exhibits if exhibit.exhibit.in_readme]
+    return [exhibit for exhibit in report.exhibits if exhibit.exhibit.in_readme and exhibit.measured]
 
 
 def _exhibit_block(report: ExhibitReport) -> list[str]:
@@ -82,16 +82,21 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
             published = line.published.number if line.published is not None else None
             cells.append(text if published is None else f"{text} ({fixed(published, 0)})")
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    means = mean_ratio_text(exhibit, report.lines)
-    return [*lines, "", *([means, ""] if means else [])]
+    means = mean_ratio_texts(exhibit, report.lines)
+    return [*lines, "", *(text for mean in means for text in (mean, ""))]
 
 
-def _verdict_block(results: tuple[ClaimResult, ...]) -> list[str]:
-    """Every claim with its numbers, in the paper's order."""
+def _verdict_block(report: Report) -> list[str]:
+    """Every claim on what was measured, with its numbers, in the paper's order; then what was not measured."""
     lines = ["### Claims", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
-    for result in results:
+    for result in (one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results):
         numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.reason, result.changed))))
         lines.append(
             f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
         )
+    missing = [one for one in report.exhibits if not one.measured]
+    if missing:
+        names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
+        claims = sum(len(one.results) for one in missing)
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}; {claims} claims wait for it."]
     return lines

@@ -20,10 +20,10 @@ from paper_figures.charts import draw_exhibit, save_figure
 from paper_figures.claims import load_claims
 from paper_figures.details import case_details, samples_csv, unique_cases
 from paper_figures.errors import PaperFiguresError
-from paper_figures.evaluation import ClaimResult, evaluate
+from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import Exhibit
-from paper_figures.labels import contestant_label, words
-from paper_figures.lines import Line, build_lines, mean_ratios
+from paper_figures.labels import words
+from paper_figures.lines import Line, build_lines, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof
 from paper_figures.numbers import fixed
 from paper_figures.render.html import render_page
@@ -47,8 +47,21 @@ class ExhibitReport:
     exhibit: Exhibit
     selections: tuple[Selected, ...]
     lines: tuple[Line, ...]
+    """Without a run, those that have a published number."""
     table: Table
     results: tuple[ClaimResult, ...]
+    to_run: str
+    """The command that measures it into the campaign."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether a run of the campaign has any of its cases."""
+        return any(selected.run is not None for selected in self.selections)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything to draw."""
+        return self.measured or bool(self.lines)
 
 
 @dataclass(frozen=True)
@@ -84,20 +97,21 @@ def make_report(folder: Path, exhibits: Sequence[Exhibit]) -> Report:
 def _exhibit_report(runs: Sequence[Run], exhibit: Exhibit) -> ExhibitReport:
     selections = select(runs, exhibit.load_experiment())
     lines = build_lines(exhibit, selections)
+    if not runs_used(selections):
+        lines = tuple(line for line in lines if line.everything_published)
+    to_run = f"python -m harness experiment={exhibit.experiment or exhibit.id} campaign={runs[0].manifest['campaign']}"
     files = [load_claims(name) for name in exhibit.claims]
-    results = tuple(evaluate(claim, file, selections) for file in files for claim in file.claims)
-    table = exhibit_table(exhibit, lines, _remarks(exhibit, selections, lines))
-    return ExhibitReport(exhibit, selections, lines, table, results)
+    results = tuple(evaluate(claim, file, selections, to_run) for file in files for claim in file.claims)
+    table = exhibit_table(exhibit, lines, _remarks(exhibit, selections, lines, to_run))
+    return ExhibitReport(exhibit, selections, lines, table, results, to_run)
 
 
-def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line]) -> list[str]:
+def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line], to_run: str) -> list[str]:
     """What a reader of the table alone should know."""
     remarks = []
-    gpus = dict.fromkeys(line.published.gpu for line in lines if line.published is not None)
-    if gpus:
-        remarks.append(f"Paper columns: {', '.join(gpus)}, each rate in % of the roofline of that GPU.")
-    if means := mean_ratio_text(exhibit, lines):
-        remarks.append(means)
+    if gpus := published_gpus(lines):
+        remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
+    remarks += mean_ratio_texts(exhibit, lines)
     remarks += [f"{exhibit.name_problem(one.problem)}: {one.note}." for one in selections if one.note]
     for run in runs_used(selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
@@ -106,18 +120,23 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
         remarks.append(f"Run {short_run(run.run_id)} is {run.run_id} on {gpu}, commit {commit}{dirty}.")
         remarks += [f"Run {short_run(run.run_id)}: {note}" for note in run.manifest.get("notes", [])]
     if not runs_used(selections):
-        remarks.append(f"No run of this campaign has a case of experiment {exhibit.experiment or exhibit.id}.")
+        remarks.append(f"{NOT_MEASURED.capitalize()}. On a Hopper GPU, to measure it: {to_run}")
     return remarks
 
 
-def mean_ratio_text(exhibit: Exhibit, lines: Sequence[Line]) -> str:
-    """The geometric means of an exhibit in a sentence; empty where there is none."""
+def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
+    """The geometric means of an exhibit, a sentence a panel; none where there are none."""
     means = mean_ratios(lines)
-    if not means:
-        return ""
-    baseline = contestant_label(exhibit.baseline_contestant, exhibit.names)
-    parts = [f"{one.label} {fixed(one.mean, 3)} (least {fixed(one.least, 3)})" for one in means]
-    return f"Speed relative to {baseline}, geometric mean over {means[0].problems} problems: {', '.join(parts)}."
+    baseline = exhibit.baseline_label if len(exhibit.baselines) == 1 else "the best baseline"
+    sentences = []
+    for panel in dict.fromkeys(one.panel for one in means):
+        own = [one for one in means if one.panel == panel]
+        parts = [f"{one.label} {fixed(one.mean, 3)} (least {fixed(one.least, 3)})" for one in own]
+        before = f"{panel}: speed" if panel else "Speed"
+        sentences.append(
+            f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
+        )
+    return sentences
 
 
 def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
@@ -152,9 +171,10 @@ def _clear(out: Path) -> None:
 
 
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> None:
-    roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
-    figure = draw_exhibit(exhibit.exhibit, exhibit.lines, roof)
-    save_figure(figure, out / "figures", exhibit.exhibit.id, campaign_end(report.used))
+    if exhibit.drawn:
+        roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
+        figure = draw_exhibit(exhibit.exhibit, exhibit.lines, roof)
+        save_figure(figure, out / "figures", exhibit.exhibit.id, campaign_end(report.used))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
 
 
@@ -208,14 +228,19 @@ def _result_values(result: ClaimResult, exhibit: Exhibit) -> dict[str, Any]:
 
 def _exhibit_values(report: ExhibitReport, out: Path) -> dict[str, Any]:
     exhibit = report.exhibit
-    svg = (out / "figures" / f"{exhibit.id}.svg").read_text(encoding="utf-8")
-    label = f"{exhibit.where}, {exhibit.title}: bars of measured TFLOPS, the numbers are in the table below"
+    figure = Markup("")
+    if report.drawn:
+        svg = (out / "figures" / f"{exhibit.id}.svg").read_text(encoding="utf-8")
+        label = f"{exhibit.where}, {exhibit.title}: bars of measured TFLOPS, the numbers are in the table below"
+        figure = Markup(inline_svg(svg, exhibit.id.replace("_", "-"), label))
     return {
         "id": exhibit.id,
         "where": exhibit.where,
         "title": exhibit.title,
         "summary": exhibit.summary,
-        "figure": Markup(inline_svg(svg, exhibit.id.replace("_", "-"), label)),
+        "measured": report.measured,
+        "to_run": report.to_run,
+        "figure": figure,
         "table": report.table,
         "results": report.results,
     }

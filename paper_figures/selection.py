@@ -86,10 +86,7 @@ def runs_used(selections: Sequence[Selected]) -> list[Run]:
 
 def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -> Selected:
     found = [
-        (run, rows)
-        for run in runs
-        if (rows := _rows(run, experiment, problem))
-        and (run.manifest.get("experiment") == experiment.name or len(rows) == len(experiment.contestants))
+        (run, rows) for run in runs if (rows := _rows(run, experiment, problem)) and _speaks_for(run, experiment, rows)
     ]
     together = [(run, rows) for run, rows in found if _timed_together(rows, experiment.contestants)]
     run, rows = next(iter(together or found), (None, {}))
@@ -107,6 +104,13 @@ def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -
         for contestant in experiment.contestants
     )
     return Selected(experiment, problem, run, cells, newer)
+
+
+def _speaks_for(run: Run, experiment: Experiment, rows: dict[Contestant, dict[str, Any]]) -> bool:
+    """Whether a run is of the experiment, or of another one that happens to have all it asks for."""
+    if run.manifest.get("experiment") == experiment.name:
+        return True
+    return len(rows) == len(experiment.contestants) and not (experiment.profiled and run.profile.empty)
 
 
 def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:

@@ -53,8 +53,11 @@ class Table:
 
 
 def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str]) -> Table:
-    """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run."""
-    baseline = contestant_label(exhibit.baseline_contestant, exhibit.names)
+    """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run.
+
+    Columns of published numbers are left out where the paper has none.
+    """
+    baseline = exhibit.baseline_label
     columns = [
         Column("Problem"),
         Column("Implementation"),
@@ -69,16 +72,19 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
         columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
     columns.append(Column("Run"))
     starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
+    rows = [_exhibit_row(line, several=len(exhibit.baselines) > 1) for line in lines]
+    kept = [i for i in range(len(columns)) if any(row[i].kind != "paper" or row[i].text != ABSENT for row in rows)]
     return Table(
         caption=f"{exhibit.where}: {exhibit.title}",
-        columns=tuple(columns),
-        rows=tuple(_exhibit_row(line) for line in lines),
+        columns=tuple(columns[i] for i in kept) if rows else tuple(columns),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
         remarks=tuple(remarks),
         groups=starts,
     )
 
 
-def _exhibit_row(line: Line) -> tuple[Text, ...]:
+def _exhibit_row(line: Line, several: bool) -> tuple[Text, ...]:
+    """`several`: whether one of several baselines is the best, which has to be said."""
     key = line.cell.key
     published = None if line.published is None else line.published.number
     note = line.published.note if line.published is not None else ""
@@ -90,10 +96,13 @@ def _exhibit_row(line: Line) -> tuple[Text, ...]:
         _paper(line.published_pct, 1),
         _number(line.rate_pct, 1, key),
         _paper(line.published_ratio, 2),
-        _ratio(line),
+        Text("best", kind="number") if several and line.is_baseline else _ratio(line),
     ]
     for entry in line.profile:
-        row += [_paper(entry.published, 0), _number(entry.measured, 0, key)]
+        row += [
+            _paper(entry.published_number, entry.column.digits),
+            _number(entry.measured, entry.column.digits, key),
+        ]
     run = line.cell.run
     row.append(Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id))
     return tuple(row)
@@ -197,9 +206,9 @@ def points_table(result: ClaimResult, exhibit: Exhibit) -> Table:
 
 def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Text, ...]:
     point = result.point
-    names = [contestant_label(one, exhibit.names) for one in (point.of, point.over) if one is not None]
+    names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
-        Text(" over ".join(names)),
+        Text(" over ".join(filter(None, names))),
         Text(exhibit.name_problem(point.problem) if point.problem else ABSENT),
         Text(range_text(point.published) or ABSENT, kind="paper"),
         *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
@@ -207,6 +216,14 @@ def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Tex
         _measured_cell(result),
         Text(words(result.outcome), kind="verdict"),
     )
+
+
+def _over(result: PointResult, exhibit: Exhibit) -> str:
+    """What a point is over, in words; empty for a number of one contestant."""
+    names = [contestant_label(one, exhibit.names) for one in result.point.over]
+    if len(names) > 1:
+        return f"the fastest of {', '.join(names[:-1])} and {names[-1]}"
+    return "".join(f"the paper's {name}" if result.of_the_paper else name for name in names)
 
 
 def _measured_cell(result: PointResult) -> Text:

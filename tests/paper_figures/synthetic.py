@@ -33,14 +33,65 @@ Rate = Callable[[str, Contestant], float | str]
 
 
 def plausible_rate(problem: str, contestant: Contestant) -> float | str:
-    """Rates that look like a GEMM's on an H200, so that the page can be judged by eye."""
-    size = {key: int(value) for key, value in problem_keys(problem).items()}
+    """Rates that look like an H200's, so that the page can be judged by eye."""
+    keys = problem_keys(problem)
+    return _attention_rate(keys, contestant) if "D" in keys else _gemm_rate(keys, contestant)
+
+
+def _gemm_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
+    size = {key: int(value) for key, value in keys.items()}
     base = 700.0 * size["K"] / (size["K"] + 400) * min(1.0, size["M"] / 2048)
     factors = {"cublas": 0.97, "triton": 0.84, "torch_compile": 0.93, "quack": 0.99}
     options = {"stages=1": 0.36, "stages=2": 0.66, "stages=3": 0.93, "persistent=0": 0.89, "order=row_major": 0.55}
     if contestant.implementation == "quack" and size["K"] == 1024:
         return "unavailable: quack-kernels is not installed: pip install quack-kernels==0.6.5"
     return base * factors.get(contestant.implementation, 1.0) * options.get(contestant.variant, 1.0)
+
+
+def _attention_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
+    if contestant.implementation == "flash_attn_3":
+        return "unavailable: flash_attn_interface is not installed"
+    if contestant.implementation == "torch_compile" and int(keys["N"]) > 4000:
+        return "unsupported: the scores of N = 6144 and more do not fit"
+    causal, backward = keys.get("causal") == "1", keys.get("direction") == "bwd"
+    base = 690.0 * int(keys["N"]) / (int(keys["N"]) + (500 if causal else 180)) * (0.78 if backward else 1.0)
+    factors = {"flash_attn_4": 0.97, "sdpa_cudnn": 0.95, "sdpa_flash": 0.55, "flash_attn": 0.56, "torch_compile": 0.12}
+    options = {"order=row_major": 0.8, **{f"blocks_per_sm={n};synchronous=1": 0.3 + 0.1 * n for n in (1, 2, 3, 4)}}
+    return base * factors.get(contestant.implementation, 1.0) * options.get(contestant.variant, 1.0)
+
+
+def cost(workload: str, problem: str, direction: str) -> tuple[float, float]:
+    """FLOPs of a problem, and the bytes that it moves: about those of the workload, for made-up rows."""
+    size = {key: int(value) for key, value in problem_keys(problem).items()}
+    if workload == "gemm":
+        flops = 2.0 * size["M"] * size["N"] * size["K"]
+        return flops, 2.0 * (size["M"] * size["K"] + size["K"] * size["N"] + size["M"] * size["N"])
+    flops = 4.0 * size["B"] * size["H"] * size["N"] ** 2 * size["D"] / (2 if size.get("causal") else 1)
+    tensor = 2.0 * size["B"] * size["H"] * size["N"] * size["D"]
+    return (flops, 4 * tensor) if direction == "fwd" else (2.5 * flops, 8 * tensor)
+
+
+METRICS = {
+    "dram__bytes.sum.per_second": (1.1, "Tbyte/s"),
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": (61.0, "%"),
+    "sm__inst_issued.avg.pct_of_peak_sustained_active": (31.0, "%"),
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": (1.2, "inst"),
+    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio": (0.2, "inst"),
+    "gpu__time_duration.sum": (4000.0, "us"),
+}
+"""What Nsight Compute is made to say of the longest kernel of a case."""
+
+
+def _profile(run_id: str, row: Measurement) -> list[ProfileMetric]:
+    """A main kernel and a small one beside it; the row-major order draws more from HBM."""
+    rows = []
+    for metric, (value, unit) in METRICS.items():
+        main = 2.9 if row.variant == "order=row_major" and unit == "Tbyte/s" else value
+        rows += [
+            ProfileMetric(run_id=run_id, case_id=row.case_id, kernel_name=name, metric=metric, value=own, unit=unit)
+            for name, own in (("prepare", value / 10), ("main", main))
+        ]
+    return rows
 
 
 def write_run(
@@ -67,14 +118,7 @@ def write_run(
             row = _measurement(run_id, plan, problem, contestant, rate(problem, contestant), generator, group)
             measurements.append(row)
             if plan.profiled and row.n_samples:
-                value = 2.9 if contestant.variant == "order=row_major" else 1.1
-                metric = "dram__bytes.sum.per_second"
-                profile.append(
-                    ProfileMetric(
-                        run_id=run_id, case_id=row.case_id, kernel_name="gemm", metric=metric, value=value,
-                        unit="Tbyte/s",
-                    )
-                )  # fmt: skip
+                profile += _profile(run_id, row)
         ratios += _ratios(run_id, group)
         samples += [
             pd.DataFrame({"case_id": case, "round": np.arange(ROUNDS, dtype=np.int32), "latency_us": values})
@@ -100,14 +144,15 @@ def _measurement(
     generator: np.random.Generator,
     group: dict[str, np.ndarray],
 ) -> Measurement:
+    stored = plan.stored_problem(problem)
     name = case_id(
-        workload=plan.workload, direction=plan.direction, problem=problem, dtype=plan.dtype,
+        workload=plan.workload, direction=stored.direction, problem=stored.text, dtype=stored.dtype,
         distribution=plan.distribution, implementation=contestant.implementation, variant=contestant.variant,
     )  # fmt: skip
     untimed = Measurement(
-        run_id=run_id, case_id=name, workload=plan.workload, direction=plan.direction,
-        implementation=contestant.implementation, variant=contestant.variant, version="synthetic", problem=problem,
-        dtype=plan.dtype, distribution=plan.distribution, seed=0, status=Status.ERROR, reason="synthetic",
+        run_id=run_id, case_id=name, workload=plan.workload, direction=stored.direction,
+        implementation=contestant.implementation, variant=contestant.variant, version="synthetic", problem=stored.text,
+        dtype=stored.dtype, distribution=plan.distribution, seed=0, status=Status.ERROR, reason="synthetic",
         rel_l2_error=None, max_abs_error=None, worst_output="c", tolerance=None, n_samples=0, timer="", cache="",
         latency_us_p10=None, latency_us_p50=None, latency_us_p90=None, tflops=None, gbps=None, roof_pct_measured=None,
         roof_pct_datasheet=None, bound="", aa_noise_pct=None, sm_clock_mhz=None, power_w=None, energy_mj=None,
@@ -117,9 +162,7 @@ def _measurement(
     if isinstance(rate, str):
         status, _, reason = rate.partition(": ")
         return replace(untimed, status=Status(status), reason=reason)
-    size = {key: int(value) for key, value in problem_keys(problem).items()}
-    flops = 2.0 * size["M"] * size["N"] * size["K"]
-    moved = 2.0 * (size["M"] * size["K"] + size["K"] * size["N"] + size["M"] * size["N"])
+    flops, moved = cost(plan.workload, stored.text, stored.direction)
     latencies = flops / rate * 1e-6 * (1 + np.abs(generator.normal(0, 0.004, ROUNDS)))
     group[name] = latencies
     p10, p50, p90 = (float(value) for value in np.percentile(latencies, (10, 50, 90)))
@@ -161,7 +204,10 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
     from paper_figures.claims import load_claims
 
     stamp = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T{run_id[9:11]}:{run_id[11:13]}:{run_id[13:15]}"
-    build = {"name": "gemm", "binary_hash": machine_code, "lines_of_code": 101, "registers": 168, "spills": 0}
+    build = {
+        "name": plan.workload, "binary_hash": machine_code, "lines_of_code": 101, "registers": 168, "spills": 0,
+        "lines_by_stem": {"forward": 230, "backward": 350},
+    }  # fmt: skip
     digests = {path.name: load_claims(path.stem).sha256 for path in sorted(CLAIM_FILES.glob("*.yaml"))}
     return {
         "schema_version": SCHEMA_VERSION, "run_id": run_id, "campaign": campaign.name, "experiment": plan.name,
@@ -180,5 +226,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
 if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
     import sys
 
-    for number, experiment in enumerate(("table1_stages", "table2_persistent", "table3_block_order", "fig7_gemm")):
-        write_run(Path(sys.argv[1]), experiment, f"20260102T03040{number}Z-abc12{number}")
+    from paper_figures.exhibit import load_exhibits
+
+    for number, exhibit in enumerate(load_exhibits()):
+        write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}")

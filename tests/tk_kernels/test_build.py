@@ -85,6 +85,7 @@ def test_manifest_says_what_was_built(kernel_cache: Path, scale: toolchain.Kerne
     assert manifest["target"] == "cpu"
     assert manifest["compiler"].startswith("g++ ")
     assert manifest["lines_of_code"] == 6
+    assert manifest["lines_by_stem"] == {"scale": 6}
     assert manifest["registers"] is None
     assert "no such figure" in manifest["reasons"]["hgmma_count"]
     assert len(manifest["binary_hash"]) == 64

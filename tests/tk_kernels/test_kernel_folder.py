@@ -34,6 +34,20 @@ def test_every_kernel_of_the_project_opens() -> None:
         assert (kernel.path / "README.md").is_file()
 
 
+def test_lines_are_counted_by_stem(tmp_path: Path) -> None:
+    for name, text in {
+        "binding.cc": "int b;\n",
+        "forward.h": "int h;\n",
+        "forward.cuh": "// why\nint f;\nint g;\n",
+        "forward.cu": "int i;\n",
+        "backward.cu": "int j;\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    kernel = toolchain.open_kernel(tmp_path)
+    assert kernel.lines_by_stem() == {"backward": 1, "forward": 3}
+    assert kernel.lines_of_code() == 4
+
+
 def test_allowances_are_read(tmp_path: Path) -> None:
     path = tmp_path / "kernel.toml"
     assert read_allowances(path) == ()

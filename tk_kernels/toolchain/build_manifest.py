@@ -44,6 +44,7 @@ def describe_build(
         "source_hash": source_hash,
         "key": key,
         "lines_of_code": kernel.lines_of_code(),
+        "lines_by_stem": kernel.lines_by_stem(),
         "binary_hash": code_hash(images),
         **figures,
         "allowed": [

@@ -60,7 +60,15 @@ class KernelFolder:
 
         The binding and plain C++ headers are not counted: they are no part of the kernel.
         """
-        return sum(code_lines(p.read_text()) for p in self.files() if p.suffix in DEVICE_SUFFIXES)
+        return sum(self.lines_by_stem().values())
+
+    def lines_by_stem(self) -> dict[str, int]:
+        """The same, of `forward.cu` and `forward.cuh` together under `forward`."""
+        lines: dict[str, int] = {}
+        for path in self.files():
+            if path.suffix in DEVICE_SUFFIXES:
+                lines[path.stem] = lines.get(path.stem, 0) + code_lines(path.read_text())
+        return lines
 
 
 def open_kernel(path: Path) -> KernelFolder:
