@@ -48,10 +48,3 @@ def refuse_unaligned(problem: GemmProblem, *, multiple: int, name: str) -> str |
         if size % multiple:
             return f"{name}: got {key}={size}, its tensor maps need a multiple of {multiple}"
     return None
-
-
-def cuda_capability() -> tuple[int, int] | None:
-    """Compute capability of the current CUDA device, None where there is none."""
-    import torch
-
-    return torch.cuda.get_device_capability() if torch.cuda.is_available() else None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, cuda_capability, refuse, refuse_unaligned
+from baselines.gemm_problems import GemmProblem, refuse, refuse_unaligned
+from baselines.gpu import HOPPER, refuse_other_gpus
 from baselines.options import chosen
 from baselines.sites import distribution_version, find, missing, use_cutlass_dsl, use_site
 from baselines.tuning import fastest
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'quack-kernels==0.6.5' 'nvidia-cutlass-dsl[cu13]==4.8.1'"
 ALIGNMENT = 8  # bf16 elements, 16 bytes
-HOPPER = 9
 
 # (tile_m, tile_n, ping-pong, (cluster_m, cluster_n), split_k). The library's own tuner walks over forty; these are
 # its default, its largest tiles, and small ones with split-K for products that do not fill the GPU.
@@ -72,14 +72,7 @@ class Gemm:
         """Aligned bf16 problems on Hopper."""
         reason = refuse(problem, device, devices=("cuda",), name="quack")
         reason = reason or refuse_unaligned(problem, multiple=ALIGNMENT, name="quack")
-        if reason is not None:
-            return reason
-        capability = cuda_capability()
-        if capability is None:
-            return "quack: there is no CUDA device here"
-        if capability[0] != HOPPER:
-            return f"quack: this GPU is sm_{capability[0]}{capability[1]}, the sm_90 GEMM needs Hopper"
-        return None
+        return reason or refuse_other_gpus("quack", major=HOPPER)
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """CuTe DSL names a kernel after the module and class that it was traced from."""

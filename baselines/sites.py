@@ -67,6 +67,23 @@ def missing(modules: Sequence[str], install: str) -> str | None:
     return f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {install}"
 
 
+def holds(package: str, file: str) -> bool:
+    """Whether a top-level package, which is not imported, has this file, such as ``cute/interface.py``."""
+    return any((folder / file).is_file() for folder in package_folders(package))
+
+
+def package_folders(package: str) -> list[Path]:
+    """Folders of a top-level package that is not imported for it; none if it cannot be found."""
+    loaded = sys.modules.get(package)
+    if loaded is not None:
+        return [Path(folder) for folder in getattr(loaded, "__path__", ())]
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+
+
 def distribution_version(*names: str) -> str | None:
     """Version of the first of these distributions that is installed, from its metadata alone."""
     for name in names:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines.cublas import CUBLAS_KERNELS
-from baselines.gemm_problems import GemmProblem, cuda_capability, refuse
+from baselines.gemm_problems import GemmProblem, refuse
+from baselines.gpu import cuda_capability
 from baselines.options import chosen
 from baselines.sites import distribution_version, missing
 

@@ -64,14 +64,14 @@ class Screen:
 
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
-        self._group, self._title = group, group.problem.text
+        self._group, self._title = group, group.problem.title
         self._progress.update(self._task, completed=number)
         self.status("")
 
     def skip(self, number: int, group: Group) -> None:
         """A group is in the folder already."""
         self._progress.update(self._task, completed=number + 1)
-        self._line(f"{group.problem.text}: already measured in this run, kept")
+        self._line(f"{group.problem.title}: already measured in this run, kept")
 
     def event(self, event: object) -> None:
         """A message of the worker."""
@@ -101,7 +101,7 @@ class Screen:
         able = [one for one in inspected if not one.missing]
         minutes = plan.estimated_minutes(machine.timed, len(able))
         where = machine.gpu.get("name", "CPU, verification only")
-        cases = sum(group.problem.text not in one.unsupported for one in able for group in plan.groups)
+        cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
         self.out.print(plan_table(plan, inspected))
         for one in inspected:
@@ -119,10 +119,10 @@ def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
         table.add_column(Text(str(one.contestant.variant)))
     for group in plan.groups:
         cells = [
-            "missing" if one.missing else "unsupported" if group.problem.text in one.unsupported else "runs"
+            "missing" if one.missing else "unsupported" if group.problem.title in one.unsupported else "runs"
             for one in inspected
         ]
-        table.add_row(group.problem.text, *cells)
+        table.add_row(group.problem.title, *cells)
     return table
 
 

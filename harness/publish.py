@@ -67,11 +67,19 @@ def job_type(run: Run) -> str:
 def summary(run: Run) -> dict[str, float]:
     """`<workload>/ratio/<implementation>/<baseline>/geomean` for our kernel against each, and the number of failures.
 
-    For `tk` without options the key is `<workload>/ratio/<baseline>/geomean`.
+    For `tk` without options the key is `<workload>/ratio/<baseline>/geomean`; for another direction than fwd the
+    workload is `<workload>_bwd`.
     """
     table = run.measurements
     scalars: dict[str, float] = {"failures": float(table["status"].isin(FAILED).sum())}
-    label = {row.case_id: (row.workload, row.implementation, row.variant) for row in table.itertuples()}
+    label = {
+        row.case_id: (
+            row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}",
+            row.implementation,
+            row.variant,
+        )
+        for row in table.itertuples()
+    }
     pairs: dict[tuple[str, str], list[float]] = {}
     for ratio in run.ratios.itertuples():
         workload, implementation, variant = label[ratio.case_id]
@@ -84,29 +92,47 @@ def summary(run: Run) -> dict[str, float]:
 
 
 def size_points(run: Run) -> list[dict[str, float]]:
-    """One point a problem, ascending by size: `<workload>/<implementation>/<metric>` of every case that was timed.
+    """One point a size, ascending: `<series>/<implementation>/<metric>` of every case that was timed.
 
-    The size is the first problem key that varies over the run, else the first key.
+    The size is the first problem key that varies over the run, else the first key. The series is the workload,
+    `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`.
     """
     timed = run.measurements[run.measurements["n_samples"] > 0]
     if timed.empty:
         return []
     key = varying_key(list(timed["problem"]))
-    points: dict[str, dict[str, float]] = {}
+    others = also_varying(list(timed["problem"]), key)
+    points: dict[float, dict[str, float]] = {}
     for row in timed.itertuples():
-        point = points.setdefault(row.problem, {"size": _keys(row.problem)[key]})
+        keys = _keys(row.problem)
+        series = "_".join(
+            [row.workload]
+            + [row.direction] * (row.direction != "fwd")
+            + [f"{other}={keys[other]:g}" for other in others if other in keys]
+        )
+        point = points.setdefault(keys[key], {"size": keys[key]})
         for name, column in METRICS.items():
             value = getattr(row, column)
             if not math.isnan(value):
-                point[f"{row.workload}/{_label(row.implementation, row.variant)}/{name}"] = float(value)
-    return sorted(points.values(), key=lambda point: point["size"])
+                point[f"{series}/{_label(row.implementation, row.variant)}/{name}"] = float(value)
+    return [points[size] for size in sorted(points)]
 
 
 def varying_key(problems: Sequence[str]) -> str:
-    """The first numeric key whose value is not the same in all canonical texts; the first key if none varies."""
-    table = pd.DataFrame([_keys(text) for text in problems])
+    """The first numeric key whose value is not the same in all canonical texts; the first key if none varies.
+
+    A key that some texts leave out is an option, and no size.
+    """
+    table = pd.DataFrame([_keys(text) for text in problems]).dropna(axis="columns")
     varying = [key for key in table.columns if table[key].nunique() > 1]
     return str(varying[0] if varying else table.columns[0])
+
+
+def also_varying(problems: Sequence[str], size: str) -> list[str]:
+    """The numeric keys that differ between canonical texts of one size; an absent key is at its default."""
+    table = pd.DataFrame([_keys(text) for text in problems])
+    groups = table.groupby(size)
+    return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -65,7 +65,7 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
     able = {
         str(one.contestant.variant)
         for one in inspected
-        if not one.missing and group.problem.text not in one.unsupported
+        if not one.missing and group.problem.title not in one.unsupported
     }
     return [group.case_id(c) for c in group.contestants if str(c.variant) in able] or list(group.case_ids)
 

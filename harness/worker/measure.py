@@ -94,11 +94,11 @@ def inspect(contestant: Contestant, problems: Sequence[Any], kind: str) -> Inspe
         missing = implementation.available()
         if missing:
             return Inspected(contestant, missing=missing)
-        refusals = {problem.text: implementation.supports(problem, kind) for problem in problems}
+        refusals = {problem.title: implementation.supports(problem, kind) for problem in problems}
         return Inspected(
             contestant,
             version=implementation.version(),
-            unsupported={text: reason for text, reason in refusals.items() if reason},
+            unsupported={title: reason for title, reason in refusals.items() if reason},
         )
     except OptionError as error:
         return Inspected(contestant, option_error=str(error))

@@ -62,7 +62,7 @@ class Inspected:
     """What is known of a contestant before anything runs.
 
     option_error: the user asked for an option that does not exist.  missing: why it cannot run here.
-    unsupported: problem text -> reason.
+    unsupported: problem's title -> reason.
     """
 
     contestant: Contestant

@@ -85,7 +85,7 @@ def _shapes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def outputs(problem: Problem) -> dict[str, Output]:
-    """out as q; or dq, dk, dv as q, k, v; bfloat16."""
+    """Forward out, as q; backward dq, dk, dv as q, k, v; bfloat16."""
     query, key = _shapes(problem)
     if problem.direction == "fwd":
         return {"out": Output(query, "bf16")}

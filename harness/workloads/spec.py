@@ -54,8 +54,15 @@ class ProblemSpec:
     @property
     def text(self) -> str:
         """Canonical text, `M=4096;N=4096;K=64`."""
-        shown = [f.name for f in self._own_fields() if f.default is MISSING or getattr(self, f.name) != self._default(f)]
+        shown = [
+            f.name for f in self._own_fields() if f.default is MISSING or getattr(self, f.name) != self._default(f)
+        ]
         return ";".join(f"{name}={_show(getattr(self, name))}" for name in shown)
+
+    @property
+    def title(self) -> str:
+        """The text, with the direction where that is not fwd: what tells the problems of one run apart."""
+        return self.text if self.direction == "fwd" else f"{self.text} {self.direction}"
 
     def as_mapping(self) -> dict[str, Any]:
         """Every key with its value, as `from_mapping` takes them."""

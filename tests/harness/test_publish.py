@@ -1,14 +1,16 @@
 """The wandb mirror, read back from the file that an offline run leaves."""
 
 import json
+import types
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from harness_support import FAST, contestant, only_run, small
 
 from harness.cli import main
+from harness.publish import also_varying, publish, size_points, varying_key
 from harness.publish import main as publish_main
-from harness.publish import publish, varying_key
 from harness.results import load_run
 
 
@@ -140,3 +142,24 @@ def test_the_size_is_the_key_that_varies():
     assert varying_key(["M=1;N=2;K=3", "M=1;N=2;K=4"]) == "K"
     assert varying_key(["M=1;N=2;K=3"]) == "M"
     assert varying_key(["B=1;layout=half;N=2", "B=1;layout=full;N=3"]) == "N"
+    assert varying_key(["N=1;D=64", "N=1;D=64;causal=1"]) == "N"
+
+
+def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
+    problems = ["B=4;N=1;D=64", "B=4;N=1;D=64;causal=1", "B=4;N=2;D=64"]
+    assert also_varying(problems, "N") == ["causal"]
+    assert also_varying(["M=1;N=1", "M=2;N=2"], "M") == []
+    row = {"workload": "attention", "implementation": "tk", "variant": "", "n_samples": 3, "latency_us_p50": 5.0}
+    table = pd.DataFrame([{**row, "direction": d, "problem": p} for d in ("fwd", "bwd") for p in problems])
+    for column in ("tflops", "gbps", "roof_pct_measured"):
+        table[column] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    first, second = size_points(types.SimpleNamespace(measurements=table))
+    assert {key: value for key, value in first.items() if key.endswith("tflops") or key == "size"} == {
+        "size": 1,
+        "attention/tk/tflops": 1.0,
+        "attention_causal=1/tk/tflops": 2.0,
+        "attention_bwd/tk/tflops": 4.0,
+        "attention_bwd_causal=1/tk/tflops": 5.0,
+    }
+    assert second["attention/tk/tflops"] == 3.0
+    assert second["size"] == 2
