@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines import attention_kernels
 from baselines.attention_layouts import head_major, token_major
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim, scale
 from baselines.gpu import refuse_other_gpus
@@ -61,8 +62,8 @@ class Attention:
         return (FORWARD,) if problem.direction == "fwd" else (BACKWARD,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
-        """PyTorch's copy, cuDNN, FlashAttention-3 and 4, Triton and this project."""
-        return ("pytorch_flash", "cudnn", "FlashAttn(Fwd|Bwd)Sm", "kernel_cutlass", "triton", "kittens")
+        """Attention kernels of everyone else."""
+        return attention_kernels.others(attention_kernels.FLASH_ATTN)
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """The library's forward function, or its backward function on what one forward pass has left."""

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines import attention_kernels
 from baselines.attention_layouts import head_major, token_major
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim, scale
 from baselines.gpu import HOPPER, refuse_other_gpus
@@ -53,8 +54,8 @@ class Attention:
         return (FORWARD,) if problem.direction == "fwd" else (BACKWARD,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
-        """FlashAttention-2 and 4, cuDNN, Triton and this project."""
-        return (r"flash_(fwd|bwd)_\w*kernel", "cudnn", "kernel_cutlass", "triton", "kittens")
+        """Attention kernels of everyone else."""
+        return attention_kernels.others(attention_kernels.FLASH_ATTN_3)
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """The library's forward function, or its backward function on what one forward pass has left."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines import sdpa
+from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
@@ -69,8 +69,8 @@ class Attention:
         return (FORWARD,) if problem.direction == "fwd" else (BACKWARD,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
-        """cuDNN, memory-efficient attention, FlashAttention-3 and 4, Triton and this project."""
-        return ("cudnn", "fmha_cutlass", "FlashAttn(Fwd|Bwd)Sm", "kernel_cutlass", "triton", "kittens")
+        """Attention kernels of everyone else."""
+        return attention_kernels.others(attention_kernels.SDPA_FLASH)
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""

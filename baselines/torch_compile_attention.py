@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines import sdpa
+from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, scale
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
@@ -67,8 +67,8 @@ class Attention:
         return ("triton_(per|red)",)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Fused attention of any kind, and this project."""
-        return ("pytorch_flash", "fmha_cutlass", "cudnn", "FlashAttn(Fwd|Bwd)Sm", "kernel_cutlass", "kittens")
+        """Attention kernels of everyone else."""
+        return attention_kernels.others(attention_kernels.TRITON)
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """Compile and tune for this shape unless that was done, and run once."""

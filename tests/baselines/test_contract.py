@@ -26,6 +26,28 @@ class Problem:
     options: dict = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class AttentionProblem:
+    B: int = 1
+    H: int = 4
+    Hkv: int = 4
+    N: int = 96
+    Nkv: int = 96
+    D: int = 64
+    causal: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+    options: dict = field(default_factory=dict)
+
+
+HEAVY = ("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy")
+
+
+def problem_for(target: str, **keys):
+    """A small problem of the workload that the target's class is named after."""
+    return {"Gemm": Problem, "Attention": AttentionProblem}[target.rpartition(".")[2]](**keys)
+
+
 def targets() -> list[str]:
     """Every ``_target_`` below ``baselines`` that a workload names."""
     found = []
@@ -52,13 +74,21 @@ def test_the_gemm_workload_names_its_four_baselines():
     }
 
 
+def test_the_attention_workload_names_its_six_baselines():
+    assert {t for t in targets() if t.endswith(".Attention")} >= {
+        "baselines.sdpa_flash.Attention",
+        "baselines.sdpa_cudnn.Attention",
+        "baselines.flash_attn.Attention",
+        "baselines.flash_attn_3.Attention",
+        "baselines.flash_attn_4.Attention",
+        "baselines.torch_compile_attention.Attention",
+    }
+
+
 @every_baseline
 def test_importing_the_module_imports_no_library(target):
     module = target.rpartition(".")[0]
-    code = (
-        f"import sys; import {module}; "
-        "heavy = {'torch', 'triton', 'quack', 'cutlass', 'numpy'} & set(sys.modules); assert not heavy, heavy"
-    )
+    code = f"import sys; import {module}; heavy = {set(HEAVY)} & set(sys.modules); assert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -96,23 +126,24 @@ def test_version_is_one_line(target):
 @every_baseline
 def test_what_is_not_offered_is_refused_in_words(target):
     implementation = load(target)()
-    for problem, got in ((Problem(dtype="fp32"), "fp32"), (Problem(direction="bwd"), "bwd")):
-        reason = implementation.supports(problem, "cuda")
+    direction = "bwd" if target.endswith(".Gemm") else "sideways"
+    for keys in ({"dtype": "fp32"}, {"direction": direction}):
+        reason = implementation.supports(problem_for(target, **keys), "cuda")
         assert reason is not None
-        assert got in reason
-    assert "tpu" in (implementation.supports(Problem(), "tpu") or "")
+        assert next(iter(keys.values())) in reason
+    assert "tpu" in (implementation.supports(problem_for(target), "tpu") or "")
 
 
 @every_baseline
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_cuda_problems_are_refused(target):
-    assert "no CUDA device" in (load(target)().supports(Problem(), "cuda") or "")
+    assert "no CUDA device" in (load(target)().supports(problem_for(target), "cuda") or "")
 
 
 @every_baseline
 def test_kernel_names_are_regular_expressions_and_not_foreign_to_themselves(target):
     implementation = load(target)()
-    patterns = implementation.kernel_names(Problem())
+    patterns = implementation.kernel_names(problem_for(target))
     assert patterns
     for pattern in (*patterns, *implementation.foreign_kernel_names()):
         re.compile(pattern)
