@@ -130,6 +130,28 @@ def addition(a, b, shift=0):
     return function(a, b) + shift
 
 
+def attention(q, k, v, dout=None, *, causal=False):
+    """Attention of square problems, forward or, with dout, backward; in fp32 and rounded once."""
+    q, k, v = (tensor.float().requires_grad_(dout is not None) for tensor in (q, k, v))
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    out = scores.softmax(-1) @ v
+    if dout is None:
+        return out.bfloat16()
+    return tuple(gradient.bfloat16() for gradient in torch.autograd.grad(out, (q, k, v), dout.float()))
+
+
+class ForwardOnly:
+    """Attention with no backward pass."""
+
+    def supports(self, problem, device):
+        return None if problem.direction == "fwd" else "forward_only: got direction bwd, it takes fwd"
+
+    def prepare(self, problem, inputs):
+        return lambda: attention(**inputs, causal=problem.causal)
+
+
 class _Faulty(Good):
     def prepare(self, problem, inputs):
         call = super().prepare(problem, inputs)

@@ -13,10 +13,17 @@ from harness.planning import expand_problems, make_plan
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
+ATTENTION = ["tk", "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile"]
 CASES = {
     "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
     "table2_persistent": (5, ["tk", "tk[persistent=0]", "cublas"]),
+    "fig8_attention": (20, ATTENTION),
+    "fig8_attention_d64": (20, ATTENTION),
+    "fig8_attention_gqa": (20, ATTENTION),
+    "fig6_occupancy": (1, ["tk", *(f"tk[blocks_per_sm={n};synchronous=1]" for n in (1, 2, 3, 4))]),
+    "table3_attention_order": (1, ["tk[order=head_major]", "tk[order=row_major]"]),
+    "table4_attention": (1, ATTENTION[:-1]),
     "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
 }
 
@@ -39,6 +46,28 @@ def test_every_experiment_composes_into_a_plan(name):
 def test_table3_is_profiled_and_the_others_are_not():
     assert "dram__bytes.sum.per_second" in plan("experiment=table3_block_order").profile_metrics
     assert plan("experiment=fig7_gemm").profile_metrics == ()
+
+
+def test_figure_8_is_four_panels_of_five_lengths():
+    for name, text in (("", "D=128"), ("_d64", "D=64"), ("_gqa", "D=128")):
+        groups = plan(f"experiment=fig8_attention{name}").groups
+        panels = {(group.problem.direction, group.problem.causal) for group in groups}
+        assert panels == {("fwd", False), ("fwd", True), ("bwd", False), ("bwd", True)}
+        assert {group.problem.N for group in groups} == {768, 1536, 3072, 6144, 12288}
+        assert all(text in group.problem.text for group in groups)
+        assert all(("Hkv=4" in group.problem.text) == (name == "_gqa") for group in groups)
+
+
+def test_table4_is_the_backward_pass_with_its_stalls():
+    made = plan("experiment=table4_attention")
+    assert [group.problem.direction for group in made.groups] == ["bwd"]
+    assert any("stalled_long_scoreboard" in metric for metric in made.profile_metrics)
+
+
+def test_keys_that_default_to_others_can_be_given_and_left_out():
+    made = plan("workload=attention", "problem.H=8", "problem.Hkv=2", "problem.N=100")
+    assert made.groups[0].problem.text == "B=16;H=8;Hkv=2;N=100;D=128"
+    assert plan("workload=attention").groups[0].problem.text == "B=16;H=16;N=3072;D=128"
 
 
 @pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])

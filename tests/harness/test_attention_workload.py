@@ -1,0 +1,316 @@
+"""The attention workload: its text, inputs, costs, float64 references, tolerances, and what they let pass."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from harness import workloads
+from harness.errors import HarnessError
+from harness.verification import check_outputs
+from harness.workloads import _attention_reference as in_float64
+from harness.workloads import attention
+from harness.workloads.attention import Problem
+from harness.workloads.spec import Output
+
+SHAPES = (
+    {},
+    {"causal": True},
+    {"Hkv": 1},
+    {"Hkv": 2, "causal": True, "D": 128},
+    {"N": 33, "Nkv": 80, "causal": True},
+    {"N": 80, "Nkv": 33, "causal": True},
+    {"N": 1, "Nkv": 1},
+    {"N": 2, "causal": True},
+    {"N": 17, "Nkv": 1, "causal": True},
+)
+
+
+def problem(direction="fwd", **keys):
+    keys = {"B": 2, "H": 4, "N": 64, "D": 64} | keys
+    return Problem(dtype="bf16", direction=direction, **keys)
+
+
+def draw(p, seed=0, distribution="normal"):
+    return attention.make_inputs(p, torch.Generator().manual_seed(seed), distribution)
+
+
+def hidden(p):
+    """The mask by its definition: query i sees the keys j <= i + Nkv - N."""
+    return torch.tensor([[p.causal and j > i + p.Nkv - p.N for j in range(p.Nkv)] for i in range(p.N)])
+
+
+def by_autograd(p, inputs):
+    """The outputs from the definition alone, in float64; gradients by autograd."""
+    q, k, v = (inputs[name].double().requires_grad_() for name in "qkv")
+    group = p.H // p.Hkv
+    scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) / math.sqrt(p.D)
+    mask = hidden(p)
+    seen = ~mask.all(-1)
+    weights = torch.zeros_like(scores)
+    weights[:, :, seen] = scores[:, :, seen].masked_fill(mask[seen], -torch.inf).softmax(-1)
+    out = weights @ v.repeat_interleave(group, 1)
+    if p.direction == "fwd":
+        return (out.detach(),)
+    return torch.autograd.grad(out, (q, k, v), inputs["dout"].double())
+
+
+def rounded(tensor):
+    return tensor.bfloat16().float()
+
+
+def emulated(p, inputs, in_memory=False):
+    """What an implementation computes: fp32, with P, dS and the outputs rounded to bf16; `in_memory`: S and dP too."""
+    group = p.H // p.Hkv
+    maybe = rounded if in_memory else lambda tensor: tensor
+    q, k, v = (inputs[name].float() for name in "qkv")
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = (maybe(q @ k.transpose(-1, -2)) * p.scale).masked_fill(hidden(p), -torch.inf)
+    e = (scores - scores.amax(-1, keepdim=True).clamp_min(-1e30)).exp()
+    total = e.sum(-1, keepdim=True)
+    total = torch.where(total == 0, 1, total)
+    out = rounded((rounded(e) @ v) / total)
+    if p.direction == "fwd":
+        return out.bfloat16()
+    dout = inputs["dout"].float()
+    weights = e / total
+    delta = (dout * out).sum(-1, keepdim=True)
+    ds = rounded(weights * (maybe(dout @ v.transpose(-1, -2)) - delta))
+    dq, dk, dv = ds @ k * p.scale, ds.transpose(-1, -2) @ q * p.scale, rounded(weights).transpose(-1, -2) @ dout
+
+    def summed(tensor):
+        return tensor.view(p.B, p.Hkv, group, p.Nkv, p.D).sum(2)
+
+    return dq.bfloat16(), summed(dk).bfloat16(), summed(dv).bfloat16()
+
+
+def test_heads_and_keys_default_to_those_of_the_queries():
+    p = problem(B=16, H=16, N=3072, D=128)
+    assert p.text == "B=16;H=16;N=3072;D=128"
+    assert (p.Hkv, p.Nkv) == (16, 3072)
+    assert p.options == {"causal": False}
+    assert p.title == p.text
+    assert replace(p, direction="bwd").title == f"{p.text} bwd"
+    whole = problem(B=16, H=16, Hkv=2, N=5, Nkv=7, D=64, causal=True)
+    assert whole.text == "B=16;H=16;Hkv=2;N=5;Nkv=7;D=64;causal=1"
+    assert Problem.parse("attention", whole.text, dtype="bf16", direction="fwd") == whole
+    for made in (p, whole):
+        assert workloads.parse_problem("attention", made.as_mapping(), dtype="bf16", direction="fwd") == made
+
+
+def test_null_in_a_configuration_is_the_default():
+    values = {"B": 1, "H": 4, "Hkv": None, "N": 9, "Nkv": None, "D": 64, "causal": None}
+    p = workloads.parse_problem("attention", values, dtype="bf16", direction="bwd")
+    assert p.text == "B=1;H=4;N=9;D=64"
+    with pytest.raises(HarnessError, match="H is None"):
+        workloads.parse_problem("attention", {**values, "H": None}, dtype="bf16", direction="fwd")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"Hkv": 3}, "H is 4, needs a multiple of Hkv, 3"),
+        ({"Hkv": 0}, "Hkv is 0, needs a whole number"),
+        ({"N": 0}, "N is 0"),
+        ({"causal": 2}, "causal is 2, needs 0 or 1"),
+        ({"Nk": 4}, "no problem key 'Nk'"),
+    ],
+)
+def test_bad_problems(keys, words):
+    with pytest.raises(HarnessError, match=words):
+        workloads.parse_problem("attention", {"B": 1, "H": 4, "N": 9, "D": 64} | keys, dtype="bf16", direction="fwd")
+
+
+def test_costs():
+    p = problem(B=16, H=16, N=3072, D=128)
+    assert attention.flops(p) == 4 * 16 * 16 * 3072**2 * 128
+    assert attention.flops(replace(p, causal=True)) == attention.flops(p) // 2
+    assert attention.flops(replace(p, direction="bwd")) == 2.5 * attention.flops(p)
+    assert attention.flops(replace(p, direction="bwd", causal=True)) == 1.25 * attention.flops(p)
+    small = problem(B=2, H=4, Hkv=2, N=3, Nkv=5, D=8)
+    q, k = 2 * 4 * 3 * 8 * 2, 2 * 2 * 5 * 8 * 2  # bytes
+    assert attention.traffic(small) == workloads.Traffic(read=q + 2 * k, written=q)
+    lse = 2 * 4 * 3 * 4
+    assert attention.traffic(replace(small, direction="bwd")) == workloads.Traffic(
+        read=3 * q + 2 * k + lse, written=q + 2 * k
+    )
+
+
+def test_outputs_follow_the_direction():
+    p = problem(Hkv=2, N=3, Nkv=5)
+    assert attention.outputs(p) == {"out": Output((2, 4, 3, 64), "bf16")}
+    gradients = attention.outputs(replace(p, direction="bwd"))
+    assert list(gradients) == ["dq", "dk", "dv"]
+    assert gradients["dq"].shape == (2, 4, 3, 64)
+    assert gradients["dk"].shape == gradients["dv"].shape == (2, 2, 5, 64)
+
+
+@pytest.mark.parametrize("distribution", attention.DISTRIBUTIONS)
+def test_inputs_are_seeded_and_as_named(distribution):
+    p = problem("bwd", Hkv=2, N=128, Nkv=96)
+    first, again, other = draw(p, 1, distribution), draw(p, 1, distribution), draw(p, 2, distribution)
+    assert list(first) == ["q", "k", "v", "dout"]
+    assert list(draw(problem())) == ["q", "k", "v"]
+    assert first["q"].shape == first["dout"].shape == (2, 4, 128, 64)
+    assert first["k"].shape == first["v"].shape == (2, 2, 96, 64)
+    for name, tensor in first.items():
+        assert tensor.dtype == torch.bfloat16
+        assert torch.equal(tensor, again[name])
+        if distribution == "zeros":
+            assert not tensor.any()
+            continue
+        assert not torch.equal(tensor, other[name])
+        if name != "k" or distribution != "outlier":
+            expected = 1 / math.sqrt(3) if distribution == "uniform" else 1.0
+            assert float(tensor.float().std()) == pytest.approx(expected, rel=0.03)
+    if distribution == "outlier":
+        norms = first["k"].float().norm(dim=-1)
+        assert (norms[:, :, 32] > 50 * norms[:, :, 31]).all()
+
+
+def test_unknown_distribution():
+    with pytest.raises(ValueError, match="got 'cauchy'"):
+        draw(problem(), distribution="cauchy")
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+@pytest.mark.parametrize("keys", SHAPES, ids=str)
+@pytest.mark.parametrize("scores", [2**22, 700])
+def test_references_are_the_definition_in_float64_in_blocks_of_any_size(monkeypatch, keys, direction, scores):
+    monkeypatch.setitem(in_float64.BLOCK_SCORES, "cpu", scores)
+    p = problem(direction, **keys)
+    inputs = draw(p)
+    expected = attention.reference(p, inputs, 0)
+    assert [part.output for part in expected] == list(attention.outputs(p))
+    for part, wanted in zip(expected, by_autograd(p, inputs), strict=True):
+        assert part.values.dtype == torch.float64
+        assert part.note == ""
+        torch.testing.assert_close(part.values, part.select(wanted), rtol=1e-12, atol=1e-12)
+
+
+def test_a_query_that_sees_no_key_is_zero():
+    p = problem(N=80, Nkv=33, causal=True)
+    (expected,) = attention.reference(p, draw(p), 0)
+    assert not expected.values.flatten(0, 2).view(-1, 80, 64)[:, : 80 - 33].any()
+    assert expected.values.isfinite().all()
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+@pytest.mark.parametrize("distribution", attention.DISTRIBUTIONS)
+@pytest.mark.parametrize("keys", [*SHAPES, {"B": 1, "H": 2, "N": 512, "D": 128}], ids=str)
+def test_right_implementations_pass(keys, distribution, direction):
+    p = problem(direction, **keys)
+    inputs = draw(p, 3, distribution)
+    check = check_outputs(attention, p, emulated(p, inputs), attention.reference(p, inputs, 0))
+    assert check.passed, check.reason
+    if distribution == "zeros":
+        assert check.rel_l2_error == 0.0
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_implementation_that_keeps_its_matrices_in_memory_passes(direction, causal):
+    p = problem(direction, B=1, H=2, N=1024, D=128, causal=causal)
+    inputs = draw(p)
+    check = check_outputs(attention, p, emulated(p, inputs, in_memory=True), attention.reference(p, inputs, 0))
+    assert check.passed, check.reason
+
+
+def without_one_key(p, inputs):
+    """The last key left out, as a tail handled wrongly."""
+    shorter = replace(p, Nkv=p.Nkv - 1)
+    cut = inputs | {name: inputs[name][:, :, :-1] for name in ("k", "v")}
+    outputs = emulated(shorter, cut)
+    if p.direction == "fwd":
+        return outputs
+    return outputs[0], *(torch.nn.functional.pad(tensor, (0, 0, 0, 1)) for tensor in outputs[1:])
+
+
+def one_row_too_far(p, inputs):
+    """A causal mask that lets every query see one key too many."""
+    return emulated(p, inputs | {name: inputs[name].roll(-1, 2) for name in ("k", "v")})
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+@pytest.mark.parametrize(
+    ("mistake", "keys"),
+    [
+        (without_one_key, {}),
+        (without_one_key, {"causal": True}),
+        (without_one_key, {"N": 512, "B": 1, "H": 2, "D": 128}),
+        (one_row_too_far, {"causal": True}),
+        (one_row_too_far, {"N": 512, "B": 1, "H": 2, "D": 128, "causal": True}),
+    ],
+)
+def test_mistakes_fail(mistake, keys, direction):
+    p = problem(direction, **keys)
+    inputs = draw(p)
+    check = check_outputs(attention, p, mistake(p, inputs), attention.reference(p, inputs, 0))
+    assert not check.passed
+    assert "relative L2 error" in check.reason
+
+
+@pytest.mark.parametrize("output", [0, 1, 2])
+def test_a_single_wrong_element_of_any_gradient_fails_and_is_named(output):
+    p = problem("bwd", Hkv=2)
+    inputs = draw(p)
+    gradients = [tensor.clone() for tensor in emulated(p, inputs)]
+    gradients[output][1, 1, 5, 7] += gradients[output].abs().max() * 0.1
+    check = check_outputs(attention, p, tuple(gradients), attention.reference(p, inputs, 0))
+    assert not check.passed
+    assert check.worst_output == ("dq", "dk", "dv")[output]
+
+
+def test_gradients_are_checked_for_number_form_and_nan():
+    p = problem("bwd", Hkv=2)
+    inputs = draw(p)
+    expected = attention.reference(p, inputs, 0)
+    dq, dk, dv = emulated(p, inputs)
+    for outputs, words in (
+        ((dq, dk), "returned 2 outputs, needs 3: dq, dk, dv"),
+        ((dq, dv, dq), r"dv has shape"),
+        ((dq, dk, dv.float()), "dv has dtype torch.float32"),
+        ((dq, dk, dv.index_fill(2, torch.tensor([3]), math.nan)), "dv has 256 of 16384 elements NaN"),
+    ):
+        check = check_outputs(attention, p, outputs, expected)
+        assert not check.passed
+        assert words in check.reason
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+def test_a_large_problem_is_checked_on_whole_key_heads(monkeypatch, direction):
+    monkeypatch.setitem(attention.FULL_CHECK_FLOPS, "cpu", 1000)
+    p = problem(direction, B=4, H=8, Hkv=4, causal=True)
+    inputs = draw(p)
+    expected = attention.reference(p, inputs, 0)
+    assert {part.note for part in expected} == {"checked on 4 of 16 (batch, key head) pairs"}
+    assert [part.values.shape[0] for part in expected] == [4] * len(expected)
+    wanted = by_autograd(p, inputs)
+    for part, whole in zip(expected, wanted, strict=True):
+        torch.testing.assert_close(part.values, part.select(whole), rtol=1e-12, atol=1e-12)
+        first, last = part.values[0], part.values[-1]  # the first and the last pair are always among them
+        group = whole.unflatten(1, (4, whole.shape[1] // 4))
+        torch.testing.assert_close(first, group[0, 0].view_as(first), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(last, group[-1, -1].view_as(last), rtol=1e-12, atol=1e-12)
+    outputs = emulated(p, inputs)
+    check = check_outputs(attention, p, outputs, expected)
+    assert check.passed
+    assert check.reason == "checked on 4 of 16 (batch, key head) pairs"
+    first = outputs if direction == "fwd" else outputs[0]
+    first[-1, -1, 10:20] = 0  # of the last pair
+    assert not check_outputs(attention, p, outputs, expected).passed
+
+
+def test_other_pairs_for_another_seed(monkeypatch):
+    monkeypatch.setitem(attention.FULL_CHECK_FLOPS, "cpu", 1000)
+    p = problem(B=16, H=16)
+    drawn = [attention._pairs(p, seed, "cpu").tolist() for seed in range(5)]
+    assert all(len(set(pairs)) == 4 and pairs[0] == 0 and pairs[-1] == 255 for pairs in drawn)
+    assert len({tuple(pairs) for pairs in drawn}) > 1
+
+
+def test_the_papers_largest_problem_is_checked_in_full_on_a_gpu():
+    p = problem("bwd", B=16, H=16, N=12288, D=128, causal=True)
+    assert len(attention._pairs(p, 0, "cuda")) == 256
+    assert len(attention._pairs(p, 0, "cpu")) == attention.MIN_PAIRS
