@@ -134,6 +134,8 @@ class Attention(Kernel):
         forward_only = [name for name, value in self._options.items() if value is not None]
         if problem.direction == "bwd" and forward_only:
             return f"the option {forward_only[0]} concerns the forward pass, and this is the backward"
+        if self._options.get("synchronous") and problem.D != 64:
+            return f"the synchronous kernel is built for head dim 64 alone, not {problem.D}"
         return super().supports(problem, device)
 
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Tensor | tuple[Tensor, ...]]:

@@ -52,7 +52,7 @@ def attention(
     every head together), `synchronous` for a kernel without a pipeline, `blocks_per_sm` (1-4) of that kernel.
 
     Raises ValueError that names the argument for a wrong dtype, device, rank, shape or head dim, an empty tensor, a
-    last dimension that is not dense, or a scale that is not finite and positive.
+    last dimension that is not dense, or a scale that is not finite.
     """
     if order is None and synchronous is None and blocks_per_sm is None:
         options: tuple[int, ...] = ()
@@ -61,6 +61,10 @@ def attention(
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor):
             raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
+    if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
+        raise ValueError(f"scale: got {scale!r}, needs a number or None")
+    if scale is not None and -math.inf < scale < 0:
+        q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
         q, k, v
     ):
@@ -180,8 +184,8 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> No
         raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
     if v.shape != k.shape:
         raise ValueError(f"v: got shape {tuple(v.shape)}, needs that of k, {tuple(k.shape)}")
-    if isinstance(scale, float) and not (math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale: got {scale}, needs a finite number above 0")
+    if isinstance(scale, float) and not 0 <= scale < math.inf:
+        raise ValueError(f"scale: got {scale}, needs a finite number, not below 0 for the operator itself")
 
 
 def _require_gradient(

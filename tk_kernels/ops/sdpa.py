@@ -72,8 +72,8 @@ def obstacle(
         return "query and key have different heads and enable_gqa is off, or one is no multiple of the other"
     if is_causal and query.shape[2] != key.shape[2]:
         return "is_causal is aligned to the top left, and the lengths of query and key differ"
-    if scale is not None and not (math.isfinite(scale) and scale > 0):
-        return "the scale is not a finite number above 0"
+    if scale is not None and not math.isfinite(scale):
+        return "the scale is not finite"
     if any(tensor.stride(3) != 1 for tensor in tensors):
         return "a last dimension is not dense"
     if any(tensor.device != query.device for tensor in tensors):
@@ -81,9 +81,9 @@ def obstacle(
     return _unsupported_device(query.device)
 
 
-@functools.cache
+@torch.compiler.assume_constant_result
 def _unsupported_device(device: torch.device) -> str | None:
-    """Why the kernel cannot run on this device, or None."""
+    """Why the kernel cannot run on this device, or None; a traced call asks once."""
     if device.type == "cuda":
         return unsupported_gpu(device)
     return None if device.type == "cpu" else f"there is no kernel for device type {device.type}"

@@ -90,8 +90,9 @@ problem as_problem(const TensorView& q, const TensorView& k, const TensorView& v
                                   << " heads of q";
     }
     require_shape("v", v, k, "k");
-    if (!(std::isfinite(scale) && static_cast<float>(scale) > 0)) {
-        TVM_FFI_THROW(ValueError) << "scale: got " << scale << ", needs a finite number above 0";
+    if (!(std::isfinite(scale) && scale >= 0)) {
+        TVM_FFI_THROW(ValueError) << "scale: got " << scale
+                                  << ", needs a finite number, not below 0 for the operator itself";
     }
     return {q.size(0), q.size(1),
             k.size(1), q.size(2),
