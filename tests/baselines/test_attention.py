@@ -214,30 +214,100 @@ class TestFlashAttention3:
         assert flash_attn_3.forward_with_lse(function, self.Q, self.Q, self.Q, causal=True) == ("out", "lse")
         assert flash_attn_3._first(function(1, 2, 3)) == "out"
 
-    @pytest.mark.parametrize("direction", ["fwd", "bwd"])
-    def test_calls_are_bound_as_its_interface_wants_them(self, monkeypatch, direction):
-        """The arguments by position, checked by an interface that computes in float64."""
-        library = types.ModuleType("flash_attn_interface")
 
+class Library:
+    """The interfaces of the three flash-attn libraries, signatures as published; they compute in float64.
+
+    Tensors are (B, N, H, D). A call whose arguments are not what the signature says gives wrong gradients or fails.
+    """
+
+    LSE = torch.zeros(1)
+
+    def __init__(self, problem, inputs):
+        self.problem, self.inputs = problem, inputs
+
+    def forward(self, q, k, v, causal):
+        assert causal is self.problem.causal
+        for tensor, name in ((q, "q"), (k, "k"), (v, "v")):
+            assert tensor.is_contiguous()
+            assert torch.equal(tensor, self.inputs[name].transpose(1, 2))
+        return exact(replace(self.problem, direction="fwd"), self.inputs)[0].bfloat16().transpose(1, 2)
+
+    def backward(self, tensors, lse, scale, causal, deterministic):
+        q, k, v, out, dout = tensors
+        assert lse is self.LSE
+        assert scale == self.problem.D**-0.5
+        assert deterministic
+        assert torch.equal(self.forward(q, k, v, causal), out)
+        assert torch.equal(dout, self.inputs["dout"].transpose(1, 2))
+        return tuple(gradient.bfloat16().transpose(1, 2) for gradient in exact(self.problem, self.inputs))
+
+    def flash_attn(self):
+        def flash_attn_func(
+            q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), return_attn_probs=False
+        ):
+            out = self.forward(q, k, v, causal)
+            return (out, self.LSE, None) if return_attn_probs else out
+
+        def _flash_attn_backward(
+            dout, q, k, v, out, lse, dq, dk, dv, dropout_p, scale, causal, left, right, softcap, slopes, deterministic
+        ):
+            assert (dropout_p, left, right, softcap, slopes) == (0.0, -1, -1, 0.0, None)
+            wanted = self.backward((q, k, v, out, dout), lse, scale, causal, deterministic)
+            for gradient, value in zip((dq, dk, dv), wanted, strict=True):
+                gradient.copy_(value)
+
+        package, interface = types.ModuleType("flash_attn"), types.ModuleType("flash_attn.flash_attn_interface")
+        interface.flash_attn_func, interface._flash_attn_backward = flash_attn_func, _flash_attn_backward
+        package.flash_attn_interface = interface
+        return {package.__name__: package, interface.__name__: interface}
+
+    def flash_attn_3(self):
         def flash_attn_func(q, k, v, softmax_scale=None, causal=False, return_attn_probs=False):
-            out = exact(problem, inputs)[0] if problem.direction == "fwd" else torch.zeros_like(q).transpose(1, 2)
-            out = out.bfloat16().transpose(1, 2)
-            return (out, torch.zeros(1)) if return_attn_probs else out
+            out = self.forward(q, k, v, causal)
+            return (out, self.LSE) if return_attn_probs else out
 
-        def backward(
+        def _flash_attn_backward(
             dout, q, k, v, out, lse, cu_q, cu_k, used_q, used_k, max_q, max_k, dq, dk, dv, scale, causal, **options
         ):
             assert (cu_q, cu_k, used_q, used_k, max_q, max_k) == (None,) * 6
-            assert (scale, causal) == (problem.D**-0.5, True)
-            assert options == {"deterministic": True}
-            for gradient, reference in zip((dq, dk, dv), exact(problem, inputs), strict=True):
-                gradient.copy_(reference.transpose(1, 2))
+            wanted = self.backward((q, k, v, out, dout), lse, scale, causal, **options)
+            for gradient, value in zip((dq, dk, dv), wanted, strict=True):
+                gradient.copy_(value)
 
-        library.flash_attn_func, library._flash_attn_backward = flash_attn_func, backward
-        monkeypatch.setitem(sys.modules, "flash_attn_interface", library)
-        problem = AttentionProblem(causal=True, direction=direction, Hkv=2)
-        inputs = draw(problem)
-        check(flash_attn_3.Attention(deterministic=1).prepare(problem, inputs)(), problem, inputs)
+        module = types.ModuleType("flash_attn_interface")
+        module.flash_attn_func, module._flash_attn_backward = flash_attn_func, _flash_attn_backward
+        return {module.__name__: module}
+
+    def flash_attn_4(self):
+        def flash_attn_func(q, k, v, softmax_scale=None, causal=False):
+            return self.forward(q, k, v, causal), None
+
+        def _flash_attn_fwd(q, k, v, softmax_scale=None, causal=False, return_lse=False):
+            assert return_lse
+            return self.forward(q, k, v, causal), self.LSE, None, None, None
+
+        def _flash_attn_bwd(q, k, v, out, dout, lse, softmax_scale=None, causal=False, deterministic=False):
+            scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+            return self.backward((q, k, v, out, dout), lse, scale, causal, deterministic)
+
+        modules = {name: types.ModuleType(name) for name in ("flash_attn", "flash_attn.cute")}
+        interface = types.ModuleType("flash_attn.cute.interface")
+        for function in (flash_attn_func, _flash_attn_fwd, _flash_attn_bwd):
+            setattr(interface, function.__name__, function)
+        modules["flash_attn"].cute, modules["flash_attn.cute"].interface = modules["flash_attn.cute"], interface
+        return modules | {interface.__name__: interface}
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+@pytest.mark.parametrize("name", ["flash_attn", "flash_attn_3", "flash_attn_4"])
+def test_calls_are_bound_as_the_interfaces_want_them(monkeypatch, name, direction):
+    problem = AttentionProblem(B=2, causal=True, direction=direction, Hkv=2, Nkv=130)
+    inputs = draw(problem)
+    for module, fake in getattr(Library(problem, inputs), name)().items():
+        monkeypatch.setitem(sys.modules, module, fake)
+    call = load(f"baselines.{name}.Attention")(deterministic=1).prepare(problem, inputs)
+    check(call(), problem, inputs)
 
 
 def test_flash_attn_2_and_4_are_told_apart_by_their_files(tmp_path, monkeypatch):

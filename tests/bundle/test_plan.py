@@ -48,10 +48,12 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "kernels")),
+        ((), (), False, ("core", "quack", "flash_attn_4", "kernels")),
         ((), (), True, ("core", "kernels")),
         (("wandb",), ("quack",), False, ("core", "wandb", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
+        (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
+        ((), ("flash_attn_4",), False, ("core", "quack", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
@@ -59,13 +61,29 @@ def test_choose(groups, with_, without, minimal, parts):
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    with pytest.raises(BundleError, match=r"got the part 'flash', a bundle has core, quack, wandb, kernels"):
+    with pytest.raises(
+        BundleError, match=r"got the part 'flash', a bundle has core, quack, flash_attn_4, wandb, kernels"
+    ):
         choose(groups, (), ("flash",), False)
 
 
 def test_a_part_is_not_both_with_and_without(groups):
     with pytest.raises(BundleError, match="wandb: named by --with and by --without"):
         choose(groups, ("wandb",), ("wandb",), False)
+
+
+def test_a_part_goes_with_what_it_runs_on(groups):
+    with pytest.raises(BundleError, match="flash_attn_4 runs on quack, which --without leaves out"):
+        choose(groups, ("flash_attn_4",), ("quack",), False)
+
+
+def test_flash_attn_4_is_the_version_that_the_project_measures_with(groups):
+    from baselines.flash_attn_4 import INSTALL
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
+    (pin,) = groups["flash_attn_4"].requirements
+    assert str(pin) in extras
+    assert f"{pin.name}[cu13]{pin.specifier}" in INSTALL
 
 
 def test_node_packages_from_a_file_a_pip_freeze_and_names(tmp_path):
@@ -99,6 +117,9 @@ def test_unknown_key_and_bad_requirement_are_named(tmp_path):
         read_groups(groups, project)
     groups.write_text('[core]\n[x]\nrequirements = ["not a requirement"]\n')
     with pytest.raises(BundleError, match="is no requirement"):
+        read_groups(groups, project)
+    groups.write_text('[core]\n[x]\nneeds = ["y"]\nrequirements = []\n[y]\nrequirements = []\n')
+    with pytest.raises(BundleError, match="group x needs 'y', which is no group above it"):
         read_groups(groups, project)
     groups.write_text("[core\n")
     with pytest.raises(BundleError, match="is not valid TOML"):

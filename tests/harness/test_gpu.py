@@ -81,3 +81,31 @@ def test_out_of_memory_is_its_own_status(tmp_path):
     rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
     assert rows.loc["greedy", "status"] == "out_of_memory"
     assert rows.loc["good", "status"] == "passed"
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+def test_a_run_of_attention(tmp_path, direction):
+    sizes = ["problem.B=1", "problem.H=4", "problem.N=1024", "problem.D=128", "problem.causal=1"]
+    arguments = [*SHORT, "workload=attention", f"direction={direction}", *sizes]
+    assert main([*arguments, "implementations=[sdpa_flash,sdpa_cudnn]", f"results_dir={tmp_path}"]) == 0
+    rows = load_run(only_run(tmp_path)).measurements
+    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
+    assert rows["latency_us_p50"].between(3, 1000).all()
+    assert (rows["kernel_names"] != "").all()
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+def test_the_reference_of_the_papers_largest_attention_takes_seconds(device, direction):
+    import time
+
+    from harness.workloads import attention
+
+    problem = attention.Problem(B=16, H=16, N=12288, D=128, causal=True, dtype="bf16", direction=direction)
+    inputs = attention.make_inputs(problem, device.generator(0), "normal")
+    start = time.monotonic()
+    expected = attention.reference(problem, inputs, 0)
+    torch.cuda.synchronize()
+    assert time.monotonic() - start < 60
+    assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)
+    del expected
+    device.release()

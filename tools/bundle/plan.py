@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 GROUPS_FILE = HERE / "groups.toml"
 NODE_PACKAGES_FILE = HERE / "node_packages.txt"
 KERNELS = "kernels"
-_GROUP_KEYS = {"requirements", "never", "source_only", "drop", "default"}
+_GROUP_KEYS = {"requirements", "never", "source_only", "drop", "needs", "default"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Group:
     source_only: frozenset[str]
     drop: tuple[str, ...]
     default: bool
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,17 @@ def read_groups(path: Path, pyproject: Path) -> dict[str, Group]:
             source_only=_canonical(table.get("source_only", ())),
             drop=tuple(table.get("drop", ())),
             default=bool(table.get("default", False)),
+            needs=_needs(name, table, tables, path),
         )
         for name, table in tables.items()
     }
 
 
 def choose(groups: dict[str, Group], with_: Sequence[str], without: Sequence[str], minimal: bool) -> tuple[str, ...]:
-    """Names of the parts to pack, ``kernels`` among them; ``minimal`` is core and kernels alone."""
+    """Names of the parts to pack, ``kernels`` among them; ``minimal`` is core and kernels alone.
+
+    A group that --with names brings the groups it needs; one that is packed by default goes with a group that it needs.
+    """
     known = [*groups, KERNELS]
     for name in (*with_, *without):
         if name not in known:
@@ -82,8 +87,27 @@ def choose(groups: dict[str, Group], with_: Sequence[str], without: Sequence[str
     both = sorted(set(with_) & set(without))
     if both:
         raise BundleError(f"{', '.join(both)}: named by --with and by --without; name it once")
+    for name in with_:
+        absent = [need for need in _needed(groups, name) if need in without]
+        if absent:
+            raise BundleError(f"{name} runs on {absent[0]}, which --without leaves out; name only one of them")
     default = ["core", KERNELS] if minimal else [n for n in groups if groups[n].default] + [KERNELS]
-    return tuple(name for name in known if (name in default or name in with_) and name not in without)
+    wanted = {*default, *with_, *(need for name in with_ for need in _needed(groups, name))}
+    return tuple(name for name in known if name in wanted and not {name, *_needed(groups, name)} & set(without))
+
+
+def _needed(groups: dict[str, Group], name: str) -> tuple[str, ...]:
+    return groups[name].needs if name in groups else ()
+
+
+def _needs(name: str, table: dict[str, Any], tables: dict[str, Any], path: Path) -> tuple[str, ...]:
+    """The groups that a group needs: earlier ones, so that what they hold is packed once."""
+    earlier = list(tables)[: list(tables).index(name)]
+    needs = tuple(table.get("needs", ()))
+    for need in needs:
+        if need not in earlier:
+            raise BundleError(f"{path}: group {name} needs {need!r}, which is no group above it")
+    return needs
 
 
 def read_node(python: str, torch: str, has: Iterable[str]) -> Node:
