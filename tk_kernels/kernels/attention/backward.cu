@@ -8,6 +8,10 @@
 namespace tk::attention {
 namespace {
 
+#ifndef TK_DQ_SUMS
+#define TK_DQ_SUMS copied
+#endif
+constexpr dq_sums sums = dq_sums::TK_DQ_SUMS;
 constexpr int64_t padding = 128;                // rows of the values beside a head's queries
 constexpr int64_t l2_bytes = 32 * 1024 * 1024;  // of what the tasks that run together read and sum
 
@@ -36,7 +40,7 @@ struct call {
         return typename backward_tiles<Dim>::row_values_of(scratch + which * elements, int(p.batch), int(p.heads), 1,
                                                            int(padded(p)));
     }
-    template <int Dim, typename Tile> auto sums() const {
+    template <int Dim, typename Tile> auto sums_of_dq() const {
         float* at = deterministic ? scratch : scratch + 2 * p.batch * p.heads * padded(p);
         return typename backward_tiles<Dim>::template sums<Tile>(at, int(p.batch), int(p.heads), int(p.rows), Dim);
     }
@@ -54,18 +58,18 @@ struct call {
                          {const_cast<float*>(lse), int(p.batch), int(p.heads), 1, int(p.rows)},
                          row_values_at<Dim>(0),
                          row_values_at<Dim>(1),
-                         sums<Dim, typename kernel::sum_strip>(),
+                         sums_of_dq<Dim, typename kernel::sum_strip>(),
                          !deterministic,
                          divisor(int(p.heads)),
                          divisor(blocks(padded(p), kernel::rows))});
     }
     template <int Dim> void round_dq() const {
         using kernel = round_kernel<Dim>;
-        by_rows<kernel>({sums<Dim, typename kernel::sum_tile>(), of_queries<typename kernel::strip>(dq), p.scale,
+        by_rows<kernel>({sums_of_dq<Dim, typename kernel::sum_tile>(), of_queries<typename kernel::strip>(dq), p.scale,
                          divisor(int(p.heads)), divisor(blocks(p.rows, kernel::rows))});
     }
-    template <int Dim, bool SumDq> void by_keys() const {
-        using kernel = keys_kernel<Dim, SumDq>;
+    template <int Dim, dq_sums Sums> void by_keys() const {
+        using kernel = keys_kernel<Dim, Sums>;
         using pipeline = lcf_stream<kernel>;
         using queries = st_bf<kernel::queries, Dim>;
         using keys = st_bf<kernel::keys, Dim>;
@@ -76,9 +80,9 @@ struct call {
         kittens::launch<pipeline>(
             {order.tiles(), pipeline::shared_bytes}, stream,
             {of_queries<queries>(q), of_queries<queries>(dout), of_keys<keys>(k), of_keys<keys>(v),
-             row_values_at<Dim>(0), row_values_at<Dim>(1), sums<Dim, typename kernel::sum_strip>(), of_keys<strip>(dk),
-             of_keys<strip>(dv), p.scale, visible(), order, divisor(int(p.heads_kv)), int(p.heads / p.heads_kv),
-             blocks(p.rows, kernel::queries)});
+             row_values_at<Dim>(0), row_values_at<Dim>(1), sums_of_dq<Dim, typename kernel::sum_strip>(),
+             of_keys<strip>(dk), of_keys<strip>(dv), p.scale, visible(), order, divisor(int(p.heads_kv)),
+             int(p.heads / p.heads_kv), blocks(p.rows, kernel::queries)});
     }
     template <int Dim> void by_queries() const {
         using kernel = queries_kernel<Dim>;
@@ -95,10 +99,10 @@ struct call {
     template <int Dim> void run() const {
         prepare_rows<Dim>();
         if (deterministic) {
-            by_keys<Dim, false>();
+            by_keys<Dim, dq_sums::none>();
             by_queries<Dim>();
         } else {
-            by_keys<Dim, true>();
+            by_keys<Dim, sums>();
             round_dq<Dim>();
         }
     }

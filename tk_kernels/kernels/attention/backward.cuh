@@ -95,11 +95,16 @@ template <int Dim> struct rows_kernel {
 };
 
 // --- main: a task for 128 keys ---------------------------------------------------------------------------------
-template <int Dim, bool SumDq> struct keys_kernel {
+// What becomes of dQ: nothing (the deterministic pass has it), sums by TMA through shared memory, or sums by the threads
+// that hold it.
+enum class dq_sums { none, copied, direct };
+
+template <int Dim, dq_sums Sums> struct keys_kernel {
+    static constexpr bool SumDq = Sums != dq_sums::none;
     using tiles = backward_tiles<Dim>;
     static constexpr int queries = tiles::queries, keys = tiles::keys;
     static constexpr int consumers = 2, consumer_registers = 240;
-    static constexpr int stages = 2;
+    static constexpr int stages = Dim == 128 && Sums != dq_sums::copied ? 3 : 2;
 
     using strip = typename tiles::strip;
     using sum_strip = typename tiles::sum_strip;
@@ -112,8 +117,8 @@ template <int Dim, bool SumDq> struct keys_kernel {
         st_bf<keys, Dim> k, v;
     };
     struct output {
-        st_bf<64, queries> ds[2];       // transposed: this consumer's keys
-        sum_strip dq[warpgroup_warps];  // a warp's own
+        st_bf<64, queries> ds[2];                                     // transposed: this consumer's keys
+        sum_strip dq[Sums == dq_sums::copied ? warpgroup_warps : 1];  // a warp's own
     };
     struct globals {
         heads_of<st_bf<queries, Dim>> q, dout;
@@ -210,13 +215,13 @@ template <int Dim, bool SumDq> struct keys_kernel {
 
         // Step i's share of the gradients, the step before's of dQ; then the weights of the next step.
         template <bool First, bool Last> kittens_device tile* step(tile& in, int i) {
-            warpgroup::mma_AB(dv, p_bf, in.dout, !First);
+            warpgroup::mma_AB(dv, p_bf, in.dout);
             if constexpr (SumDq && !First) multiply_dq(i - 1);
             if constexpr (SumDq) {
                 warpgroup::store(out.ds[i % 2], ds_bf);
                 fence_async();
             }
-            warpgroup::mma_AB(dk, ds_bf, in.q, !First);
+            warpgroup::mma_AB(dk, ds_bf, in.q);
             if constexpr (SumDq && !First) {
                 warpgroup::mma_wait<1>(dq);
                 add_dq();
@@ -248,12 +253,17 @@ template <int Dim, bool SumDq> struct keys_kernel {
         }
         // A warp adds its own rows to the sums, so that no warp waits for another.
         kittens_device void add_dq() {
+            const int row = before.block * queries + 16 * warp_in_group() + (queries == 128 ? 64 * s.consumer : 0);
+            const element_coord to{t.batch, before.head, row, Dim == 128 ? 64 * s.consumer : 0};
+            if constexpr (Sums == dq_sums::direct) {
+                store_add(g.dq, dq, to);
+                return;
+            }
             sum_strip& mine = out.dq[warp_in_group()];
             store_read_wait();  // the step before has left it
             store(mine, dq);
             fence_async();
-            const int row = before.block * queries + 16 * warp_in_group() + (queries == 128 ? 64 * s.consumer : 0);
-            store_add_async(g.dq, mine, element_coord{t.batch, before.head, row, Dim == 128 ? 64 * s.consumer : 0});
+            store_add_async(g.dq, mine, to);
         }
 
         kittens_device void finish() {
@@ -284,6 +294,8 @@ template <int Dim, bool SumDq> struct keys_kernel {
     template <typename Stream>
     kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
         walk<Stream> w(s, out, t, g);
+        zero(w.dk);
+        zero(w.dv);
         tile* in = &w.begin();
         w.weights(*in);
         if (t.steps == 1) {

@@ -144,6 +144,27 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site where =
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
 }
 
+// dst += src, each element atomically. fp32. Rows past the tensor's end are dropped; the columns lie in it, and its rows
+// begin at multiples of 8 bytes.
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_add(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(
+        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
+        "store_add: adds fp32 tiles in row layout to fp32 tensors; convert or swap_layout first");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("store_add", where);
+    src.touch(false, "store_add", &where);
+    cpu::check_global(dst, at, who);
+    if (at.c + Src::cols > dst.cols())
+        cpu::fail(cpu::name(who), " reaches column ", at.c + Src::cols, " of a tensor with ",
+                  cpu::plural(dst.cols(), "column"), ": it drops rows, not columns");
+    if ((reinterpret_cast<uintptr_t>(dst.data) % 8 | dst.stride[0] % 2 | dst.stride[1] % 2 | dst.stride[2] % 2 |
+         at.c % 2) != 0)
+        cpu::fail(cpu::name(who), " adds two elements at a time: the tensor's rows begin at multiples of 8 bytes");
+    for (int i = 0; i < Src::rows && at.r + i < dst.rows(); i++)
+        for (int j = 0; j < Src::cols; j++) cpu::add_element(dst.row(at.b, at.d, at.r + i) + at.c + j, src.data[i][j]);
+}
+
 template <register_vec Dst, shared_vec Src>
 kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Dst::length == Src::length, "load: vectors of one length");

@@ -30,6 +30,19 @@ kittens_device const typename Tile::T& element(const Tile& tile, int row, int co
                                                       shared_offset<Tile>(row, col));
 }
 
+// The two fp32 elements that a lane holds side by side, e and e + 1 of base tile (i, j), in a shared tile whose rows
+// this warp's begin at `first`. Only the place within a row depends on the lane in a way that an instruction's constant
+// offset cannot express.
+template <shared_tile Tile, register_tile Reg, typename T>
+kittens_device float2* element_pair(T* data, int first, int j, int e) {
+    constexpr int rows_per_line = 128 / Tile::chunk_bytes;
+    const int row = first + Reg::row(0, e), col = Reg::col(j, e);
+    const int within = col % Tile::chunk_cols * 4 ^ (row / rows_per_line & (Tile::chunk_bytes / 16 - 1)) << 4;
+    auto* bytes = reinterpret_cast<unsigned char*>(const_cast<float*>(data));
+    return reinterpret_cast<float2*>(bytes + col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
+                                     within);
+}
+
 // First row, in the shared or global tile, of base-tile row i of a register tile: a warp's own rows follow one
 // another; a warpgroup's tile of 64 * h rows gives 16 of every 64 to each of its warps.
 struct warp_rows {
@@ -69,6 +82,17 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
 #pragma unroll
                 for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
             }
+    } else if constexpr (std::is_same_v<typename Src::T, float> && Dst::order == layout::row) {
+#pragma unroll
+        for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+            for (int j = 0; j < Dst::width; j++)
+#pragma unroll
+                for (int e = 0; e < 8; e += 2) {
+                    const float2 two = *element_pair<Src, Dst>(src.data, RowMap::base(i), j, e);
+                    dst.data[i][8 * j + e] = from_float<T>(two.x);
+                    dst.data[i][8 * j + e + 1] = from_float<T>(two.y);
+                }
     } else {
 #pragma unroll
         for (int i = 0; i < Dst::height; i++)
@@ -113,6 +137,15 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
                         "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
                         : "memory");
             }
+    } else if constexpr (Src::order == layout::row) {
+#pragma unroll
+        for (int i = 0; i < Src::height; i++)
+#pragma unroll
+            for (int j = 0; j < Src::width; j++)
+#pragma unroll
+                for (int e = 0; e < 8; e += 2)
+                    *element_pair<Dst, Src>(dst.data, RowMap::base(i), j, e) =
+                        make_float2(to_float(src.data[i][8 * j + e]), to_float(src.data[i][8 * j + e + 1]));
     } else {
 #pragma unroll
         for (int i = 0; i < Src::height; i++)
@@ -154,6 +187,28 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
+// Adds to what is there, each element atomically, two at a time.
+template <typename RowMap, global_tensor Dst, register_tile Src>
+kittens_device void add_tile(const Dst& dst, const Src& src, element_coord at) {
+    static_assert(
+        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
+        "store_add: adds fp32 tiles in row layout to fp32 tensors; convert or swap_layout first");
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int half = 0; half < 4; half += 2) {  // elements half, half + 1, half + 4, half + 5 share a row
+            const int row = at.r + RowMap::base(i) + Src::row(0, half), col = at.c + Src::col(0, 0);
+            if (row >= dst.rows()) continue;
+            float* to = dst.row(at.b, at.d, row) + col;
+#pragma unroll
+            for (int c = 0; c < Src::cols; c += 8) {
+                const float* two = &src.data[i][8 * (c / 16) + half + c % 16 / 2];
+                asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to + c), "f"(two[0]), "f"(two[1])
+                             : "memory");
+            }
+        }
+}
+
 // --- warp scope -----------------------------------------------------------------------------------------------
 template <register_tile Dst, shared_tile Src>
 kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
@@ -178,6 +233,13 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
+}
+
+// dst += src, each element atomically. fp32. Rows past the tensor's end are dropped; the columns lie in it, and its rows
+// begin at multiples of 8 bytes.
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_add(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    add_tile<warp_rows>(dst, src, at);
 }
 
 template <register_vec Dst, shared_vec Src>
