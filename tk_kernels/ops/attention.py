@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -17,6 +17,34 @@ HEAD_DIMS = (64, 128)
 _log = logging.getLogger("tk_kernels")
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    return_lse: Literal[False] = ...,
+    deterministic: bool = ...,
+    order: str | None = ...,
+    synchronous: bool | int | None = ...,
+    blocks_per_sm: int | None = ...,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = ...,
+    scale: float | None = ...,
+    return_lse: Literal[True],
+    deterministic: bool = ...,
+    order: str | None = ...,
+    synchronous: bool | int | None = ...,
+    blocks_per_sm: int | None = ...,
+) -> tuple[Tensor, Tensor]: ...
 def attention(
     q: Tensor,
     k: Tensor,

@@ -36,7 +36,7 @@ def scaled_dot_product_attention(
     query, key, value = _autocast(query, key, value)
     reason = obstacle(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if reason is None:
-        return attention(query, key, value, causal=is_causal, scale=scale)  # type: ignore[return-value]
+        return attention(query, key, value, causal=is_causal, scale=scale)
     if not torch.compiler.is_compiling():
         _log_delegation(reason)
     return torch.nn.functional.scaled_dot_product_attention(

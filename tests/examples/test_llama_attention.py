@@ -1,0 +1,60 @@
+"""The example that trains a small Llama: it agrees with PyTorch's attention, and it really runs ours."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    pytest.importorskip("transformers", reason="the extra `examples` is not installed")
+    return importlib.import_module("examples.llama_attention")
+
+
+WIDE = ["--head-dim", "128", "--heads-kv", "1", "--length", "65"]
+
+
+@pytest.mark.parametrize("options", [[], WIDE], ids=str)
+def test_loss_and_gradients_are_sdpas(
+    device: str, options: list[str], example: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = example.main(["--device", device, "--layers", "1", "--batch", "1", *options])
+    said = capsys.readouterr().out
+    assert status == 0, said
+    assert "tk and SDPA agree within the rounding of bfloat16" in said
+    assert "layers.0.self_attn.q_proj.weight" in said
+    assert "too far" not in said
+
+
+def test_the_kernel_and_not_pytorch_does_it(device: str, example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import LlamaConfig
+
+    def unwanted(*arguments: Any, **keywords: Any) -> None:
+        raise AssertionError("PyTorch's attention was called")
+
+    config = LlamaConfig(
+        vocab_size=64, hidden_size=128, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1,
+    )  # fmt: skip
+    example.register()
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", unwanted)
+    step = example.train_one_step(config, torch.arange(40, device=device)[None], "tk", torch.bfloat16)
+    assert step.loss > 0
+    assert len(step.gradients) == 12
+
+
+def test_a_wrong_attention_is_found(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tk_kernels as tk
+
+    right = tk.scaled_dot_product_attention
+
+    def uncausal(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        return right(*arguments[:5], False, **keywords)
+
+    monkeypatch.setattr(tk, "scaled_dot_product_attention", uncausal)
+    assert example.main(["--device", "cpu", "--layers", "1", "--batch", "1", "--length", "40"]) == 1
