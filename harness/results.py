@@ -10,6 +10,7 @@ import csv
 import io
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -52,13 +53,20 @@ class Run:
 
     def samples(self, case_id: str) -> np.ndarray:
         """Every sample of a case, in the order of the rounds, in microseconds: (n,) float64, empty if not timed."""
-        rows = self._samples[self._samples["case_id"] == case_id].sort_values("round", kind="stable")
-        return rows["latency_us"].to_numpy(dtype=np.float64)
+        return self._rows_of(case_id)["latency_us"].to_numpy(dtype=np.float64)
 
     def rounds(self, case_id: str) -> np.ndarray:
         """The round of each sample of `samples(case_id)`: (n,) int64.  Equal rounds of two cases are paired."""
-        rows = self._samples[self._samples["case_id"] == case_id].sort_values("round", kind="stable")
-        return rows["round"].to_numpy(dtype=np.int64)
+        return self._rows_of(case_id)["round"].to_numpy(dtype=np.int64)
+
+    def _rows_of(self, case_id: str) -> pd.DataFrame:
+        return self._samples_by_case.get(case_id, self._samples[:0])
+
+    @cached_property
+    def _samples_by_case(self) -> dict[str, pd.DataFrame]:
+        """The samples of each case in the order of the rounds: a report asks for hundreds of cases."""
+        ordered = self._samples.sort_values("round", kind="stable")
+        return {str(case_id): rows for case_id, rows in ordered.groupby("case_id", sort=False)}
 
 
 def load_run(path: str | Path) -> Run:

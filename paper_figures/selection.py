@@ -115,13 +115,12 @@ def _speaks_for(run: Run, experiment: Experiment, rows: dict[Contestant, dict[st
 
 def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:
     """The rows of one problem by contestant, of those the experiment asks for."""
-    table = run.measurements
+    table = run.measurements[run.measurements["workload"] == experiment.workload]
     if run.manifest.get("device") != "cuda" or table.empty:
         return {}
     stored = experiment.stored_problem(problem)
     wanted: pd.Series = (
-        (table["workload"] == experiment.workload)
-        & (table["direction"] == stored.direction)
+        (table["direction"] == stored.direction)
         & (table["dtype"] == stored.dtype)
         & (table["distribution"] == experiment.distribution)
         & table["timer"].isin(["", TIMER])

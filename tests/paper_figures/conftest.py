@@ -34,7 +34,7 @@ def synthetic() -> ModuleType:
 def campaign(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
     folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "demo"
     for number, exhibit in enumerate(load_exhibits()):
-        synthetic.write_run(folder, exhibit.id, f"20260102T03040{number}Z-abc12{number}")
+        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
     return folder
 
 

@@ -167,3 +167,87 @@ def test_byte_rates_come_back_in_one_unit(value: float, unit: str, expected: flo
 
 def test_missing_is_an_outcome_of_its_own() -> None:
     assert Missing(Outcome.BLOCKED, "why").outcome is Outcome.BLOCKED
+
+
+def attention(**rates: float | str) -> Callable[[str, Contestant], float | str]:
+    """Rates by implementation; whoever is not named is not installed."""
+    return lambda problem, contestant: rates.get(contestant.implementation, "unavailable: pip install it")
+
+
+def test_a_ratio_is_to_the_fastest_of_several(results: Evaluate) -> None:
+    found = results("fig8_attention", rate=attention(tk=600.0, sdpa_cudnn=500.0, flash_attn_4=550.0))
+    best = found["fig8-backward-beats-todays-best"]
+    assert isinstance(best.points[0].measured, Measured)
+    assert best.points[0].measured.value == pytest.approx(600 / 550, rel=5e-3)
+    assert best.verdict is Verdict.REPRODUCED
+    assert found["fig8-backward-beats-fa3"].verdict is Verdict.NOT_RUN
+    assert "flash_attn_3 unavailable: pip install it" in found["fig8-backward-beats-fa3"].reason
+
+
+def test_without_any_baseline_the_reason_names_each(results: Evaluate) -> None:
+    best = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-todays-best"]
+    assert best.verdict is Verdict.NOT_RUN
+    assert all(f"{name} unavailable" in best.reason for name in ("flash_attn_3", "flash_attn_4", "sdpa_cudnn"))
+
+
+def test_a_baseline_that_was_tried_and_has_no_time_blocks(results: Evaluate) -> None:
+    found = results("fig8_attention", rate=attention(tk=600.0, flash_attn_4="timeout: no answer"))
+    best = found["fig8-forward-matches-todays-best"]
+    assert best.verdict is Verdict.BLOCKED
+    assert "flash_attn_4 timeout: no answer; " in f"{best.reason}; "
+
+
+def test_a_published_baseline_is_compared_by_the_share_of_its_own_roof(results: Evaluate) -> None:
+    """364 TFLOPS, the paper's own rate at 768, over its 253 for FlashAttention-3: both are bound by the same peak."""
+    published = {f"B=16;H=16;N={n};D=128": rate for n, rate in ((768, 364.0), (1536, 493.0))}
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        keys = [part for part in problem.split(";") if not part.startswith("direction")]
+        return published.get(";".join(keys), 400.0) if contestant.implementation == "tk" else "unavailable: no"
+
+    claim = results("fig8_attention", rate=rate)["fig8-backward-beats-published-fa3"]
+    values = [point.measured.value for point in claim.points[:2] if isinstance(point.measured, Measured)]
+    assert values == pytest.approx([364 / 253, 493 / 379], rel=5e-3)
+    assert [point.outcome for point in claim.points[:2]] == [Outcome.HOLDS, Outcome.HOLDS]
+    assert claim.points[0].of_the_paper
+    assert claim.points[0].measured.low < claim.points[0].measured.high  # type: ignore[union-attr]
+
+
+def test_a_published_baseline_that_is_not_published_is_not_comparable(
+    results: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paper_figures.evaluation.load_reference", tuple)
+    found = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-published-fa3"]
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "Fig 8 publishes no rate of flash_attn_3 on this problem" in found.reason
+
+
+def test_lines_are_counted_for_the_forward_kernel_alone(results: Evaluate) -> None:
+    lines = results("fig8_attention", "table6_attention")["table6-attention-lines"]
+    assert lines.points[0].measured == Measured(230.0, 230.0, 230.0)
+
+
+def test_a_contestant_without_a_time_says_so_rather_than_that_it_has_no_profile(results: Evaluate) -> None:
+    found = results("table4_attention")
+    assert "flash_attn_3 unavailable" in found["table4-shared-memory-stalls-of-fa3"].reason
+    assert found["table4-bank-conflicts"].verdict is Verdict.NOT_COMPARABLE
+    tensor = found["table4-tensor-pipe"].points[0].measured
+    assert tensor == Measured(61.0, 61.0, 61.0)  # of the longest kernel, not of the one beside it
+
+
+def test_a_claim_without_a_problem_is_judged_on_the_experiments_own(results: Evaluate) -> None:
+    found = results("table3_attention_order")
+    point = found["table3-rows-of-a-head-together-are-faster"].points[0]
+    assert isinstance(point.measured, Measured)
+    assert point.measured.value == pytest.approx(1 / 0.8, rel=5e-3)
+
+
+def test_what_no_run_has_names_the_command(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages", RUN)
+    selections = select(load_campaign(tmp_path / "c"), load_experiment("fig6_occupancy"))
+    file = load_claims("fig6_occupancy")
+    result = evaluate(file.claims[0], file, selections, "python -m harness experiment=fig6_occupancy")
+    assert result.verdict is Verdict.NOT_RUN
+    assert result.reason == (
+        "not measured yet in this campaign; to measure it: python -m harness experiment=fig6_occupancy"
+    )

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -16,13 +17,15 @@ import numpy as np
 import pytest
 
 from paper_figures.campaign import ROOT
+from paper_figures.charts import draw_exhibit
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import choose_exhibits, load_exhibits
 from paper_figures.lines import mean_ratios
 from paper_figures.render.latex import escape, latex_table
 from paper_figures.render.markdown import markdown_table
-from paper_figures.report import Report, make_report, write_report
+from paper_figures.report import ExhibitReport, Report, make_report, write_report
 from paper_figures.table import Column, Table, Text, claims_table
+from paper_figures.verdicts import Verdict
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
 
@@ -68,11 +71,6 @@ def page(written: Path) -> Page:
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, written: Path, tmp_path: Path) -> None:
-    write_report(make_report(campaign, load_exhibits()), tmp_path / "again")
-    assert bytes_of(tmp_path / "again") == bytes_of(written)
 
 
 def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
@@ -142,7 +140,7 @@ def test_each_verdict_is_on_the_page_with_its_reason(report: Report, written: Pa
 
 def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_path: Path) -> None:
     assert "nothing was timed when it was made" in (written / "index.html").read_text()
-    write_report(report, tmp_path / "here", measured_here=True)
+    write_report(replace(report, exhibits=report.exhibits[:1]), tmp_path / "here", measured_here=True)
     assert "Measured on this machine" in (tmp_path / "here" / "index.html").read_text()
 
 
@@ -197,9 +195,21 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
     report = make_report(tmp_path / "c", load_exhibits())
     write_report(report, tmp_path / "out")
     text = (tmp_path / "out" / "index.html").read_text()
-    assert "No run of this campaign has a case of experiment table2_persistent." in text
-    assert "tk was not run" in text
+    command = "python -m harness experiment=table2_persistent campaign=c"
+    assert f"Not measured yet in this campaign. On a Hopper GPU, to measure it: {command}" in text
+    assert f"not measured yet in this campaign; to measure it: {command}" in text
     Page(text)
+    for exhibit in report.exhibits:
+        measured = exhibit.exhibit.id == "table1_stages"
+        assert exhibit.measured == measured
+        assert all(line.everything_published for line in exhibit.lines) or measured
+        assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == exhibit.drawn
+        assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
+    undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
+    assert undrawn == {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa"}
+    fig8 = (tmp_path / "out" / "tables" / "fig8_attention.md").read_text()
+    assert fig8.count("not run") == 40
+    assert "python -m harness experiment=fig8_attention campaign=c" in fig8.replace("\\", "")
 
 
 def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -219,6 +229,7 @@ def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleT
 
 
 def test_an_old_report_is_replaced_and_nothing_else(report: Report, tmp_path: Path) -> None:
+    report = replace(report, exhibits=report.exhibits[:1])
     write_report(report, tmp_path / "out")
     (tmp_path / "out" / "figures" / "gone.svg").write_text("old")
     write_report(report, tmp_path / "out")
@@ -246,6 +257,7 @@ def test_figures_are_whole(written: Path, suffix: str) -> None:
 
 def test_exhibits_are_found_by_a_short_name() -> None:
     assert [exhibit.id for exhibit in choose_exhibits(["fig7", "table1_stages"])] == ["table1_stages", "fig7_gemm"]
+    assert [exhibit.id for exhibit in choose_exhibits(["table3"])] == ["table3_block_order", "table3_attention_order"]
     assert choose_exhibits(None) == load_exhibits()
     with pytest.raises(PaperFiguresError, match="there is no exhibit 'table9': choose of table1_stages"):
         choose_exhibits(["table9"])
@@ -266,8 +278,8 @@ def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: Mod
     assert "<strong>Stale:</strong>" in (tmp_path / "out" / "index.html").read_text()
 
 
-def test_bytes_do_not_depend_on_the_process(campaign: Path, written: Path, tmp_path: Path) -> None:
-    """Another hash seed, time zone and locale."""
+def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, written: Path, tmp_path: Path) -> None:
+    """The second in a process with another hash seed, time zone and locale."""
     environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
     command = [
         sys.executable,
@@ -280,6 +292,83 @@ def test_bytes_do_not_depend_on_the_process(campaign: Path, written: Path, tmp_p
     ]
     subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT)
     assert bytes_of(tmp_path / "out") == bytes_of(written)
+
+
+def part(report: Report, name: str) -> ExhibitReport:
+    return next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == name)
+
+
+def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
+    lines = [line for line in part(report, "fig8_attention").lines if line.problem.endswith("N=768;D=128")]
+    forward = {line.label: line for line in lines if line.panel == "Forward"}
+    assert [label for label, line in forward.items() if line.is_baseline] == ["FlashAttention-4"]
+    ours, fa4 = forward["TK (ours)"], forward["FlashAttention-4"]
+    assert ours.ratio is not None
+    assert ours.rate is not None
+    assert fa4.rate is not None
+    assert ours.ratio.value == pytest.approx(ours.rate.value / fa4.rate.value)
+    assert ours.published_ratio == pytest.approx(508 / 444)  # to the best published one, FlashAttention-3
+    assert (fa4.ratio, forward["FlashAttention-3"].published_ratio) == (None, None)
+    texts = {row[1].text: row for row in part(report, "fig8_attention").table.rows if row[0].text == "Forward, N = 768"}
+    columns = [column.title for column in part(report, "fig8_attention").table.columns]
+    assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
+
+
+def test_means_are_taken_panel_by_panel(report: Report) -> None:
+    fig8 = part(report, "fig8_attention")
+    panels = list(dict.fromkeys(line.panel for line in fig8.lines))
+    assert sorted(panels) == ["Backward", "Backward, causal", "Forward", "Forward, causal"]
+    means = mean_ratios(fig8.lines)
+    assert {one.panel for one in means} == set(panels)
+    assert {one.problems for one in means} == {5}
+    assert "FlashAttention-3" not in {one.label for one in means}
+    remarks = [text for text in fig8.table.remarks if "geometric mean" in text]
+    assert [text.split(":")[0] for text in remarks] == panels
+    assert all("relative to the best baseline" in text for text in remarks)
+
+
+def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> None:
+    fig8 = part(report, "fig8_attention")
+    figure = draw_exhibit(fig8.exhibit, fig8.lines, 715.0)
+    axes = figure.get_axes()
+    rates = [axis for axis in axes if axis.get_ylabel() == "TFLOPS"]
+    ratios = [axis for axis in axes if axis.get_ylabel() == "speed / best baseline"]
+    assert [axis.get_title() for axis in rates] == ["Forward", "Backward", "Forward, causal", "Backward, causal"]
+    assert len(ratios) == 4
+    assert len({axis.get_ylim() for axis in rates}) == len({axis.get_ylim() for axis in ratios}) == 1
+    assert ratios[0].get_ylim()[0] > 0.4  # torch.compile at 0.12 is a triangle at the edge
+    assert all(len(axis.get_xticks()) == 5 for axis in axes)
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "FlashAttention-3" in names  # not installed, but published
+    assert "paper (H100 80GB SXM)" in names
+
+
+def test_contestants_without_any_number_are_in_the_table_alone(report: Report) -> None:
+    d64 = part(report, "fig8_attention_d64")
+    names = [text.get_text() for text in draw_exhibit(d64.exhibit, d64.lines, None).legends[0].get_texts()]
+    assert "FlashAttention-3" not in names
+    assert {row[1].text for row in d64.table.rows} - set(names) == {"FlashAttention-3"}
+    assert not any(column.title.startswith("Paper") for column in d64.table.columns)
+
+
+def test_a_profile_is_a_panel_a_metric(report: Report) -> None:
+    table4 = part(report, "table4_attention")
+    figure = draw_exhibit(table4.exhibit, table4.lines, 715.0)
+    titles = [axis.get_ylabel() for axis in figure.get_axes()]
+    assert titles == [
+        "TFLOPS", "Tensor pipe, %", "Issue slots, %", "HBM, GB/s", "HBM stalls, cycles", "Shared stalls, cycles"
+    ]  # fmt: skip
+    row = dict(zip((column.title for column in table4.table.columns), table4.table.rows[0], strict=True))
+    assert (row["Paper Shared stalls cycles"].text, row["Shared stalls cycles"].text) == ("0.14", "0.20")
+    assert (row["Paper HBM GB/s"].text, row["HBM GB/s"].text) == ("490", "1100")
+
+
+def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:
+    lines = {line.label: line for line in part(report, "table3_attention_order").lines}
+    assert lines["head by head"].published_ratio == pytest.approx(600 / 494)
+    assert [entry.published_number for entry in lines["row by row"].profile] == [2390]
+    remarks = part(report, "table3_attention_order").table.rows[0]
+    assert "B, H and N are not stated" in {text.note for text in remarks}
 
 
 def test_means_are_geometric_and_over_all_problems(report: Report) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from matplotlib.figure import Figure
 
 from paper_figures import digest, reproduce, steps
 from paper_figures.campaign import find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import choose_exhibits, load_exhibits
-from paper_figures.readme import BEGIN, END, update_readme
-from paper_figures.report import Report, write_report
+from paper_figures.readme import BEGIN, END, results_block, update_readme
+from paper_figures.report import Report, make_report, write_report
 
 TABLE1 = choose_exhibits(["table1"])[0]
 
@@ -32,6 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
     monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
     monkeypatch.setattr(steps, "current_commit", lambda root=None: "0123456789abcdef")
+    monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
     return tmp_path
 
 
@@ -40,7 +42,7 @@ def recorded(place: Path, synthetic: ModuleType) -> Path:
     """The results folder with one campaign."""
     for number, exhibit in enumerate(load_exhibits()):
         synthetic.write_run(
-            place / "results" / "h200-sxm" / "paper", exhibit.id, f"20260102T03040{number}Z-abc12{number}"
+            place / "results" / "h200-sxm" / "paper", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}"
         )
     return place / "results" / "h200-sxm" / "paper"
 
@@ -85,7 +87,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
     said = capsys.readouterr().out
     assert said.startswith("No Hopper GPU here: nothing is timed.")
     assert "results/h200-sxm/paper" in said.splitlines()[0]
-    assert "verified here, on the cpu target: 55 of 55 cases passed" in said
+    assert "verified here, on the cpu target: 83 of 83 cases passed" in said
     assert "recorded, not measured here" in said
     assert (place / "report" / "index.html").exists()
 
@@ -109,7 +111,7 @@ def test_cases_that_did_not_run_are_no_pass(
     """The harness ends with 0 where a case cannot run on a machine; here that is a failure."""
     monkeypatch.setattr(steps, "passed_cases", lambda exhibit: 1)
     assert run(place) == 1
-    assert "4 of 55 cases passed" in capsys.readouterr().out
+    assert "10 of 83 cases passed" in capsys.readouterr().out
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -153,7 +155,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
         words = dict(word.split("=", 1) for word in step.command if "=" in word)
         if "experiment" in words:
             folder = Path(words["results_dir"]) / "h200-sxm" / words["campaign"]
-            synthetic.write_run(folder, words["experiment"], f"20260203T04050{len(processes.steps)}Z-abc123")
+            synthetic.write_run(folder, words["experiment"], f"20260203T0405{len(processes.steps):02}Z-abc123")
         return 0
 
     monkeypatch.setattr(steps, "run_step", measure)
@@ -288,13 +290,22 @@ def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written
     assert text.endswith(f"{END}\n\nThe end.\n")
     assert "of an older run" not in text
     shown = [exhibit.id for exhibit in load_exhibits() if exhibit.in_readme]
-    assert shown == ["fig7_gemm"]
+    assert shown == ["fig7_gemm", "fig8_attention"]
     for name in shown:
         assert f"](docs/figures/{name}.svg)" in text
         assert (tmp_path / "docs" / "figures" / f"{name}.svg").read_bytes().startswith(b"<?xml")
     assert all(result.claim.sentence in text for result in report.results)
     update_readme(report, written, tmp_path)
     assert (tmp_path / "README.md").read_text() == text
+
+
+def test_the_readme_names_what_is_not_measured_yet(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages")
+    block = results_block(make_report(tmp_path / "c", choose_exhibits(["table1", "fig6", "fig8_attention"])))
+    assert "reproduced" in block
+    assert "Not measured yet in this campaign: Fig 6 (Occupancy), Fig 8 (Attention)" in block
+    assert "13 claims wait for it." in block
+    assert "docs/figures" not in block
 
 
 def test_a_readme_without_the_block_is_said(report: Report, written: Path, tmp_path: Path) -> None:
@@ -388,8 +399,6 @@ def test_the_recorded_report_is_the_same_bytes_here(tmp_path: Path) -> None:
 
 
 def test_a_report_on_one_exhibit_has_only_its_files(campaign: Path, tmp_path: Path) -> None:
-    from paper_figures.report import make_report
-
     files = write_report(make_report(campaign, [TABLE1]), tmp_path / "report")
     assert {path.stem for path in files if path.parent.name == "figures"} == {"table1_stages"}
 

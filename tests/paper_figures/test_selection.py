@@ -126,3 +126,14 @@ def test_an_entry_may_have_its_own_direction(tmp_path: Path, synthetic: ModuleTy
     assert backward.run is not None
     assert backward.cells[0].row is not None
     assert backward.cells[0].row["direction"] == "bwd"
+
+
+def test_a_profiled_experiment_is_not_answered_by_a_run_without_a_profile(
+    tmp_path: Path, synthetic: ModuleType
+) -> None:
+    """Figure 8 times what Table 4 asks for too, and is newer, but has no metrics."""
+    synthetic.write_run(tmp_path / "c", "table4_attention", OLD)
+    synthetic.write_run(tmp_path / "c", "fig8_attention", NEW)
+    runs = load_campaign(tmp_path / "c")
+    assert {one.run.run_id for one in select(runs, load_experiment("table4_attention")) if one.run} == {OLD}
+    assert {one.run.run_id for one in select(runs, load_experiment("fig8_attention")) if one.run} == {NEW}
