@@ -138,6 +138,10 @@ class Attention(Kernel):
             return f"the synchronous kernel is built for head dim 64 alone, not {problem.D}"
         return super().supports(problem, device)
 
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Other people's kernels, none of which may run in our place."""
+        return (*super().foreign_kernel_names(), "flash", "fmha", "cudnn")
+
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Tensor | tuple[Tensor, ...]]:
         """The call that is timed, with the kernel loaded (and built, if need be).
 

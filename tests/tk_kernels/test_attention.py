@@ -117,9 +117,9 @@ def random_shapes(count: int, seed: int) -> list[tuple[int, int, int, int, int]]
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_shapes(device: str, D: int, causal: bool, seed: int) -> None:
-    for number, shape in enumerate(random_shapes(5, seed=seed * 4 + D + causal)):
+    for number, shape in enumerate(random_shapes(4 if device == "cpu" else 40, seed=seed * 4 + D + causal)):
         inputs = operands(shape, D, device, seed=number)
         assert_good(attend(*inputs, causal=causal), inputs, causal)
 
@@ -190,9 +190,9 @@ def test_scale(device: str, scale: float) -> None:
 
 
 @pytest.mark.parametrize("D", [64, 128])
-@pytest.mark.parametrize(("N", "Nkv"), [(2, 1), (65, 64), (200, 1), (200, 64), (200, 129), (191, 190)])
+@pytest.mark.parametrize(("N", "Nkv"), [(2, 1), (65, 64), (200, 1), (200, 129), (191, 190)])
 def test_queries_that_see_no_key(device: str, N: int, Nkv: int, D: int) -> None:
-    inputs = operands((1, 4, 2, N, Nkv), D, device)
+    inputs = operands((1, 2, 1, N, Nkv), D, device)
     results = attend(*inputs, causal=True)
     assert_good(results, inputs, causal=True)
     blind = N - Nkv
@@ -224,7 +224,7 @@ def test_causal_is_aligned_to_the_bottom_right(device: str) -> None:
     ids=lambda options: ",".join(f"{key}={value}" for key, value in options.items()),
 )  # fmt: skip
 def test_options(device: str, options: dict[str, Any], D: int, causal: bool) -> None:
-    inputs = operands((1, 4, 2, 200, 200), D, device)
+    inputs = operands((1, 2, 1, 200, 200), D, device)
     if D == 128 and options.get("synchronous"):
         with pytest.raises(ValueError, match="synchronous: is built for head dim 64 alone"):
             attend(*inputs, causal=causal, **options)
@@ -235,10 +235,10 @@ def test_options(device: str, options: dict[str, Any], D: int, causal: bool) -> 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
 def test_deterministic_gradients_are_right_and_equal_bit_by_bit(device: str, D: int, causal: bool) -> None:
-    inputs = operands((1, 8, 2, 191, 200), D, device)
+    inputs = operands((1, 4, 2, 191, 200), D, device)
     first = attend(*inputs, causal=causal, deterministic=True)
     assert_good(first, inputs, causal)
-    for _ in range(10 if device == "cuda" else 2):
+    for _ in range(10 if device == "cuda" else 1):
         again = attend(*inputs, causal=causal, deterministic=True)
         assert all(torch.equal(again[name], first[name]) for name in first)
 
@@ -250,21 +250,20 @@ def test_same_inputs_give_the_same_forward_bits(device: str) -> None:
 
 
 def layouts(device: str) -> dict[str, tuple[Tensor, bool]]:
-    """q of (2, 4, 70, 64) in memory in every way, and whether it has to be copied."""
-    rows_first = heads(2, 70, 4, 64, device).transpose(1, 2)
-    packed = heads(2, 70, 12, 64, device).transpose(1, 2)
+    """q of (2, 2, 35, 64) in memory in every way, and whether it has to be copied."""
+    packed = heads(2, 35, 6, 64, device).transpose(1, 2)
     return {
-        "contiguous": (heads(2, 4, 70, 64, device), False),
-        "rows outside heads": (rows_first, False),
-        "batch inside heads": (heads(4, 2, 70, 64, device).transpose(0, 1), False),
-        "window of packed q, k, v": (packed[:, 4:8], False),
+        "contiguous": (heads(2, 2, 35, 64, device), False),
+        "rows outside heads": (heads(2, 35, 2, 64, device).transpose(1, 2), False),
+        "batch inside heads": (heads(2, 2, 35, 64, device).transpose(0, 1), False),
+        "window of packed q, k, v": (packed[:, 2:4], False),
         "every third head": (packed[:, ::3], False),
-        "every second row": (heads(2, 4, 140, 64, device)[:, :, 1::2], False),
-        "half of the columns": (heads(2, 4, 70, 128, device)[..., 64:], False),
-        "odd pitch": (heads(2, 4, 70, 67, device)[..., :64], True),
-        "base not aligned": (heads(2, 4, 70, 72, device)[..., 3:67], True),
-        "one head for all": (heads(2, 1, 70, 64, device).expand(2, 4, 70, 64), True),
-        "one row for all": (heads(2, 4, 1, 64, device).expand(2, 4, 70, 64), True),
+        "every second row": (heads(2, 2, 70, 64, device)[:, :, 1::2], False),
+        "half of the columns": (heads(2, 2, 35, 128, device)[..., 64:], False),
+        "odd pitch": (heads(2, 2, 35, 67, device)[..., :64], True),
+        "base not aligned": (heads(2, 2, 35, 72, device)[..., 3:67], True),
+        "one head for all": (heads(2, 1, 35, 64, device).expand(2, 2, 35, 64), True),
+        "one row for all": (heads(2, 2, 1, 64, device).expand(2, 2, 35, 64), True),
     }
 
 
@@ -275,7 +274,7 @@ def test_any_strides(device: str, name: str, operand: int, monkeypatch: pytest.M
 
     copied: list[str] = []
     monkeypatch.setattr(module, "_log_copies_once", copied.extend)
-    inputs = list(operands((2, 4, 4, 70, 70), 64, device, seed=1))
+    inputs = list(operands((2, 2, 2, 35, 35), 64, device, seed=1))
     inputs[operand], copy = layouts(device)[name]
     assert_good(attend(*inputs, causal=True), tuple(inputs), causal=True)
     assert set(copied) == ({("q", "k", "v", "dout")[operand]} if copy else set())

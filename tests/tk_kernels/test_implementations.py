@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tk_kernels import toolchain
-from tk_kernels.implementations import Gemm
+from tk_kernels.implementations import Attention, Gemm, Kernel
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,16 @@ class Problem:
     dtype: str = "bf16"
     direction: str = "fwd"
     options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AttentionProblem:
+    """The attributes of an attention problem that an implementation may read."""
+
+    D: int = 64
+    causal: bool = True
+    dtype: str = "bf16"
+    direction: str = "fwd"
 
 
 def test_prepared_call_computes_the_product(device: str) -> None:
@@ -40,6 +50,55 @@ def test_prepared_call_computes_the_product(device: str) -> None:
     manifest = implementation.build_manifest()
     assert manifest is not None
     assert manifest["target"] == {"cpu": "cpu", "cuda": "sm_90a"}[device]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("options", [{}, {"deterministic": 1, "order": "auto"}], ids=str)
+def test_prepared_call_computes_attention_and_its_gradient(device: str, causal: bool, options: dict[str, Any]) -> None:
+    q, k, v, dout = (torch.randn(1, 2, 40, 64, device=device).bfloat16() for _ in range(4))
+    implementation = Attention(**options)
+    assert implementation.available() is None
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    exact = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
+    forward = AttentionProblem(causal=causal)
+    assert implementation.supports(forward, device) is None
+    out = implementation.prepare(forward, {"q": q, "k": k, "v": v})()
+    assert isinstance(out, torch.Tensor)
+    torch.testing.assert_close(out.double(), exact.detach(), rtol=2**-6, atol=2**-6)
+
+    backward = AttentionProblem(causal=causal, direction="bwd")
+    assert implementation.supports(backward, device) is None
+    call = implementation.prepare(backward, {"q": q, "k": k, "v": v, "dout": dout})
+    grads = call()
+    for got, wanted in zip(grads, torch.autograd.grad(exact, leaves, dout.double()), strict=True):
+        torch.testing.assert_close(got.double(), wanted, rtol=2**-5, atol=2**-5)
+    if options:
+        assert all(torch.equal(first, second) for first, second in zip(grads, call(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "words"),
+    [
+        ({}, AttentionProblem(dtype="fp16"), "takes bf16, not fp16"),
+        ({}, AttentionProblem(D=96), "takes head dims 64 and 128, not 96"),
+        ({}, AttentionProblem(direction="bwd2"), "no kernel of its own for direction bwd2"),
+        ({"order": "row_major"}, AttentionProblem(direction="bwd"), "the option order concerns the forward pass"),
+        ({"synchronous": 1}, AttentionProblem(D=128), "built for head dim 64 alone, not 128"),
+    ],
+)
+def test_unsupported_attention_has_a_reason(options: dict[str, Any], problem: AttentionProblem, words: str) -> None:
+    assert words in str(Attention(**options).supports(problem, "cpu"))
+
+
+def test_wrong_options_of_attention_are_named() -> None:
+    with pytest.raises(
+        TypeError, match="tk attention: got the option 'stages', it takes order, synchronous, blocks_per_"
+    ):
+        Attention(stages=3)
+    with pytest.raises(ValueError, match="order: got 'hilbert'"):
+        Attention(order="hilbert")
+    with pytest.raises(ValueError, match="deterministic: got 2, needs 0 or 1"):
+        Attention(deterministic=2)
 
 
 def test_wrong_options_are_named() -> None:
@@ -71,14 +130,26 @@ def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.Mon
     assert "apt-get install g++" in str(Gemm().supports(Problem(), "cuda"))
 
 
-def test_kernel_names_match_ours_and_no_one_elses() -> None:
-    (pattern,) = Gemm().kernel_names(Problem())
-    ours = "void kittens::kernel_entry<kittens::lcf<tk::gemm::kernel<tk::gemm::config{...}> > >(...)"
+@pytest.mark.parametrize("implementation", [Gemm(), Attention()], ids=["gemm", "attention"])
+def test_kernel_names_match_ours_and_no_one_elses(implementation: Kernel) -> None:
+    (pattern,) = implementation.kernel_names(Problem())
+    ours = "void kittens::kernel_entry<kittens::lcf<tk::{}::kernel<tk::{}::config{{...}}> > >(...)"
+    ours = ours.replace("{}", implementation.name)
     assert re.search(pattern, ours)
     for other in ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT", "triton_mm", "void cutlass::Kernel2<cutlass_80_gemm>"):
         assert not re.search(pattern, other)
-        assert any(re.search(foreign, other) for foreign in Gemm().foreign_kernel_names())
-    assert not any(re.search(foreign, ours) for foreign in Gemm().foreign_kernel_names())
+        assert any(re.search(foreign, other) for foreign in implementation.foreign_kernel_names())
+    assert not any(re.search(foreign, ours) for foreign in implementation.foreign_kernel_names())
+
+
+def test_another_attention_in_our_place_is_seen() -> None:
+    foreign = Attention().foreign_kernel_names()
+    for other in (
+        "void pytorch_flash::flash_fwd_kernel<...>",
+        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
+        "fmha",
+    ):
+        assert any(re.search(name, other) for name in foreign)
 
 
 def test_version_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,9 +159,10 @@ def test_version_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch) -> No
     assert Gemm().version() != before
 
 
+@pytest.mark.parametrize("kernel", ["gemm", "attention"])
 @pytest.mark.parametrize("target", ["cpu", "sm_90a"])
-def test_build_manifest_is_complete(target: str) -> None:
-    manifest = toolchain.manifest("gemm", target)
+def test_build_manifest_is_complete(target: str, kernel: str) -> None:
+    manifest = toolchain.manifest(kernel, target)
     for key in ("compiler", "flags", "source_hash", "registers", "spills", "shared_memory", "hgmma_count",
                 "hmma_count", "binary_hash", "lines_of_code"):  # fmt: skip
         assert key in manifest
@@ -98,4 +170,4 @@ def test_build_manifest_is_complete(target: str) -> None:
     if target == "sm_90a":
         assert manifest["hgmma_count"] is None or manifest["hgmma_count"] > 0
         assert all(entry["registers"] <= 168 or entry["spills"] == 0 for entry in manifest["entries"])
-    assert Path(toolchain.ensure_built("gemm", target).library).is_file()
+    assert Path(toolchain.ensure_built(kernel, target).library).is_file()
