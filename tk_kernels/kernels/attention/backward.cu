@@ -8,10 +8,8 @@
 namespace tk::attention {
 namespace {
 
-#ifndef TK_DQ_SUMS
-#define TK_DQ_SUMS copied
-#endif
-constexpr dq_sums sums = dq_sums::TK_DQ_SUMS;
+constexpr dq_sums sums = dq_sums::copied;       // how dQ is summed
+constexpr bool persistent = false;              // a block for each multiprocessor, or one for each task
 constexpr int64_t padding = 128;                // rows of the values beside a head's queries
 constexpr int64_t l2_bytes = 32 * 1024 * 1024;  // of what the tasks that run together read and sum
 
@@ -74,11 +72,12 @@ struct call {
         using queries = st_bf<kernel::queries, Dim>;
         using keys = st_bf<kernel::keys, Dim>;
         using strip = typename kernel::strip;
+        // Causal tasks differ in length: the longest of several heads come first.
         const int64_t head_bytes = p.rows * p.heads / p.heads_kv * Dim * (2 + 2 + 4);
-        const tile_bands order(int(p.batch * p.heads_kv), blocks(p.rows_kv, kernel::keys),
-                               int(std::clamp<int64_t>(l2_bytes / head_bytes, 2, 1024)));
+        const int heads_together = p.causal ? int(std::clamp<int64_t>(l2_bytes / head_bytes, 2, 1024)) : 1;
+        const tile_bands order(int(p.batch * p.heads_kv), blocks(p.rows_kv, kernel::keys), heads_together);
         kittens::launch<pipeline>(
-            {order.tiles(), pipeline::shared_bytes}, stream,
+            {persistent ? std::min(order.tiles(), multiprocessors()) : order.tiles(), pipeline::shared_bytes}, stream,
             {of_queries<queries>(q), of_queries<queries>(dout), of_keys<keys>(k), of_keys<keys>(v),
              row_values_at<Dim>(0), row_values_at<Dim>(1), sums_of_dq<Dim, typename kernel::sum_strip>(),
              of_keys<strip>(dk), of_keys<strip>(dv), p.scale, visible(), order, divisor(int(p.heads_kv)),

@@ -95,12 +95,12 @@ template <int Dim> struct rows_kernel {
 };
 
 // --- main: a task for 128 keys ---------------------------------------------------------------------------------
-// What becomes of dQ: nothing (the deterministic pass has it), sums by TMA through shared memory, or sums by the threads
-// that hold it.
+// Who computes dQ: another kernel; this one, and TMA adds it to the sums from shared memory; or this one, and the threads
+// that hold it add it.
 enum class dq_sums { none, copied, direct };
 
 template <int Dim, dq_sums Sums> struct keys_kernel {
-    static constexpr bool SumDq = Sums != dq_sums::none;
+    static constexpr bool sums_dq = Sums != dq_sums::none;
     using tiles = backward_tiles<Dim>;
     static constexpr int queries = tiles::queries, keys = tiles::keys;
     static constexpr int consumers = 2, consumer_registers = 240;
@@ -216,17 +216,17 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         // Step i's share of the gradients, the step before's of dQ; then the weights of the next step.
         template <bool First, bool Last> kittens_device tile* step(tile& in, int i) {
             warpgroup::mma_AB(dv, p_bf, in.dout);
-            if constexpr (SumDq && !First) multiply_dq(i - 1);
-            if constexpr (SumDq) {
+            if constexpr (sums_dq) {
+                if constexpr (!First) multiply_dq(i - 1);
                 warpgroup::store(out.ds[i % 2], ds_bf);
                 fence_async();
             }
             warpgroup::mma_AB(dk, ds_bf, in.q);
-            if constexpr (SumDq && !First) {
-                warpgroup::mma_wait<1>(dq);
-                add_dq();
+            if constexpr (sums_dq) {
+                if constexpr (!First) warpgroup::mma_wait<1>(dq);
+                arrive_named(told(s.consumer, i), all_warps);  // dS is there, and that of the step before is free
+                if constexpr (!First) add_dq();
             }
-            if constexpr (SumDq) arrive_named(told(s.consumer, i), all_warps);  // also: dS of the step before is free
             before = at;
             if (++at.block == g.query_blocks) at.block = t.first, at.head++;
             if constexpr (Last) {
@@ -267,7 +267,7 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         }
 
         kittens_device void finish() {
-            if constexpr (SumDq) {
+            if constexpr (sums_dq) {
                 multiply_dq(t.steps - 1);
                 warpgroup::mma_wait(dq);
                 add_dq();
