@@ -216,7 +216,11 @@ def _time(session: Session, entrants: list[Entrant]) -> float | None:
             continue
         after = session.device.energy_j()
         energy = after - before if before is not None and after is not None else None
-        _conclude(session, entrants, series, sets)
+        inputs = sets[series[0].last_set]  # the last round used one set for all
+        calls.clear()
+        sets.clear()  # what the calls and the other inputs hold may be half of the device, and the reference needs room
+        session.device.release()
+        _conclude(session, entrants, series, inputs)
         break
     return energy
 
@@ -247,12 +251,10 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]]) 
     )
 
 
-def _conclude(
-    session: Session, entrants: list[Entrant], series: list[Series], sets: list[dict[str, torch.Tensor]]
-) -> None:
+def _conclude(session: Session, entrants: list[Entrant], series: list[Series], inputs: dict[str, torch.Tensor]) -> None:
     """Verifies the last timed output of each entrant and sends its outcome."""
     session.begin("verify again", -1, session.limits.case_seconds)
-    expected = session.reference(sets[series[0].last_set])  # the last round used one set for all
+    expected = session.reference(inputs)
     for entrant, mine in zip(entrants, series, strict=True):
         session.enter(entrant.index)
         check = check_outputs(session.workload, session.group.problem, mine.last_output, expected)
