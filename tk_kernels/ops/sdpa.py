@@ -31,7 +31,8 @@ def scaled_dot_product_attention(
     128, no mask, no dropout, a last dimension that is dense, on a CPU or a Hopper GPU. PyTorch's `is_causal` is
     aligned to the top left and `tk.attention`'s to the bottom right: the kernel takes it where N = Nkv, where both
     are the same. Everything else is passed on to PyTorch: it says which reason sent the call there, once a reason,
-    by the logger `tk_kernels`. Under `torch.autocast` the tensors are cast first, as PyTorch casts them.
+    by the logger `tk_kernels` (a compiled call says nothing). Under `torch.autocast` the tensors are cast first, as
+    PyTorch casts them.
     """
     query, key, value = _autocast(query, key, value)
     reason = obstacle(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
@@ -81,11 +82,13 @@ def obstacle(
     return _unsupported_device(query.device)
 
 
-@torch.compiler.assume_constant_result
 def _unsupported_device(device: torch.device) -> str | None:
-    """Why the kernel cannot run on this device, or None; a traced call asks once."""
+    """Why the kernel cannot run on this device, or None.
+
+    A GPU cannot be asked while a call is traced: on one that is not Hopper's a compiled call ends in our error.
+    """
     if device.type == "cuda":
-        return unsupported_gpu(device)
+        return None if torch.compiler.is_compiling() else unsupported_gpu(device)
     return None if device.type == "cpu" else f"there is no kernel for device type {device.type}"
 
 
