@@ -14,6 +14,7 @@ using tile = st_bf<64, 64>;
 using matrix = gl<bf16, 1, 1, dynamic, dynamic, tile>;
 struct globals_t {
     matrix in, out;
+    gl<float, 1, 1, dynamic, dynamic> sums;
 };
 
 template <int Warps = 4, int Blocks = 1> struct program {
@@ -319,6 +320,16 @@ template <target Target> struct grid : program<1> {
     }
 };
 
+// Blocks that add their registers to the same memory, which is right; and a tile that reaches past the columns.
+template <bool Past> struct adds : program<1> {
+    static constexpr int blocks = 2;
+    static void run(const globals_t& g) {
+        rt_fl<16, 64> a;
+        fill(a, 1.f);
+        store_add(g.sums, a, element_coord{0, 0, 0, Past ? g.sums.cols() - 32 : 0});
+    }
+};
+
 struct entry {
     const char* name;
     void (*start)(const globals_t&);
@@ -387,6 +398,8 @@ const entry programs[] = {
     PROGRAM("grid_added", grid<target::added>),
     PROGRAM("grid_same", grid<target::same>),
     PROGRAM("grid_mixed", grid<target::mixed>),
+    PROGRAM("adds", adds<false>),
+    PROGRAM("adds_past", adds<true>),
 };
 
 }  // namespace
@@ -395,11 +408,13 @@ const entry programs[] = {
 extern "C" __attribute__((visibility("default"))) int run_program(const char* name, unsigned long long seed,
                                                                   char* message, int size) {
     static std::vector<bf16> in(64 * 128, from_float<bf16>(1.f)), out(64 * 128);
+    static std::vector<float> sums(64 * 128);
     cpu::forced_options = cpu::options{seed, 1};
     for (const entry& e : programs) {
         if (std::strcmp(e.name, name) != 0) continue;
         try {
-            e.start({matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128)});
+            e.start(
+                {matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128), {sums.data(), 1, 1, 64, 128}});
             return 0;
         } catch (const kittens::error& found) {
             std::snprintf(message, size, "%s", found.what());

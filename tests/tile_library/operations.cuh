@@ -265,6 +265,15 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
     }
 };
 
+// Added to what is there; rows past the end are dropped.
+template <typename T, int R, int C> struct global_adds : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C> x;
+        load(x, g.a, coord{});
+        store_add(g.out, x, element_coord{0, 0, g.numbers[0], g.numbers[1]});
+    }
+};
+
 template <typename T, int R, int C, int Warps> struct group_moves : family<uniform<T>, Warps> {
     kittens_device static void run(const uniform<T>& g) {
         shared_allocator memory;

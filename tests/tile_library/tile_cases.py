@@ -75,6 +75,7 @@ def _memory_instances() -> list[Instance]:
     return [
         *(Instance("shared_moves", (r, m, *shape, layout, scope)) for r, m, shape, layout, scope in shared),
         *(Instance("global_moves", (*pair, *shape, layout, scope)) for pair, shape, layout, scope in overall),
+        *(Instance("global_adds", ("fp32", *shape)) for shape in REGISTER_SHAPES),
         *(Instance("group_moves", (t, *shape, w)) for t, shape, w in product(DTYPES, SHARED_SHAPES, (1, 4))),
         *(Instance("copies", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES)),
         *(Instance("copies_4d", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES[:4])),

@@ -263,6 +263,14 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         )  # fmt: skip
 
 
+def global_adds(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    for to_r, to_c in ((0, 0), (5, 6), (rows, 8)):
+        x, before = _values(rng, dtype, rows, cols), _values(rng, dtype, rows + 7, cols + 8)
+        expected = before + _placed(0 * before, x, to_r, to_c)
+        yield _case(instance, f"to {to_r} {to_c}", (x,), expected, numbers=(to_r, to_c, 0, 0), before=before)
+
+
 def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols, _ = instance.parameters
     for pitch in (1, 8):
@@ -344,6 +352,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "vectors": vectors,
     "shared_moves": shared_moves,
     "global_moves": global_moves,
+    "global_adds": global_adds,
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,

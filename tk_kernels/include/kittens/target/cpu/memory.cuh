@@ -161,8 +161,11 @@ kittens_device void store_add(const Dst& dst, const Src& src, element_coord at, 
     if ((reinterpret_cast<uintptr_t>(dst.data) % 8 | dst.stride[0] % 2 | dst.stride[1] % 2 | dst.stride[2] % 2 |
          at.c % 2) != 0)
         cpu::fail(cpu::name(who), " adds two elements at a time: the tensor's rows begin at multiples of 8 bytes");
-    for (int i = 0; i < Src::rows && at.r + i < dst.rows(); i++)
-        for (int j = 0; j < Src::cols; j++) cpu::add_element(dst.row(at.b, at.d, at.r + i) + at.c + j, src.data[i][j]);
+    for (int i = 0; i < Src::rows && at.r + i < dst.rows(); i++) {
+        float* to = dst.row(at.b, at.d, at.r + i) + at.c;
+        w.machine->note_write(to, Src::cols * sizeof(float), who, true);
+        for (int j = 0; j < Src::cols; j++) cpu::add_element(to + j, src.data[i][j]);
+    }
 }
 
 template <register_vec Dst, shared_vec Src>

@@ -165,7 +165,9 @@ class cluster {
     uint64_t progress() const { return progress_; }
 
     // An ordinary store to global memory.
-    void note_write(const void* to, size_t bytes, const action& who) { written_.note(to, bytes, false, who, number_); }
+    void note_write(const void* to, size_t bytes, const action& who, bool add = false) {
+        written_.note(to, bytes, add, who, number_);
+    }
     // What all clusters that ran here have written.
     const global_writes& written() const { return written_; }
 
