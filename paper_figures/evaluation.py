@@ -177,12 +177,20 @@ def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured 
 
 
 def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
-    """A number of the build manifest of a case's kernel; a dot in the metric goes into a nested entry."""
+    """A number of the build manifest of a case's kernel, or a sum of some; a dot goes into a nested entry."""
     if cell is None or cell.row is None or cell.run is None:
         return Missing(Outcome.NOT_RUN, "no run has a build manifest of this kernel")
-    value: Any = kernel_build(cell.run, cell.row)
-    for key in claim.metric.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(value, int | float):
+    build = kernel_build(cell.run, cell.row)
+    values = [_entry(build, name.strip()) for name in claim.metric.split("+")]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    if len(numbers) < len(values):
         return Missing(Outcome.BLOCKED, f"run {cell.run.run_id} recorded no {claim.metric} of {cell.contestant}")
-    return Measured(float(value), float(value), float(value))
+    total = sum(numbers)
+    return Measured(total, total, total)
+
+
+def _entry(build: dict[str, Any] | None, name: str) -> Any:
+    value: Any = build
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

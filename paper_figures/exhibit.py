@@ -131,7 +131,8 @@ def choose_exhibits(names: list[str] | None) -> tuple[Exhibit, ...]:
         return exhibits
     chosen = []
     for name in names:
-        matching = [exhibit for exhibit in exhibits if exhibit.id == name or exhibit.id.startswith(f"{name}_")]
+        matching = [exhibit for exhibit in exhibits if exhibit.id == name]
+        matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
         if not matching:
             known = ", ".join(exhibit.id for exhibit in exhibits)
             raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {known}")

@@ -98,5 +98,5 @@ def _verdict_block(report: Report) -> list[str]:
     if missing:
         names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
         claims = sum(len(one.results) for one in missing)
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}; {claims} claims wait for it."]
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}; {claims} claims are not judged yet."]
     return lines

@@ -206,7 +206,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
     stamp = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T{run_id[9:11]}:{run_id[11:13]}:{run_id[13:15]}"
     build = {
         "name": plan.workload, "binary_hash": machine_code, "lines_of_code": 101, "registers": 168, "spills": 0,
-        "lines_by_stem": {"forward": 230, "backward": 350},
+        "lines_by_stem": {"forward": 230, "heads": 50, "backward": 350},
     }  # fmt: skip
     digests = {path.name: load_claims(path.stem).sha256 for path in sorted(CLAIM_FILES.glob("*.yaml"))}
     return {

@@ -224,7 +224,14 @@ def test_a_published_baseline_that_is_not_published_is_not_comparable(
 
 def test_lines_are_counted_for_the_forward_kernel_alone(results: Evaluate) -> None:
     lines = results("fig8_attention", "table6_attention")["table6-attention-lines"]
-    assert lines.points[0].measured == Measured(230.0, 230.0, 230.0)
+    assert lines.points[0].measured == Measured(280.0, 280.0, 280.0)
+
+
+def test_a_sum_of_the_build_manifest_needs_every_part(results: Evaluate) -> None:
+    build = {"tk": {"name": "attention", "lines_by_stem": {"forward": 230}}}
+    lines = results("fig8_attention", "table6_attention", manifest={"kernel_builds": build})["table6-attention-lines"]
+    assert lines.verdict is Verdict.BLOCKED
+    assert "recorded no lines_by_stem.forward + lines_by_stem.heads of tk" in lines.reason
 
 
 def test_a_contestant_without_a_time_says_so_rather_than_that_it_has_no_profile(results: Evaluate) -> None:

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
+import markupsafe
 import numpy as np
 import pytest
 
@@ -134,8 +135,8 @@ def test_manifests_are_copied_as_they_are(report: Report, written: Path) -> None
 def test_each_verdict_is_on_the_page_with_its_reason(report: Report, written: Path) -> None:
     text = (written / "index.html").read_text()
     for result in report.results:
-        assert result.claim.sentence in text
-        assert result.reason in text
+        assert str(markupsafe.escape(result.claim.sentence)) in text
+        assert str(markupsafe.escape(result.reason)) in text
 
 
 def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_path: Path) -> None:
@@ -258,6 +259,8 @@ def test_figures_are_whole(written: Path, suffix: str) -> None:
 def test_exhibits_are_found_by_a_short_name() -> None:
     assert [exhibit.id for exhibit in choose_exhibits(["fig7", "table1_stages"])] == ["table1_stages", "fig7_gemm"]
     assert [exhibit.id for exhibit in choose_exhibits(["table3"])] == ["table3_block_order", "table3_attention_order"]
+    assert [exhibit.id for exhibit in choose_exhibits(["fig8_attention"])] == ["fig8_attention"]
+    assert len(choose_exhibits(["fig8"])) == 3
     assert choose_exhibits(None) == load_exhibits()
     with pytest.raises(PaperFiguresError, match="there is no exhibit 'table9': choose of table1_stages"):
         choose_exhibits(["table9"])
