@@ -9,13 +9,14 @@
 //
 // keys_kernel computes everything transposed, 64 keys a consumer warpgroup: S^T = K Q^T and dP^T = V dO^T from shared
 // memory, so that P^T and dS^T are A operands in registers for dV += P^T dO and dK += dS^T Q. Only dQ = dS K needs both
-// consumers' dS: each leaves its own in shared memory and computes 64 x 64 of dQ, which TMA adds to the fp32 sums.
-// That multiply runs a step late and the next step's S^T is issued a step early, so that the tensor cores have work
-// while the exponentials are computed, and one consumer may run ahead of the other by half a step.
+// consumers' dS: each leaves its own in shared memory and computes 64 x 64 of dQ, which is added to the fp32 sums. That
+// multiply runs a step late, and the next step's S^T is issued before this step's dK has ended: the tensor cores have
+// work while exponentials are computed, and one consumer may run ahead of the other by half a step. A loop's body begins
+// and ends with no multiply in flight whose result is read later: ptxas loses count across the back edge (README.md).
 //
-// shared memory  K, V 64 KB, ring of 3 (Q, dO) 98 KB, dS 2 x 16 KB, dQ 32 KB: 226 KB at dim 128 (64 queries a step)
-//                K, V 32 KB, ring of 2 66 KB, dS 2 x 32 KB, dQ 32 KB: 194 KB at dim 64 (128 queries a step)
-// registers      dK and dV dim, S and dP `queries`, dQ 32 a thread
+// shared memory  dim 128, 64 queries a step: K, V 64 KB, ring of 2 (Q, dO) 66 KB, dS 4 x 8 KB, dQ 32 KB: 194 KB
+//                dim 64, 128 queries a step: K, V 32 KB, ring of 2 66 KB, dS 4 x 16 KB, dQ 32 KB: 194 KB
+// registers      dK and dV dim, S and dP `queries`, P and dS in bf16 `queries`, dQ 32 a thread, not all at a time: 240
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
 
@@ -105,6 +106,7 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
     static constexpr int queries = tiles::queries, keys = tiles::keys;
     static constexpr int consumers = 2, consumer_registers = 240;
     static constexpr int stages = Dim == 128 && Sums != dq_sums::copied ? 3 : 2;
+    static constexpr bool in_turns = false;  // the consumers issue S^T and dP^T one after the other
 
     using strip = typename tiles::strip;
     using sum_strip = typename tiles::sum_strip;
@@ -192,6 +194,7 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         // S^T of the queries that come next; under way when this returns.
         kittens_device tile& begin() {
             tile& in = s.take();
+            if constexpr (in_turns) s.in_turn();
             warpgroup::mm_ABt(p, subtile<64, Dim>(kv.k, s.consumer, 0), in.q);
             return in;
         }
@@ -201,6 +204,7 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
             typename rt_fl<16, queries>::row_vec lse, delta;
             const float scale = g.scale * log2e;
             warpgroup::mm_ABt(ds, subtile<64, Dim>(kv.v, s.consumer, 0), in.dout);
+            if constexpr (in_turns) s.pass_turn();
             kittens::load(lse, in.lse);
             warpgroup::mma_wait<1>(p);
             map_cols(p, p, lse, [=](float x, float l) { return math::exp2(x * scale - l); });
