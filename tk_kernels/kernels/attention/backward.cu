@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "backward.cuh"
+#include "backward_queries.cuh"
 
 namespace tk::attention {
 namespace {
@@ -43,10 +44,12 @@ struct call {
         return typename backward_tiles<Dim>::template sums<Tile>(at, int(p.batch), int(p.heads), int(p.rows), Dim);
     }
 
+    row_grid grid(int64_t rows, int block) const { return {divisor(int(p.heads)), divisor(blocks(rows, block))}; }
+
     // One block of rows a block of the grid.
     template <typename Kernel> void by_rows(const typename Kernel::globals& globals) const {
-        kittens::launch<Kernel>({globals.heads.value * int(p.batch) * globals.row_blocks.value, Kernel::shared_bytes},
-                                stream, globals);
+        kittens::launch<Kernel>({int(p.batch * p.heads) * globals.grid.row_blocks.value, Kernel::shared_bytes}, stream,
+                                globals);
     }
     template <int Dim> void prepare_rows() const {
         using kernel = rows_kernel<Dim>;
@@ -58,13 +61,12 @@ struct call {
                          row_values_at<Dim>(1),
                          sums_of_dq<Dim, typename kernel::sum_strip>(),
                          !deterministic,
-                         divisor(int(p.heads)),
-                         divisor(blocks(padded(p), kernel::rows))});
+                         grid(padded(p), kernel::rows)});
     }
     template <int Dim> void round_dq() const {
         using kernel = round_kernel<Dim>;
         by_rows<kernel>({sums_of_dq<Dim, typename kernel::sum_tile>(), of_queries<typename kernel::strip>(dq), p.scale,
-                         divisor(int(p.heads)), divisor(blocks(p.rows, kernel::rows))});
+                         grid(p.rows, kernel::rows)});
     }
     template <int Dim, dq_sums Sums> void by_keys() const {
         using kernel = keys_kernel<Dim, Sums>;
@@ -88,12 +90,12 @@ struct call {
         using pipeline = lcf_stream<kernel>;
         using rows = st_bf<kernel::rows, Dim>;
         using keys = st_bf<kernel::keys, Dim>;
-        const int row_blocks = blocks(p.rows, kernel::rows), tasks = int(p.batch * p.heads) * row_blocks;
-        kittens::launch<pipeline>(
-            {tasks, pipeline::shared_bytes}, stream,
-            {of_queries<rows>(q), of_queries<rows>(dout), of_keys<keys>(k), of_keys<keys>(v), row_values_at<Dim>(0),
-             row_values_at<Dim>(1), of_queries<typename kernel::strip>(dq), p.scale, visible(), divisor(int(p.heads)),
-             divisor(row_blocks), int(p.heads / p.heads_kv), tasks});
+        const row_grid places = grid(p.rows, kernel::rows);
+        const int tasks = int(p.batch * p.heads) * places.row_blocks.value;
+        kittens::launch<pipeline>({tasks, pipeline::shared_bytes}, stream,
+                                  {of_queries<rows>(q), of_queries<rows>(dout), of_keys<keys>(k), of_keys<keys>(v),
+                                   row_values_at<Dim>(0), row_values_at<Dim>(1), of_queries<typename kernel::strip>(dq),
+                                   p.scale, visible(), places, int(p.heads / p.heads_kv), tasks});
     }
     template <int Dim> void run() const {
         prepare_rows<Dim>();

@@ -2,10 +2,10 @@
 // P = exp(scale Q K^T - lse), which is softmax itself:
 //   dV = P^T dO     dP = dO V^T     dS = P o (dP - delta), delta = row sums of dO o O     dK = scale dS^T Q     dQ = scale dS K
 //
-// rows_kernel     first: delta, and lse in base 2, for every row of queries; zeros for the sums of dQ
+// rows_kernel     first: delta, and lse in base 2 (backward_rows.cuh)
 // keys_kernel     a block owns 128 keys of one head of keys and walks over the queries of every head that reads it
-// queries_kernel  deterministic only: a block owns queries and walks over keys; dQ without atomic sums
-// round_kernel    else, last: the sums of dQ, scaled, in bf16
+// round_kernel    last: the sums of dQ, scaled, in bf16 (backward_rows.cuh)
+// queries_kernel  instead, where results must repeat: dQ without atomic sums (backward_queries.cuh)
 //
 // keys_kernel computes everything transposed, 64 keys a consumer warpgroup: S^T = K Q^T and dP^T = V dO^T from shared
 // memory, so that P^T and dS^T are A operands in registers for dV += P^T dO and dK += dS^T Q. Only dQ = dS K needs both
@@ -20,82 +20,10 @@
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
 
-#include "heads.cuh"
+#include "backward_rows.cuh"
 
 namespace tk::attention {
 
-inline constexpr float log2e = 1.4426950408889634f;
-
-// What the kernels of the backward pass agree on, for one head dim.
-template <int Dim> struct backward_tiles {
-    static constexpr int queries = 8192 / Dim;  // of a step
-    static constexpr int keys = 128;
-    using strip = st_bf<16, Dim>;     // a warp's own rows, of what it stores
-    using sum_strip = st_fl<16, 64>;  // the same of the sums of dQ
-    using row_vector = sv_fl<queries>;
-    using row_values_of = gl<float, dynamic, dynamic, 1, dynamic, row_vector>;  // (batch, head, 1, row), rows padded
-    template <typename... Tiles> using sums = gl<float, dynamic, dynamic, dynamic, dynamic, Tiles...>;
-};
-
-// --- before: a block for 64 rows of queries --------------------------------------------------------------------
-template <int Dim> struct rows_kernel {
-    static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 4;
-    static constexpr int rows = 64;
-    using tiles = backward_tiles<Dim>;
-    using tile = st_bf<rows, Dim>;
-    using sum_strip = typename tiles::sum_strip;
-    static constexpr int shared_bytes = 2 * int(sizeof(tile)) + int(sizeof(sum_strip)) + int(sizeof(semaphore));
-    struct globals {
-        heads_of<tile> out, dout;
-        row_values lse;
-        typename tiles::row_values_of lse2, delta;
-        typename tiles::template sums<sum_strip> dq;
-        bool clear;  // dQ will be summed
-        divisor heads, row_blocks;
-    };
-
-    kittens_device static void run(const globals& g) {
-        shared_allocator memory;
-        tile* in = memory.allocate<tile>("in", 2);
-        sum_strip& zeros = *memory.allocate<sum_strip>("zeros");
-        semaphore& loaded = *memory.allocate<semaphore>("loaded");
-        const int index = g.row_blocks.divide(block_index()), batch = g.heads.divide(index);
-        const int head = index - batch * g.heads.value, block = block_index() - index * g.row_blocks.value;
-        const int row = block * rows + 16 * warp_in_group();
-        if (warp_index() == 0) init(loaded, 1);
-        sync_start();
-        if (warp_index() == 0) {
-            expect_bytes(loaded, 2 * tile::bytes);
-            load_async(in[0], g.out, coord{batch, head, block, 0}, loaded);
-            load_async(in[1], g.dout, coord{batch, head, block, 0}, loaded);
-        } else if (warp_index() == 1 && g.clear) {
-            rt_fl<16, 64> zero_strip;
-            zero(zero_strip);
-            store(zeros, zero_strip);
-            fence_async();
-            for (int r = 0; r < rows; r += 16)
-                for (int c = 0; c < Dim; c += 64)
-                    store_async(g.dq, zeros, element_coord{batch, head, block * rows + r, c});
-        }
-        // Rows that see nothing and rows beyond the last have P = exp2(S - infinity) = 0.
-        rt_fl<16, 16>::col_vec lse, delta;
-        load(lse, g.lse, element_coord{batch, head, 0, row});
-        each([&](int i, float& x) { x = row + i < g.lse.cols() && x > -INFINITY ? x * log2e : INFINITY; }, lse);
-        store(g.lse2, lse, element_coord{batch, head, 0, row});
-
-        rt_bf<16, Dim> o, dout;
-        rt_fl<16, Dim> product;
-        wait(loaded, 0);
-        warpgroup::load(o, in[0]);
-        warpgroup::load(dout, in[1]);
-        mul(product, o, dout);
-        row_sum(delta, product);
-        store(g.delta, delta, element_coord{batch, head, 0, row});
-        store_read_wait();
-    }
-};
-
-// --- main: a task for 128 keys ---------------------------------------------------------------------------------
 // Who computes dQ: another kernel; this one, and TMA adds it to the sums from shared memory; or this one, and the threads
 // that hold it add it.
 enum class dq_sums { none, copied, direct };
@@ -320,157 +248,6 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         const int last = query + visible.offset - key, tail = visible.keys - key;
         if (visible.causal) mask(p, p, [=](int r, int c) { return r <= last + c && r < tail; }, 0.f);
         else lower_fill(p, p, tail, 0.f);
-    }
-};
-
-// --- deterministic: a task for 128 rows of queries ---------------------------------------------------------------
-template <int Dim> struct queries_kernel {
-    using tiles = backward_tiles<Dim>;
-    static constexpr int rows = 128, keys = 8192 / Dim;
-    static constexpr int consumers = 2, consumer_registers = 240, stages = 3;
-
-    using strip = typename tiles::strip;
-    struct tile {
-        st_bf<keys, Dim> k, v;
-    };
-    struct resident {
-        st_bf<rows, Dim> q, dout;
-    };
-    struct output {
-        strip dq[warpgroup_warps];  // a warp's own
-    };
-    struct globals {
-        heads_of<st_bf<rows, Dim>> q, dout;
-        heads_of<st_bf<keys, Dim>> k, v;
-        typename tiles::row_values_of lse, delta;
-        heads_of<strip> dq;
-        float scale;
-        visible_keys visible;
-        divisor heads, row_blocks;
-        int group, tasks;
-    };
-    struct task {
-        int batch, head, head_kv, row, steps;
-    };
-
-    kittens_device static void prefetch(const globals& g) {
-        prefetch_map<st_bf<rows, Dim>>(g.q);
-        prefetch_map<st_bf<rows, Dim>>(g.dout);
-        prefetch_map<st_bf<keys, Dim>>(g.k);
-        prefetch_map<st_bf<keys, Dim>>(g.v);
-    }
-
-    // The last rows see the most keys: they come first.
-    kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const int index = block_index() + i * block_count();
-        if (index >= g.tasks) return false;
-        const int head = g.row_blocks.divide(index);
-        t.batch = g.heads.divide(head);
-        t.head = head - t.batch * g.heads.value;
-        t.head_kv = t.head / g.group;
-        t.row = (g.row_blocks.value * (head + 1) - 1 - index) * rows;
-        const int end = t.row + rows < g.q.rows() ? t.row + rows : g.q.rows();
-        t.steps = (g.visible.before(end) + keys - 1) / keys;
-        return true;
-    }
-
-    kittens_device static void load_resident(resident& in, const task& t, semaphore& full, const globals& g) {
-        load_async(in.q, g.q, element_coord{t.batch, t.head, t.row, 0}, full);
-        load_async(in.dout, g.dout, element_coord{t.batch, t.head, t.row, 0}, full);
-    }
-
-    kittens_device static void load(tile& in, const task& t, int step, semaphore& full, const globals& g) {
-        load_async(in.k, g.k, coord{t.batch, t.head_kv, step, 0}, full);
-        load_async(in.v, g.v, coord{t.batch, t.head_kv, step, 0}, full);
-    }
-
-    template <typename Stream>
-    kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
-        rt_fl<16, keys> p, ds;
-        rt_bf<16, keys> ds_bf;
-        rt_fl<16, Dim> dq;
-        rt_fl<16, 16>::col_vec lse, delta;
-        resident& held = s.hold();
-        auto& q = subtile<64, Dim>(held.q, s.consumer, 0);
-        auto& dout = subtile<64, Dim>(held.dout, s.consumer, 0);
-        const float scale = g.scale * log2e;
-        const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
-        kittens::load(lse, g.lse, element_coord{t.batch, t.head, 0, row});
-        kittens::load(delta, g.delta, element_coord{t.batch, t.head, 0, row});
-
-        zero(dq);
-        const auto weights = [&](tile& in, int step) {
-            warpgroup::mm_ABt(ds, dout, in.v);
-            warpgroup::mma_wait<1>(p);
-            map_rows(p, p, lse, [=](float x, float l) { return math::exp2(x * scale - l); });
-            g.visible.hide(p, row, step * keys, 0.f);
-            warpgroup::mma_wait(ds);
-            sub_row(ds, ds, delta);
-            mul(ds, ds, p);
-            copy(ds_bf, ds);
-        };
-        if (t.steps > 0) {
-            tile* in = &s.take();
-            warpgroup::mm_ABt(p, q, in->k);
-            weights(*in, 0);
-            for (int step = 1; step < t.steps; step++) {
-                warpgroup::mma_AB(dq, ds_bf, in->k);
-                in = &s.take();
-                warpgroup::mm_ABt(p, q, in->k);
-                warpgroup::mma_wait<1>(dq);
-                s.release();
-                weights(*in, step);
-            }
-            warpgroup::mma_AB(dq, ds_bf, in->k);
-            warpgroup::mma_wait(dq);
-            s.release();
-        }
-        s.release_held();
-        mul(dq, dq, g.scale);
-        strip& mine = out.dq[warp_in_group()];
-        store_read_wait();  // the task before has left it
-        store(mine, dq);
-        fence_async();
-        store_async(g.dq, mine, element_coord{t.batch, t.head, row, 0});
-    }
-};
-
-// --- after: a block for 64 rows of queries ----------------------------------------------------------------------
-template <int Dim> struct round_kernel {
-    static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 4;
-    static constexpr int rows = 64;
-    using tiles = backward_tiles<Dim>;
-    using strip = typename tiles::strip;
-    using sum_tile = st_fl<rows, Dim>;
-    static constexpr int shared_bytes = int(sizeof(sum_tile)) + warps * int(sizeof(strip)) + int(sizeof(semaphore));
-    struct globals {
-        typename tiles::template sums<sum_tile> sum;
-        heads_of<strip> dq;
-        float scale;
-        divisor heads, row_blocks;
-    };
-
-    kittens_device static void run(const globals& g) {
-        shared_allocator memory;
-        sum_tile& sum = *memory.allocate<sum_tile>("sum");
-        strip* out = memory.allocate<strip>("out", warps);
-        semaphore& loaded = *memory.allocate<semaphore>("loaded");
-        const int index = g.row_blocks.divide(block_index()), batch = g.heads.divide(index);
-        const int head = index - batch * g.heads.value, block = block_index() - index * g.row_blocks.value;
-        if (warp_index() == 0) init(loaded, 1);
-        sync_start();
-        if (warp_index() == 0) {
-            expect_bytes(loaded, sum_tile::bytes);
-            load_async(sum, g.sum, coord{batch, head, block, 0}, loaded);
-        }
-        rt_fl<16, Dim> dq;
-        wait(loaded, 0);
-        warpgroup::load(dq, sum);
-        mul(dq, dq, g.scale);
-        store(out[warp_index()], dq);
-        fence_async();
-        store_async(g.dq, out[warp_index()], coord{batch, head, 4 * block + warp_index(), 0});
-        store_read_wait();
     }
 };
 
