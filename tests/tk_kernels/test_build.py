@@ -16,7 +16,7 @@ import torch
 from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import keys, store
-from tk_kernels.toolchain.building import BuildOptions
+from tk_kernels.toolchain.building import BuildOptions, without_places
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -89,6 +89,37 @@ def test_manifest_says_what_was_built(kernel_cache: Path, scale: toolchain.Kerne
     assert "no such figure" in manifest["reasons"]["hgmma_count"]
     assert len(manifest["binary_hash"]) == 64
     assert any("-march=native" in command for command in manifest["commands"])
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_manifest_names_no_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder, target: str
+) -> None:
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "home" / "cache"))
+    compiler = tmp_path / "home" / "g++"
+    compiler.parent.mkdir()
+    compiler.symlink_to(str(shutil.which("g++")))
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    toolchain.compilers.find_gxx.cache_clear()
+    try:
+        commands = "\n".join(toolchain.build(scale, toolchain.TARGETS[target], BuildOptions()).manifest["commands"])
+    finally:
+        toolchain.compilers.find_gxx.cache_clear()
+    for folder in (sys.prefix, torch.__path__[0], FIXTURES.parents[2], tmp_path, Path.cwd()):
+        assert str(folder) not in commands
+    assert "$HOME/g++" in commands
+    assert "-I$KERNEL -c $KERNEL/scale.cu -o $BUILD/objects/scale/scale.o" in commands
+    assert f"-I$INCLUDE/kittens/target/{target}" in commands
+    assert "$ENV/" in commands
+
+
+def test_places_are_named_from_the_inside_and_at_folder_boundaries() -> None:
+    names = {Path("/p"): "$PROJECT", Path("/p/env"): "$ENV"}
+    command = ["/p/env/bin/nvcc", "-I/p/env", "-L/p/environment", "/pq/x", "/mnt/p/x", "-o", "/p/a b"]
+    assert without_places(command, names) == (
+        "$ENV/bin/nvcc -I$ENV -L$PROJECT/environment /pq/x /mnt/p/x -o $PROJECT'/a b'"
+    )
 
 
 def test_machine_code_hash_ignores_the_path_and_sees_the_code(

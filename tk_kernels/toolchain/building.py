@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from . import keys, store
 from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, ToolchainError
-from .kernel_folder import INCLUDE_ROOT, KernelFolder
+from .kernel_folder import INCLUDE_ROOT, PACKAGE_ROOT, KernelFolder
 from .machine_code import demangle
 from .processes import Processes
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
@@ -183,15 +185,47 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
     commands.append(link)
 
     images = sorted(scratch.glob("objects/*/*.cubin")) if job.target.cuda else device_objects
-    shown = [shlex.join(command) for command in commands]
+    names = _place_names(job, scratch)
     manifest = describe_build(
         job.kernel, job.target, job.gxx, job.nvcc, job.source, job.key, report, images,
-        [command.replace(str(scratch), "$BUILD").replace(str(job.options.include), "$INCLUDE") for command in shown],
+        [without_places(command, names) for command in commands],
     )  # fmt: skip
     (scratch / store.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    (scratch / store.LOG).write_text("\n".join(f"$ {c}\n{log}" for c, log in zip(shown, logs, strict=True)))
+    said = zip(commands, logs, strict=True)
+    (scratch / store.LOG).write_text("\n".join(f"$ {shlex.join(command)}\n{log}" for command, log in said))
     shutil.rmtree(scratch / "objects")
     return manifest
+
+
+def _place_names(job: _Job, scratch: Path) -> dict[Path, str]:
+    """The folders that are another on every machine, and what the manifest calls them."""
+    import tvm_ffi
+
+    return {
+        scratch: "$BUILD",
+        job.options.include: "$INCLUDE",
+        job.kernel.path: "$KERNEL",
+        Path(sys.prefix): "$ENV",
+        Path(sys.prefix).resolve(): "$ENV",
+        Path(tvm_ffi.__file__).parent.parent: "$ENV",
+        PACKAGE_ROOT.parent: "$PROJECT",
+        Path(os.path.expanduser("~")): "$HOME",
+    }
+
+
+def without_places(command: list[str], names: dict[Path, str]) -> str:
+    """A command line in which the folders in `names` go by their names; of nested ones, the innermost."""
+    innermost_first = sorted(names, key=lambda folder: len(folder.parts), reverse=True)
+
+    def named(argument: str) -> str:
+        for folder in innermost_first:
+            match = re.fullmatch(rf"(-[A-Za-z]+)?{re.escape(str(folder))}(/.*)?", argument)
+            if match:
+                flag, rest = match[1] or "", match[2] or ""
+                return flag + names[folder] + (shlex.quote(rest) if rest else "")
+        return shlex.quote(argument)
+
+    return " ".join(named(argument) for argument in command)
 
 
 def _run(job: _Job, command: list[str]) -> str:
