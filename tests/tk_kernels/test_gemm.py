@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels import toolchain
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
@@ -192,6 +193,16 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     return {
         "dtype a": (lambda: tk.gemm(a.float(), b), "a: got dtype float32, needs bfloat16"),
         "dtype b": (lambda: tk.gemm(a, b.half()), "b: got dtype float16, needs bfloat16"),
+        "complex32 a": (lambda: tk.gemm(a.to(torch.complex32), b), "a: got dtype complex32, needs bfloat16"),
+        "complex64 a": (lambda: tk.gemm(a.to(torch.complex64), b), "a: got dtype complex64, needs bfloat16"),
+        "complex128 b": (lambda: tk.gemm(a, b.to(torch.complex128)), "b: got dtype complex128, needs bfloat16"),
+        "conj view a": (lambda: tk.gemm(a.to(torch.complex64).conj(), b), "a: got dtype complex64, needs bfloat16"),
+        "quantized a": (lambda: tk.gemm(a.new_empty(16, 24, dtype=torch.quint8), b), "a: got dtype quint8"),
+        "bits b": (lambda: tk.gemm(a, a.new_empty(24, 32, dtype=torch.bits8)), "b: got dtype bits8, needs bfloat16"),
+        "sparse a": (lambda: tk.gemm(a.to_sparse(), b), "a: got layout sparse_coo, needs a dense matrix"),
+        "sparse rows b": (lambda: tk.gemm(a, b.to_sparse_csr()), "b: got layout sparse_csr, needs a dense matrix"),
+        "sparse and gradient": (lambda: tk.gemm(a.to_sparse().requires_grad_(), b), "a: got layout sparse_coo"),
+        "mkldnn a": (lambda: tk.gemm(matrix(16, 24, "cpu").to_mkldnn(), b), "a: got layout mkldnn, needs a dense"),
         "rank a": (lambda: tk.gemm(a[0], b), "a: got rank 1, needs rank 2"),
         "rank b": (lambda: tk.gemm(a, b[None]), "b: got rank 3, needs rank 2"),
         "inner": (lambda: tk.gemm(a, a), "b: got 16 rows, needs 24, the number of columns of a"),
@@ -201,6 +212,14 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "no tensor": (lambda: tk.gemm(a, [[1.0]]), "b: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
         "out shape": (lambda: tk.gemm(a, b, out=square), r"out: got shape \(16, 16\), needs \(16, 32\)"),
         "out dtype": (lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.float32)), "out: got dtype float32"),
+        "out complex": (
+            lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.complex64)),
+            "out: got dtype complex64, needs bfloat16",
+        ),
+        "out sparse": (
+            lambda: tk.gemm(a, b, out=a.new_zeros(16, 32).to_sparse()),
+            "out: got layout sparse_coo, needs a dense matrix",
+        ),
         "out is a": (lambda: tk.gemm(square, square.clone(), out=square), "out: shares memory with a"),
         "out is b": (lambda: tk.gemm(square.clone(), square, out=square), "out: shares memory with b"),
         "out is a transposed": (lambda: tk.gemm(square, square.clone(), out=square.t()), "out: shares memory with a"),
@@ -218,12 +237,21 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of PyTorch, about its rarer dtypes and layouts
 @pytest.mark.parametrize("name", mistakes("cpu"))
 def test_mistakes_are_value_errors_that_name_the_argument(device: str, name: str) -> None:
     call, words = mistakes(device)[name]
     with pytest.raises(ValueError, match=words) as failure:
         call()
     assert len(str(failure.value).splitlines()) == 1 or "there are:" in str(failure.value)
+
+
+def test_exported_function_names_the_dtype_by_its_numbers() -> None:
+    gemm = toolchain.load("gemm", "cpu").gemm
+    a, b = matrix(16, 24, "cpu"), matrix(24, 32, "cpu")
+    for other, words in ((a.float(), "code 2 and 32 bits x 1"), (a.to(torch.complex64), "code 5 and 64 bits x 1")):
+        with pytest.raises(ValueError, match=f"a: got elements of DLPack {words}, needs bfloat16"):
+            gemm(other, b, a.new_empty(16, 32), False, 0, -1, -1, 0, 0, 0, 0, 0)
 
 
 def test_operands_on_other_devices_are_refused(device: str) -> None:

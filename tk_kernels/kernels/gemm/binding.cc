@@ -29,8 +29,9 @@ void require_bf16_matrix(const char* name, const TensorView& tensor) {
     if (tensor.ndim() != 2) TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank 2";
     const DLDataType dtype = tensor.dtype();
     if (dtype.code != kDLBfloat || dtype.bits != 16 || dtype.lanes != 1) {
-        TVM_FFI_THROW(ValueError) << name << ": got dtype " << tvm::ffi::DLDataTypeToString(dtype)
-                                  << ", needs bfloat16";
+        // By numbers: tvm_ffi's own text throws for a type it has no name for, and a throw in here ends the process.
+        TVM_FFI_THROW(ValueError) << name << ": got elements of DLPack code " << int(dtype.code) << " and "
+                                  << int(dtype.bits) << " bits x " << dtype.lanes << ", needs bfloat16";
     }
     for (int dim = 0; dim < 2; ++dim) {
         const std::int64_t size = tensor.size(dim);
