@@ -212,6 +212,19 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "no tensor": (lambda: tk.gemm(a, [[1.0]]), "b: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
         "out shape": (lambda: tk.gemm(a, b, out=square), r"out: got shape \(16, 16\), needs \(16, 32\)"),
         "out dtype": (lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.float32)), "out: got dtype float32"),
+        "out is no tensor": (lambda: tk.gemm(a, b, out=[1]), "out: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
+        "out elsewhere": (
+            lambda: tk.gemm(a, b, out=torch.empty(16, 32, dtype=torch.bfloat16, device="meta")),
+            "out: is on meta, needs to be on (cpu|cuda:0) as a is",
+        ),
+        "out elsewhere, by the operator": (
+            lambda: torch.ops.tk_kernels.gemm_out(a, b, torch.empty(16, 32, dtype=torch.bfloat16, device="meta")),
+            "out: is on meta, needs to be on (cpu|cuda:0) as a is",
+        ),
+        "traced out dtype": (
+            lambda: tk.gemm(a.to("meta"), b.to("meta"), out=a.new_empty(16, 32, device="meta").half()),
+            "out: got dtype float16, needs bfloat16",
+        ),
         "out complex": (
             lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.complex64)),
             "out: got dtype complex64, needs bfloat16",

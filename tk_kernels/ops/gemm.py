@@ -43,7 +43,9 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong).
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). Not every
+    combination is built: the kernel refuses the others and lists its own. What runs no kernel
+    (fake and meta tensors, tracing) does not know that list and lets them pass.
 
     Differentiable in a and b unless `out` is given. Raises ValueError that names the argument
     for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
@@ -72,8 +74,10 @@ def gemm(
         return _run(a, b, *options)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
     if not isinstance(out, Tensor):
         raise ValueError(f"out: got a {type(out).__name__}, needs a torch.Tensor")
-    if out.layout is not torch.strided:
-        _require_matrix("out", out)
+    # The dispatcher runs a call where any of its tensors asks for: with an `out` on meta it would compute nothing.
+    if out.layout is not torch.strided or out.device != a.device:
+        _require_matrices(a, b)
+        _require_output(a, b, out)
     if records_gradient or out.requires_grad:
         raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
     _gemm_out(a, b, out, *options)

@@ -27,6 +27,8 @@ def encode_options(
     """
     tile_m, tile_n = _pair("tile", tile)
     cluster_m, cluster_n = _pair("cluster", cluster)
+    if isinstance(persistent, bool):
+        persistent = int(persistent)
     return (
         _integer("stages", stages, 1, 4),
         -1 if persistent is None else _integer("persistent", persistent, 0, 1),
@@ -40,10 +42,10 @@ def encode_options(
 
 
 def _integer(name: str, value: int | None, low: int, high: int) -> int:
-    """An integer in [low, high], or 0 for None."""
+    """An integer in [low, high], or 0 for None. A bool is none, though Python says that it is."""
     if value is None:
         return 0
-    if not isinstance(value, int) or not low <= value <= high:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
     return int(value)
 
@@ -63,6 +65,6 @@ def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", value)
         parts = tuple(int(part) for part in match.groups()) if match else None
-    if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(p, int) and p >= 1 for p in parts)):
+    if not (isinstance(parts, tuple) and len(parts) == 2 and all(type(p) is int and p >= 1 for p in parts)):
         raise ValueError(f"{name}: got {value!r}, needs two positive integers, written like '128x256' or (128, 256)")
     return (parts[0], parts[1])
