@@ -1,4 +1,7 @@
-// Which kernel a problem gets, and the kernels that are built.
+// The host side of the bf16 GEMM: the kernels that are built (gemm.cuh, by their configurations), which of them a problem
+// gets, and its launch. `clocks` predicts what a kernel would take; of the four choices the quickest runs, unless options
+// force another. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with persistent = 0 one
+// a tile; tiles are taken in bands so that blocks at work together share operands in L2.
 #include <cmath>
 #include <limits>
 #include <stdexcept>
