@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(invocation, screen)
     except HarnessError as error:
         return _say(str(error), error.exit_code)
+    except KeyboardInterrupt:  # before the sweep, or again while an interruption is being reported
+        return _say("interrupted", 130)
 
 
 def _invocation(arguments: list[str]) -> Invocation:
@@ -70,27 +73,40 @@ def _invocation(arguments: list[str]) -> Invocation:
 
 
 def _run(invocation: Invocation, screen: Screen) -> int:
-    status = "failed"
+    with _Interrupts() as interrupts:
+        code = _sweep(invocation, screen, interrupts)
+    if interrupts.held is None or invocation.store is None:
+        return _mirror(invocation, code)
+    if _mirrored(invocation):  # Ctrl-C while the run was being closed, perhaps the second one: leave at once
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
+    return code if code == 130 else _say("interrupted; the run is stored", 130)
+
+
+def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> int:
+    """Runs the jobs and closes the run folder, which no interruption disturbs; gives the exit code."""
+    status, code = "failed", 1
     try:
-        with _terminable(), screen:
+        with screen:
             _hydra(invocation, lambda config: _job(config, invocation, screen))
-        status = "completed"
-        return 1 if invocation.failures else 0
+        interrupts.hold = True
+        status, code = "completed", 1 if invocation.failures else 0
     except KeyboardInterrupt:
+        interrupts.hold = True
         status = "interrupted"
         if invocation.store is None:
-            return _say("interrupted; nothing had been stored", 130)
-        return _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
+            code = _say("interrupted; nothing had been stored", 130)
+        else:
+            code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
     except HarnessError as error:
         advice = f"; go on with: {invocation.resume_command}" if invocation.store and error.exit_code == 1 else ""
-        return _say(f"{error}{advice}", error.exit_code)
+        code = _say(f"{error}{advice}", error.exit_code)
     finally:
+        interrupts.hold = True
         try:
             invocation.close(status)
-        except HarnessError as error:  # the disk is full: that was said, and the data before it are safe
-            _say(str(error), 1)
-        else:
-            _mirror(invocation)
+        except HarnessError as error:  # the disk is full: the data before it are safe
+            code = _say(str(error), code or 1)
+    return code
 
 
 def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
@@ -161,34 +177,55 @@ def _as_process(words: list[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = full
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM, which batch systems send, ends a run as Ctrl-C does."""
+class _Interrupts:
+    """Ctrl-C, and SIGTERM, which batch systems send: each is a KeyboardInterrupt, or while `hold` is set only noted."""
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.hold = False
+        self.held: int | None = None
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def __enter__(self) -> Self:
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number, handler in self._before.items():
+            if handler != signal.SIG_IGN:  # a job in the background is not Ctrl-C's concern
+                signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _arrived(self, number: int, frame: object) -> None:
+        if not self.hold:
+            raise KeyboardInterrupt
+        self.held = number
 
 
-def _mirror(invocation: Invocation) -> None:
-    """Publishes the stored run to wandb; the results are safe whatever comes of it."""
+def _mirrored(invocation: Invocation) -> bool:
+    """Whether there is a run to publish, and it was asked for."""
     settings = invocation.last_config.get("wandb")
-    if invocation.store is None or not settings or settings["mode"] == "disabled":
-        return
+    return invocation.store is not None and bool(settings) and settings["mode"] != "disabled"
+
+
+def _mirror(invocation: Invocation, code: int) -> int:
+    """Publishes the stored run to wandb; the results are safe whatever comes of it.  Gives the exit code."""
+    if not _mirrored(invocation):
+        return code
+    assert invocation.store is not None
     try:
-        publish(invocation.store.folder, **settings)
+        with _Interrupts():
+            publish(invocation.store.folder, **invocation.last_config["wandb"])
+    except KeyboardInterrupt:
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
     except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
-        words = " ".join(str(error).split()) or type(error).__name__
-        _say(
-            f"the run is stored but not mirrored to wandb ({words}); later: python -m harness.publish "
-            f"{invocation.store.folder}",
-            0,
-        )
+        _say(_not_mirrored(invocation, " ".join(str(error).split()) or type(error).__name__), code)
+    return code
+
+
+def _not_mirrored(invocation: Invocation, reason: str) -> str:
+    assert invocation.store is not None
+    later = f"python -m harness.publish {shlex.quote(str(invocation.store.folder))}"
+    return f"the run is stored but not mirrored to wandb ({reason}); later: {later}"
 
 
 def _say(text: str, exit_code: int) -> int:

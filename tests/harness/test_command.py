@@ -4,15 +4,18 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from harness_support import FAST, bench, contestant, only_run, small
+from harness_support import FAST, ROOT, bench, contestant, only_run, small
 
 from harness import provenance
 from harness.cli import main
 from harness.results import load_run
+from harness.worker.supervisor import Supervisor
 
 GOOD = [*contestant("mine", "Good", speed=1.2), *contestant("other", "Good"), "implementations=[mine,other]"]
 
@@ -283,6 +286,55 @@ def test_interrupting(tmp_path, number):
     assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1, "what there is, is mirrored"
 
 
+MIRRORED = [word for word in FAST if not word.startswith("wandb")]
+NOT_MIRRORED = "the run is stored but not mirrored to wandb (interrupted); later: python -m harness.publish"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_while_the_run_is_closed(tmp_path, number, monkeypatch, capsys):
+    real = Supervisor.stop
+
+    def stop(self):
+        os.kill(os.getpid(), number)
+        real(self)
+
+    monkeypatch.setattr(Supervisor, "stop", stop)
+    assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}", f"wandb.dir={tmp_path}"]) == 130
+    assert NOT_MIRRORED in one_line(capsys.readouterr().err)
+    assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
+    assert not (tmp_path / "wandb").exists()
+    assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path / 'unmirrored'}"]) == 130
+    assert "interrupted; the run is stored" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_the_mirror(tmp_path, number, monkeypatch, capsys):
+    monkeypatch.setattr("harness.cli.publish", lambda folder, **settings: os.kill(os.getpid(), number))
+    assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}"]) == 130
+    assert NOT_MIRRORED in one_line(capsys.readouterr().err)
+    assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
+
+
+def test_interrupting_the_imports():
+    """Also where the library that is being imported swallows every exception."""
+    code = """
+import os, signal, sys
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "harness.cli":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:
+                pass
+sys.meta_path.insert(0, Importing())
+from harness.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130
+    assert one_line(done.stderr) == "interrupted; nothing had been measured"
+
+
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
     import shutil
 
@@ -344,8 +396,6 @@ def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path, monkey
 
 
 def test_dirty_means_tracked_files_outside_results(tmp_path):
-    import subprocess
-
     def git(*words):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
 
