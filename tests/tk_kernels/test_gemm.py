@@ -209,6 +209,10 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "empty M": (lambda: tk.gemm(a[:0], b), r"a: got shape \(0, 24\), needs every size from 1"),
         "empty K": (lambda: tk.gemm(a[:, :0], b[:0]), r"a: got shape \(16, 0\), needs every size from 1"),
         "empty N": (lambda: tk.gemm(a, b[:, :0]), r"b: got shape \(24, 0\), needs every size from 1"),
+        "large K": (
+            lambda: tk.gemm(a[:1, :1].expand(1, 2**30), b[:1, :1].expand(2**30, 1)),
+            r"a: got shape \(1, 1073741824\), needs every size from 1 to 1073741823",
+        ),
         "no tensor": (lambda: tk.gemm(a, [[1.0]]), "b: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
         "out shape": (lambda: tk.gemm(a, b, out=square), r"out: got shape \(16, 16\), needs \(16, 32\)"),
         "out dtype": (lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.float32)), "out: got dtype float32"),

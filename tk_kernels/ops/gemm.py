@@ -197,7 +197,7 @@ def _require_matrix(name: str, tensor: Tensor) -> None:
         layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
         raise ValueError(f"{name}: got layout {layout}, needs a dense matrix (strided)")
     if any(size == 0 for size in tensor.shape):
-        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 1073741823")
 
 
 def _fake(a: Tensor, b: Tensor, *options: int) -> Tensor:

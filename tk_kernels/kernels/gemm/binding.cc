@@ -5,7 +5,6 @@
 #include <tvm/ffi/function.h>
 
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 
 #include "gemm.h"
@@ -35,9 +34,9 @@ void require_bf16_matrix(const char* name, const TensorView& tensor) {
     }
     for (int dim = 0; dim < 2; ++dim) {
         const std::int64_t size = tensor.size(dim);
-        if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
+        if (size < 1 || size > tk::gemm::largest_size) {
             TVM_FFI_THROW(ValueError) << name << ": got shape (" << tensor.size(0) << ", " << tensor.size(1)
-                                      << "), needs every size from 1 to 2147483647";
+                                      << "), needs every size from 1 to " << tk::gemm::largest_size;
         }
     }
 }
