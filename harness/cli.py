@@ -140,6 +140,8 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
             decorated()
         except (HydraException, OmegaConfBaseException) as error:
             raise HarnessError(sentence(error)) from error
+        except ValueError as error:  # Hydra's, for a group that is given a number or null
+            raise HarnessError(f"{sentence(error)}: name a file of configs/, as in timer=cuda_events") from error
         except SystemExit as end:
             if raised:
                 raise raised[0] from None

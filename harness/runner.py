@@ -22,7 +22,7 @@ FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, St
 
 def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
     """Verifies, times and stores every group of the plan that the run folder does not hold yet."""
-    only_plan = bool(config["plan"])
+    only_plan = config["plan"] is True
     screen.status("starting the worker")
     machine = invocation.machine(plan.device, roofs=not only_plan)
     inspected = _inspect(plan, invocation)
@@ -34,6 +34,8 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     # Roofs are those of the run, also where a resumed invocation measured its own.
     machine = dataclasses.replace(machine, roofs=store.manifest["roofs"])
     invocation.last_config = config
+    if plan.profile_metrics and not machine.timed:
+        store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store)
     for number, group in enumerate(plan.groups):
         if store.covered(_runnable(group, inspected)):

@@ -41,6 +41,9 @@ def one_line(text):
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         (["notanoverride"], "notanoverride"),
+        *(([f"{group}=null"], "name a file of configs/") for group in ("timer", "device", "workload", "experiment")),
+        (["workload=3"], "Got int: name a file of configs/, as in timer=cuda_events"),
+        (["+foo=1"], "foo is unknown"),
         (["problem.K=0"], "K is 0"),
         (["resume=/nowhere"], "/nowhere is not a run folder"),
         (["resume=a", "resume=b"], "resume is given twice"),
@@ -143,7 +146,7 @@ def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):
 
 def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     arguments = ["device=cpu", "wandb=disabled", *small(17, 5, 33), *GOOD, f"results_dir={tmp_path}"]
-    assert main(arguments) == 0
+    assert main([*arguments, "profile=ncu"]) == 0
     folder = only_run(tmp_path)
     run = load_run(folder)
     assert folder.parent.parent.name == "cpu"
@@ -152,7 +155,9 @@ def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     assert run.measurements["n_samples"].sum() == 0
     assert run.measurements["latency_us_p50"].isna().all()
     assert run.ratios.empty
-    assert "this device verifies; it does not time" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "this device verifies; it does not time" in out
+    assert "note: profile=ncu: nothing is profiled, this device verifies only" in out
 
 
 def test_a_multirun_is_one_run_folder(tmp_path):
