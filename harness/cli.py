@@ -206,7 +206,7 @@ class _Interrupts:
 def _mirrored(invocation: Invocation) -> bool:
     """Whether there is a run to publish, and it was asked for."""
     settings = invocation.last_config.get("wandb")
-    return invocation.store is not None and bool(settings) and settings["mode"] != "disabled"
+    return invocation.store is not None and settings is not None and settings["mode"] != "disabled"
 
 
 def _mirror(invocation: Invocation, code: int) -> int:

@@ -193,6 +193,14 @@ def test_only_finished_runs_of_this_commit_are_kept(
         assert step.resumes == expected.startswith("resume")
 
 
+def test_a_damaged_run_is_not_resumed(place: Path, synthetic: ModuleType) -> None:
+    folder = synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages")
+    (folder / "manifest.json").write_text("[]")
+    step = steps.measure_step(TABLE1, "mine", False, place / "results")
+    assert step is not None
+    assert not step.resumes
+
+
 def test_a_run_that_cannot_be_resumed_is_measured_anew(
     place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
