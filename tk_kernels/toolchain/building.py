@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ from .machine_code import demangle
 from .processes import Processes
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
+
+# A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
+# failed assertions, and it deletes what it could not finish before anybody can look at the disk.
+LITTLE_SPACE_BYTES = 4 << 20
 
 Say = Callable[[str], None]
 
@@ -234,12 +239,26 @@ def _run(job: _Job, command: list[str]) -> str:
     status, said = job.options.processes.run(command)
     if status != 0:
         words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
+        full = _full_disk(job, words)
+        if full:
+            raise CompileError(f"{job.kernel.name} does not build for {job.target.name}: {full}")
         what = f"it was ended by signal {-status}" if status < 0 else "it says"
         raise CompileError(
             f"{job.kernel.name} does not build for {job.target.name}; {what}:\n{words[-8000:]}\n"
             f"The command was: {shlex.join(command)}"
         )
     return said
+
+
+def _full_disk(job: _Job, words: str) -> str | None:
+    """Why a compiler that failed with these words had no space, or None if it had."""
+    folders = [job.options.cache, Path(tempfile.gettempdir())]
+    free = {folder: shutil.disk_usage(folder).free for folder in folders}
+    if min(free.values()) >= LITTLE_SPACE_BYTES and not re.search("No space left on device|quota exceeded", words):
+        return None
+    left = ", ".join(f"{folder} has {count / 2**20:.1f} MiB left" for folder, count in free.items())
+    last = words.splitlines()[-1] if words else "nothing"
+    return f"{left}; free some space, or set TK_KERNELS_CACHE and TMPDIR (the compiler's last words: {last})"
 
 
 def _require_quality(job: _Job, report: PtxasReport) -> None:
