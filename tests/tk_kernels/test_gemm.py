@@ -87,6 +87,79 @@ def test_options(device: str, options: dict[str, Any], shape: tuple[int, int, in
     assert_good(tk.gemm(a, b, **options), a, b)
 
 
+# Every kernel that is built, in the words of the error that lists them.
+BUILT = (
+    "tile 128x256 stages 4 cluster 1x1 cooperative",
+    "tile 128x192 stages 4 cluster 1x1 pingpong",
+    "tile 128x128 stages 6 cluster 1x1 pingpong",
+    "tile 64x128 stages 8 cluster 1x1 cooperative",
+    "tile 128x256 stages 3 cluster 1x1 cooperative",
+    "tile 128x256 stages 2 cluster 1x1 cooperative",
+    "tile 128x256 stages 1 cluster 1x1 cooperative",
+    "tile 128x256 stages 4 cluster 2x1 cooperative",
+    "tile 128x256 stages 4 cluster 1x2 cooperative",
+    "tile 128x192 stages 4 cluster 2x1 pingpong",
+    "tile 128x128 stages 6 cluster 2x1 pingpong",
+    "tile 256x128 stages 4 cluster 2x1 cooperative",
+    "tile 128x128 stages 4 cluster 1x1 pingpong",
+    "tile 128x256 stages 4 cluster 1x1 cooperative order hilbert",
+)
+
+
+def forced(kernel: str) -> dict[str, Any]:
+    """The options that force one of BUILT; those of more than 4 stages are the first that the others match."""
+    _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
+    options: dict[str, Any] = {"tile": tile, "cluster": cluster, "schedule": schedule}
+    if int(stages) <= 4:
+        options["stages"] = int(stages)
+    return {**options, "order": order[1]} if order else options
+
+
+def test_list_of_built_kernels_is_whole(device: str) -> None:
+    with pytest.raises(ValueError, match="there are:") as failure:
+        tk.gemm(matrix(16, 24, device), matrix(24, 32, device), tile="24x40")
+    assert tuple(line.strip() for line in str(failure.value).splitlines()[1:]) == BUILT
+
+
+@pytest.mark.parametrize("kernel", BUILT)
+def test_every_built_kernel(device: str, kernel: str) -> None:
+    """More tiles than blocks on the cpu target, whose machine has 4 multiprocessors; tails in every dimension."""
+    for M, N, K in ((300, 520, 200), (65, 129, 333)):
+        a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+        assert_good(tk.gemm(a, b, **forced(kernel)), a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", BUILT)
+def test_every_built_kernel_on_more_tiles_than_multiprocessors(kernel: str) -> None:
+    for M, N, K in ((4099, 3001, 777), (129, 40001, 200), (40001, 70, 333)):
+        a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
+        for persistent in (0, 1):
+            assert_good(tk.gemm(a, b, persistent=persistent, **forced(kernel)), a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_error_is_within_1_1_of_cublas(start: int) -> None:
+    for M, N, K in SHAPES[start : start + 50]:
+        assert_as_good_as_cublas(matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(1024, 1024, 1024), (4096, 4096, 4096), (4099, 3001, 777), (130, 70, 20011)], ids=str
+)
+def test_error_of_large_products_is_within_1_1_of_cublas(shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    assert_as_good_as_cublas(matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1))
+
+
+def assert_as_good_as_cublas(a: Tensor, b: Tensor) -> None:
+    exact = a.double() @ b.double()
+    ours, cublas = relative_error(tk.gemm(a, b), exact), relative_error(torch.matmul(a, b), exact)
+    assert ours <= 1.1 * cublas, f"{tuple(a.shape)} x {tuple(b.shape)}: {ours:.3e}, cuBLAS {cublas:.3e}"
+
+
 def windows(device: str) -> dict[str, tuple[Tensor, Tensor]]:
     """Operands that lie in memory in every way but the plain one."""
     big = matrix(200, 300, device)
