@@ -182,4 +182,4 @@ if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a 
     import sys
 
     for number, experiment in enumerate(("table1_stages", "table2_persistent", "table3_block_order", "fig7_gemm")):
-        write_run(Path(sys.argv[1]), experiment, f"20260102T03040{number}Z-abc12{number}")
+        print("written:", write_run(Path(sys.argv[1]), experiment, f"20260102T03040{number}Z-abc12{number}"))

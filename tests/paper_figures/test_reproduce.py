@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import signal
@@ -237,6 +238,17 @@ def test_mistakes_are_one_sentence(
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert processes.steps == []
+
+
+def test_a_full_disk_is_said_with_the_folder(
+    place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # a write does not know its file
+
+    monkeypatch.setattr(reproduce, "write_report", full)
+    assert run(place, "--from", str(recorded)) == 1
+    assert capsys.readouterr().err == f"error: cannot write {place / 'report'}: No space left on device\n"
 
 
 @pytest.mark.parametrize(
