@@ -1,7 +1,7 @@
 """The command: Hydra around `run_job`, and every way it can end as one sentence and an exit code.
 
-0: every case passed or cannot run here; 1: a case failed, or the run could not be stored; 2: the user's mistake;
-130: interrupted.
+0: every case passed or cannot run here; 1: a case failed, none could run, or the run could not be stored; 2: the
+user's mistake; 130: interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
@@ -90,6 +91,8 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
             _hydra(invocation, lambda config: _job(config, invocation, screen))
         interrupts.hold = True
         status, code = "completed", 1 if invocation.failures else 0
+        if invocation.did_not_run and not invocation.ran:
+            code = _say(f"nothing could run here: {'; '.join(dict.fromkeys(invocation.did_not_run))}", 1)
     except KeyboardInterrupt:
         interrupts.hold = True
         status = "interrupted"
@@ -134,6 +137,9 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
         raise HarnessError(
             f"{CONFIG_DIR} is missing: the harness runs from a checkout of the repository, with its configs/"
         )
+    flags = get_args_parser().parse_known_args(words)[1] if own else []
+    if flags:
+        raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
     decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(job)
     with _as_process(["harness", *words, *own]):
         try:

@@ -52,20 +52,29 @@ def one_line(text):
         (["campaign=a/b"], "campaign is 'a/b'"),
         (["device=cuda"], "torch sees no CUDA GPU here"),
         (["device._target_=nowhere.Device"], "device nowhere.Device cannot be used"),
+        (["--foo"], "--foo is unknown: give key=value, or --help"),
+        (["results_dir="], "results_dir is '', needs a text"),
+        (
+            [*contestant("bad", "NoSuchClass"), "implementations=[bad]"],
+            "implementation bad: harness_fakes.NoSuchClass cannot be loaded: No module named 'harness_fakes.NoSuch",
+        ),
+        (["+workload.implementations.bad._target_=no.such.f", "implementations=[bad]"], "No module named 'no'"),
         ([*contestant("bad", "Good", speed=-1), "implementations=[bad]"], "implementation bad: speed: got -1"),
         ([*contestant("bad", "Good"), "implementations=['bad[spede=2]']"], "spede"),
         ([*contestant("bad", "addition"), "implementations=['bad[shfit=2]']"], "unknown option 'shfit'"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys, tmp_path):
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_path):
     if arguments == ["device=cuda"]:
         import torch
 
         if torch.cuda.is_available():
             pytest.skip("there is a GPU")
-    assert main([*FAST, *arguments, f"results_dir={tmp_path}"] if "device=cuda" not in arguments else arguments) == 2
-    captured = capsys.readouterr()
+    place = [] if any(word.startswith("results_dir=") for word in arguments) else [f"results_dir={tmp_path}"]
+    assert main([*FAST, *place, *arguments] if "device=cuda" not in arguments else arguments) == 2
+    captured = capfd.readouterr()
     assert words in one_line(captured.err)
+    assert captured.err.count("\n") == 1, "no empty lines around it, and nothing from the worker"
     assert not list(tmp_path.iterdir())
 
 
@@ -158,6 +167,21 @@ def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "this device verifies; it does not time" in out
     assert "note: profile=ncu: nothing is profiled, this device verifies only" in out
+
+
+def test_where_nothing_can_run_the_command_fails_with_the_reason(tmp_path, capsys):
+    gone = [*FAST, *small(), *contestant("gone", "Unavailable"), *contestant("picky", "Unsupported")]
+    assert main([*gone, "implementations=[gone,picky]", f"results_dir={tmp_path}"]) == 1
+    err = one_line(capsys.readouterr().err)
+    assert err.startswith("nothing could run here: gone: library is not installed: pip install library==1.2; picky: ")
+    assert set(load_run(only_run(tmp_path)).measurements["status"]) == {"unavailable", "unsupported"}
+
+
+def test_without_a_compiler_our_kernel_is_a_failure_that_says_so(tmp_path, monkeypatch, capsys, kernel_cache):
+    monkeypatch.setenv("CXX", "/nonexistent")
+    arguments = ["device=cpu", "wandb=disabled", *small(), "implementations=[tk]", f"results_dir={tmp_path / 'r'}"]
+    assert main(arguments) == 1
+    assert "/nonexistent" in one_line(capsys.readouterr().err)
 
 
 def test_a_multirun_is_one_run_folder(tmp_path):
