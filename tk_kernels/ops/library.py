@@ -49,11 +49,11 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     functorch's transforms, and what carries out a view's pending minus sign.
     """
     return (
-        all(
+        not torch.compiler.is_compiling()
+        and all(
             (type(t) is torch.Tensor or type(t) is torch.nn.Parameter) and (t.is_cuda or t.is_cpu) and not t.is_neg()
             for t in tensors
         )
-        and not torch.compiler.is_compiling()
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.jit.is_tracing()
