@@ -1,20 +1,22 @@
 """The command: Hydra around `run_job`, and every way it can end as one sentence and an exit code.
 
-0: every case passed or cannot run here; 1: a case failed, or the run could not be stored; 2: the user's mistake;
-130: interrupted.
+0: every case passed or cannot run here; 1: a case failed, none could run, or the run could not be stored; 2: the
+user's mistake; 130: interrupted.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
@@ -45,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(invocation, screen)
     except HarnessError as error:
         return _say(str(error), error.exit_code)
+    except KeyboardInterrupt:  # before the sweep, or again while an interruption is being reported
+        return _say("interrupted", 130)
 
 
 def _invocation(arguments: list[str]) -> Invocation:
@@ -70,27 +74,42 @@ def _invocation(arguments: list[str]) -> Invocation:
 
 
 def _run(invocation: Invocation, screen: Screen) -> int:
-    status = "failed"
+    with _Interrupts() as interrupts:
+        code = _sweep(invocation, screen, interrupts)
+    if interrupts.held is None or invocation.store is None:
+        return _mirror(invocation, code)
+    if _mirrored(invocation):  # Ctrl-C while the run was being closed, perhaps the second one: leave at once
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
+    return code if code == 130 else _say("interrupted; the run is stored", 130)
+
+
+def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> int:
+    """Runs the jobs and closes the run folder, which no interruption disturbs; gives the exit code."""
+    status, code = "failed", 1
     try:
-        with _terminable(), screen:
+        with screen:
             _hydra(invocation, lambda config: _job(config, invocation, screen))
-        status = "completed"
-        return 1 if invocation.failures else 0
+        interrupts.hold = True
+        status, code = "completed", 1 if invocation.failures else 0
+        if invocation.did_not_run and not invocation.ran:
+            code = _say(f"nothing could run here: {'; '.join(dict.fromkeys(invocation.did_not_run))}", 1)
     except KeyboardInterrupt:
+        interrupts.hold = True
         status = "interrupted"
         if invocation.store is None:
-            return _say("interrupted; nothing had been stored", 130)
-        return _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
+            code = _say("interrupted; nothing had been stored", 130)
+        else:
+            code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
     except HarnessError as error:
         advice = f"; go on with: {invocation.resume_command}" if invocation.store and error.exit_code == 1 else ""
-        return _say(f"{error}{advice}", error.exit_code)
+        code = _say(f"{error}{advice}", error.exit_code)
     finally:
+        interrupts.hold = True
         try:
             invocation.close(status)
-        except HarnessError as error:  # the disk is full: that was said, and the data before it are safe
-            _say(str(error), 1)
-        else:
-            _mirror(invocation)
+        except HarnessError as error:  # the disk is full: the data before it are safe
+            code = _say(str(error), code or 1)
+    return code
 
 
 def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
@@ -118,12 +137,17 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
         raise HarnessError(
             f"{CONFIG_DIR} is missing: the harness runs from a checkout of the repository, with its configs/"
         )
+    flags = get_args_parser().parse_known_args(words)[1] if own else []
+    if flags:
+        raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
     decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(job)
     with _as_process(["harness", *words, *own]):
         try:
             decorated()
         except (HydraException, OmegaConfBaseException) as error:
             raise HarnessError(sentence(error)) from error
+        except ValueError as error:  # Hydra's, for a group that is given a number or null
+            raise HarnessError(f"{sentence(error)}: name a file of configs/, as in timer=cuda_events") from error
         except SystemExit as end:
             if raised:
                 raise raised[0] from None
@@ -161,34 +185,55 @@ def _as_process(words: list[str]) -> Iterator[None]:
             os.environ["HYDRA_FULL_ERROR"] = full
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM, which batch systems send, ends a run as Ctrl-C does."""
+class _Interrupts:
+    """Ctrl-C, and SIGTERM, which batch systems send: each is a KeyboardInterrupt, or while `hold` is set only noted."""
 
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.hold = False
+        self.held: int | None = None
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def __enter__(self) -> Self:
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number, handler in self._before.items():
+            if handler != signal.SIG_IGN:  # a job in the background is not Ctrl-C's concern
+                signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _arrived(self, number: int, frame: object) -> None:
+        if not self.hold:
+            raise KeyboardInterrupt
+        self.held = number
 
 
-def _mirror(invocation: Invocation) -> None:
-    """Publishes the stored run to wandb; the results are safe whatever comes of it."""
+def _mirrored(invocation: Invocation) -> bool:
+    """Whether there is a run to publish, and it was asked for."""
     settings = invocation.last_config.get("wandb")
-    if invocation.store is None or not settings or settings["mode"] == "disabled":
-        return
+    return invocation.store is not None and settings is not None and settings["mode"] != "disabled"
+
+
+def _mirror(invocation: Invocation, code: int) -> int:
+    """Publishes the stored run to wandb; the results are safe whatever comes of it.  Gives the exit code."""
+    if not _mirrored(invocation):
+        return code
+    assert invocation.store is not None
     try:
-        publish(invocation.store.folder, **settings)
+        with _Interrupts():
+            publish(invocation.store.folder, **invocation.last_config["wandb"])
+    except KeyboardInterrupt:
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
     except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
-        words = " ".join(str(error).split()) or type(error).__name__
-        _say(
-            f"the run is stored but not mirrored to wandb ({words}); later: python -m harness.publish "
-            f"{invocation.store.folder}",
-            0,
-        )
+        _say(_not_mirrored(invocation, " ".join(str(error).split()) or type(error).__name__), code)
+    return code
+
+
+def _not_mirrored(invocation: Invocation, reason: str) -> str:
+    assert invocation.store is not None
+    later = f"python -m harness.publish {shlex.quote(str(invocation.store.folder))}"
+    return f"the run is stored but not mirrored to wandb ({reason}); later: {later}"
 
 
 def _say(text: str, exit_code: int) -> int:

@@ -24,14 +24,16 @@ class Screen:
 
     def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
         self.out = out or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+        console = progress or Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=progress or Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_interactive,  # it would leave an empty line in a file
         )
         self._task = self._progress.add_task("starting", total=None)
         self._group: Group | None = None
@@ -56,7 +58,8 @@ class Screen:
         """A job starts."""
         self._progress.reset(self._task, total=len(plan.groups))
         where = machine.gpu.get("name", "CPU")
-        self._line(f"{plan.name} on {where}: {len(plan.groups)} problems -> {store.folder}")
+        problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
+        self._line(f"{plan.name} on {where}: {problems} -> {store.folder}")
         if machine.roofs:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items()))
         if not machine.timed:

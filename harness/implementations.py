@@ -131,15 +131,16 @@ def load(contestant: Contestant) -> Implementation:
         target = get_object(path)
     except Exception as error:  # an import runs foreign code: anything may come out of it
         cause = error.__cause__ or error
-        raise LoadError(f"{name}: {path} cannot be loaded: {_one_line(cause)}") from error
+        raise LoadError(f"implementation {name}: {path} cannot be loaded: {_one_line(cause)}") from error
     keywords = {key: value for key, value in contestant.target.items() if key != "_target_"}
     keywords.update(contestant.variant.options)
     if not inspect.isclass(target):
         if not callable(target):
-            raise LoadError(f"{name}: {path} is a {type(target).__name__}, needs a class with prepare() or a function")
+            kind = type(target).__name__
+            raise LoadError(f"implementation {name}: {path} is a {kind}, needs a class with prepare() or a function")
         return FunctionImplementation(target, **_checked(name, target, keywords))
     if not callable(getattr(target, "prepare", None)):
-        raise LoadError(f"{name}: class {path} has no method prepare(problem, inputs)")
+        raise LoadError(f"implementation {name}: class {path} has no method prepare(problem, inputs)")
     try:
         return _Completed(target(**keywords))
     except (TypeError, ValueError) as error:

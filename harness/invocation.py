@@ -29,6 +29,10 @@ class Invocation:
     on_event: Callable[[object], None] = lambda event: None
     store: Store | None = None
     failures: int = 0
+    ran: int = 0
+    """Cases that ran, and groups that had run before."""
+    did_not_run: list[str] = field(default_factory=list)
+    """Why the others did not."""
     last_config: Mapping[str, Any] = field(default_factory=dict)
     _supervisor: Supervisor | None = None
     _device: Mapping[str, Any] | None = None

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from harness import workloads
@@ -109,11 +109,29 @@ class Plan:
         return len(self.groups) * (count * self.estimate_case_seconds + timing) / 60
 
 
+KEYS = (
+    *("name", "workload", "problem", "problems", "implementations", "dtype", "direction", "distribution", "seed"),
+    *("device", "timer", "profile", "limits", "estimate", "campaign", "results_dir", "run_id", "plan", "wandb"),
+)
+"""The keys of a configuration; configs/config.yaml describes each."""
+MAPPINGS = {
+    "workload": ("name", "baseline", "implementations", "ncu_metrics"),
+    "timer": tuple(field.name for field in fields(TimerSettings)),
+    "limits": tuple(field.name for field in fields(Limits)),
+    "estimate": ("case_seconds",),
+    "wandb": ("mode", "project", "entity", "dir"),
+}
+"""Those of them that hold keys, with the keys."""
+TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
+WANDB_MODES = ("offline", "online", "disabled")
+
+
 def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     """The plan of a resolved configuration (plain dicts and lists); raises `HarnessError` for what is wrong in it.
 
     overrides: the command-line overrides, to refuse those that an experiment's own list would silently ignore.
     """
+    _check_keys(config)
     workload = str(config["workload"]["name"])
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
@@ -136,11 +154,13 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
             groups.append(group)
     if config["profile"] not in (None, "ncu"):
         raise HarnessError(f"profile is {config['profile']!r}: there is ncu, or null for none")
-    metrics = config["workload"].get("ncu_metrics", ()) if config["profile"] else ()
+    metrics = config["workload"].get("ncu_metrics") or [] if config["profile"] else []
+    if not isinstance(metrics, list):
+        raise HarnessError(f"workload.ncu_metrics is {metrics!r}, needs a list of metrics")
     return Plan(
         name=str(config["name"] or workload),
         workload=workload,
-        baseline=str(config["workload"].get("baseline", contestants[0].variant.provider)),
+        baseline=str(config["workload"]["baseline"]),
         groups=tuple(groups),
         device=config["device"],
         timer=_timer(config["timer"]),
@@ -149,6 +169,45 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
         carried=tuple(o for o in overrides if re.match(r"\+*(workload\.|device|timer|limits\.)", o)),
     )
+
+
+def _check_keys(config: Mapping[str, Any]) -> None:
+    """Every key is one that is read, and every value of the kind that is read; raises `HarnessError`."""
+    _exactly("", config, KEYS)
+    for name, keys in MAPPINGS.items():
+        _exactly(name, config[name], keys)
+    for name in ("problem", "workload.implementations", "device"):  # whose keys are read elsewhere
+        if not isinstance(_value(config, name), Mapping):
+            raise HarnessError(f"{name} is {_value(config, name)!r}, needs {{KEY: value}}")
+    for name in TEXTS:
+        if not isinstance(_value(config, name), str) or not _value(config, name):
+            raise HarnessError(f"{name} is {_value(config, name)!r}, needs a text")
+    for name in ("plan", "timer.flush_l2"):
+        if not isinstance(_value(config, name), bool):
+            raise HarnessError(f"{name} is {_value(config, name)!r}, needs true or false")
+    if config["wandb"]["mode"] not in WANDB_MODES:
+        raise HarnessError(f"wandb.mode is {config['wandb']['mode']!r}: there is {', '.join(WANDB_MODES)}")
+
+
+def _exactly(name: str, values: object, known: Sequence[str]) -> None:
+    """Raises `HarnessError` if this is no mapping with exactly these keys; the whole configuration has no name."""
+    if not isinstance(values, Mapping):
+        raise HarnessError(f"{name} is {values!r}, needs values for its keys {', '.join(known)}")
+    prefix = f"{name}." if name else ""
+    unknown = next((str(key) for key in values if key not in known), None)
+    if unknown is not None:
+        raise HarnessError(f"{prefix}{unknown} is unknown: there is {', '.join(known)}{closest(unknown, known)}")
+    missing = next((key for key in known if key not in values), None)
+    if missing is not None:
+        raise HarnessError(f"{prefix}{missing} is missing: give {prefix}{missing}=...")
+
+
+def _value(config: Mapping[str, Any], name: str) -> Any:
+    """The value of a key with dots; None where it is missing."""
+    value: Any = config
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def expand_problems(entries: object) -> list[dict[str, Any]]:
@@ -183,6 +242,8 @@ def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> lis
         return [dict(config["problem"])]
     ignored = next((text for text in overrides if text.lstrip("+").startswith("problem.")), None)
     if ignored is not None:
+        if any(text.lstrip("+").startswith("problems=") for text in overrides):
+            raise HarnessError(f"{ignored} has no effect beside problems=[...]: leave one of the two out")
         raise HarnessError(
             f"{ignored} has no effect: experiment {config['name']} lists its own problems; "
             "give 'problems=[{...}]' instead"

@@ -9,12 +9,14 @@ import argparse
 import math
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from harness import stats
+from harness.errors import HarnessError
 from harness.results import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
@@ -24,10 +26,19 @@ FAILED = ("failed_verification", "out_of_memory", "timeout", "error")
 
 
 def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, dir: str) -> str:
-    """Mirrors a run; gives the folder that wandb wrote locally.  Raises `ResultsError` for an unusable run."""
+    """Mirrors a run; gives the folder that wandb wrote locally.
+
+    Raises `ResultsError` for an unusable run and `HarnessError` for a folder `dir` that cannot be written.
+    """
     import wandb
 
     run = load_run(folder)
+    try:
+        Path(dir).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=dir):  # wandb would write elsewhere
+            pass
+    except OSError as error:
+        raise HarnessError(f"dir is {dir}, which cannot be written ({error.strerror}): give another") from None
     mirror = wandb.init(
         mode=mode,  # type: ignore[arg-type]
         project=project,
@@ -152,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             entity=arguments.entity,
             dir=arguments.dir,
         )
-    except ResultsError as error:
+    except (ResultsError, HarnessError) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"published {arguments.run} ({arguments.mode}), local copy in {where}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,20 @@ MEASUREMENTS = "measurements.csv"
 RATIOS = "ratios.csv"
 SAMPLES = "samples.parquet"
 PROFILE = "profile.csv"
+
+
+_TEXT, _OBJECT, _LIST, _NONE = (str,), (dict,), (list,), (type(None),)
+MANIFEST_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("run_id", "campaign", "experiment", "git_commit", "command", "device", "status"), _TEXT),
+    **dict.fromkeys(("config", "libraries", "kernel_builds", "roofs", "claim_files"), _OBJECT),
+    **dict.fromkeys(("arguments", "groups", "notes"), _LIST),
+    **dict.fromkeys(("gpu", "datasheet"), _OBJECT + _NONE),
+    "started_utc": _TEXT,
+    "ended_utc": _TEXT + _NONE,
+    "git_dirty": (bool, *_NONE),
+}
+"""The keys of a manifest beside schema_version, and what each holds."""
+_JSON_NAMES = {str: "a text", dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
 
 
 class ResultsError(Exception):
@@ -94,7 +109,8 @@ def load_campaign(path: str | Path) -> list[Run]:
     folder = Path(path)
     if not folder.is_dir():
         raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
-    runs = [load_run(child) for child in sorted(folder.iterdir()) if (child / MANIFEST).exists()]
+    stored = (MANIFEST, MEASUREMENTS, RATIOS, SAMPLES)
+    runs = [load_run(child) for child in sorted(folder.iterdir()) if any((child / name).exists() for name in stored)]
     if not runs:
         raise ResultsError(
             f"{folder} holds no run (no sub-folder with a {MANIFEST}): measure one with python -m harness"
@@ -108,7 +124,9 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text())
     except FileNotFoundError:
-        raise ResultsError(f"{folder} is not a run folder: it has no {MANIFEST}") from None
+        raise ResultsError(
+            f"{folder} is not a run folder: it has no {MANIFEST}; restore it, or take the folder away"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:
@@ -123,10 +141,30 @@ def load_manifest(folder: Path) -> dict[str, Any]:
             f"{path} has schema version {version}, this program reads version {SCHEMA_VERSION}: "
             "use the program that wrote it, or measure again"
         )
-    missing = [key for key in ("run_id", "campaign", "started_utc", "device") if key not in manifest]
-    if missing:
-        raise ResultsError(f"{path} lacks {', '.join(missing)}: restore it or measure again")
+    complaint = _complaint(manifest)
+    if complaint:
+        raise ResultsError(f"{path} {complaint}: restore it or measure again")
     return manifest
+
+
+def _complaint(manifest: Mapping[str, Any]) -> str:
+    """What is missing in a manifest or of another type than its readers expect; empty if nothing is."""
+    missing = [key for key in MANIFEST_TYPES if key not in manifest]
+    if missing:
+        return f"lacks {', '.join(missing)}"
+    for key, types in MANIFEST_TYPES.items():
+        if not isinstance(manifest[key], types):
+            return f"has {key} = {manifest[key]!r:.40}, needs {' or '.join(_JSON_NAMES[kind] for kind in types)}"
+    for key in ("arguments", "notes"):
+        if not all(isinstance(item, str) for item in manifest[key]):
+            return f"has {key} that are no texts"
+    if not all(isinstance(build, dict) for build in manifest["kernel_builds"].values()):
+        return "has kernel_builds that are no objects"
+    for group in manifest["groups"]:
+        lists = [group.get(key) for key in ("case_ids", "passed")] if isinstance(group, dict) else [None]
+        if not all(isinstance(cases, list) and all(isinstance(case, str) for case in cases) for cases in lists):
+            return "has groups without lists of case_ids and passed"
+    return ""
 
 
 def complete_lines(text: str) -> tuple[str, str]:
@@ -182,12 +220,12 @@ def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
 
 def _read_samples(path: Path) -> pd.DataFrame:
     if not path.exists():
-        raise ResultsError(f"{path} is missing: restore it or measure again")
+        raise ResultsError(f"{path} is missing: restore it or measure again in a new run")
     try:
         samples = pd.read_parquet(path)
     except (OSError, ValueError) as error:  # pyarrow's errors derive from these two
         raise ResultsError(
-            f"{path} is truncated or damaged ({_first_line(error)}): restore it or measure again"
+            f"{path} is truncated or damaged ({_first_line(error)}): restore it or measure again in a new run"
         ) from None
     if tuple(samples.columns) != SAMPLE_COLUMNS:
         raise ResultsError(f"{path} has columns {list(samples.columns)}, needs {list(SAMPLE_COLUMNS)}: measure again")

@@ -17,12 +17,14 @@ from harness.store import Store, StoredGroup
 from harness.worker.messages import Inspected, Machine
 
 FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
-"""What makes the command end with exit code 1; what cannot run here does not."""
+"""What makes the command end with exit code 1; what cannot run here does not, while something else can."""
+IDLE = (Status.UNAVAILABLE, Status.UNSUPPORTED)
+"""How a case ends that cannot run here."""
 
 
 def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
     """Verifies, times and stores every group of the plan that the run folder does not hold yet."""
-    only_plan = bool(config["plan"])
+    only_plan = config["plan"] is True
     screen.status("starting the worker")
     machine = invocation.machine(plan.device, roofs=not only_plan)
     inspected = _inspect(plan, invocation)
@@ -34,9 +36,12 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     # Roofs are those of the run, also where a resumed invocation measured its own.
     machine = dataclasses.replace(machine, roofs=store.manifest["roofs"])
     invocation.last_config = config
+    if plan.profile_metrics and not machine.timed:
+        store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store)
     for number, group in enumerate(plan.groups):
         if store.covered(_runnable(group, inspected)):
+            invocation.ran += 1
             screen.skip(number, group)
             continue
         screen.group(number, group)
@@ -44,14 +49,16 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
         store.append(stored)
         screen.result(plan, group, stored)
         invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
+        invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
+        invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
     screen.notes(store)
 
 
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:
-    """What is known of the contestants; an option that does not exist ends the command here."""
+    """What is known of the contestants; one that cannot be made, as it was asked for, ends the command here."""
     problems = tuple(group.problem for group in plan.groups)
     inspected = invocation.supervisor(plan.device).inspect(plan.contestants, problems)
-    wrong = next((one.option_error for one in inspected if one.option_error), None)
+    wrong = next((one.mistake for one in inspected if one.mistake), None)
     if wrong is not None:
         raise HarnessError(wrong)
     return inspected

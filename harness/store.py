@@ -78,6 +78,7 @@ class Store:
                 for name in (results.MEASUREMENTS, results.RATIOS, results.PROFILE):
                     _cut_torn_line(folder / name)
             store = cls(folder, results.load_manifest(folder), lock)
+            results._read_table(folder / results.RATIOS, Ratio)  # what no reader could load is not added to
             store._forget_half_written()
         except results.ResultsError as error:
             os.close(lock)

@@ -47,9 +47,11 @@ def results_block(report: Report) -> str:
     run = report.used[0]
     gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
     runs = ", ".join(f"`{one.run_id}`" for one in report.used)
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
     parts = [
-        f"Recorded on {gpu}, campaign `{report.campaign}`, ended {campaign_end(report.used).date().isoformat()}; runs "
-        f"{runs}. The paper's numbers are from an H100 80GB SXM.",
+        f"Recorded on {gpu} with {libraries}, campaign `{report.campaign}`, ended "
+        f"{campaign_end(report.used).date().isoformat()}; runs {runs}. The tests run with the versions in "
+        "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
     ]
     for exhibit in _shown(report):

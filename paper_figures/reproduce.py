@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: cannot write {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from harness.results import ResultsError, load_run
+from harness.results import ResultsError, load_manifest, load_run
 from paper_figures.campaign import MANIFEST, ROOT
 from paper_figures.cases import CONFIGS, Contestant
 from paper_figures.errors import PaperFiguresError
@@ -183,11 +183,11 @@ def _newest_run(results: Path, campaign: str, experiment: str) -> tuple[Path, di
     commit = current_commit()
     for path in sorted(results.glob(f"*/{campaign}/*/{MANIFEST}"), key=lambda path: path.parent.name, reverse=True):
         try:
-            manifest = json.loads(path.read_text())
-        except (OSError, ValueError):
+            manifest = load_manifest(path.parent)
+        except ResultsError:
             continue
-        same = manifest.get("experiment") == experiment and manifest.get("device") == "cuda"
-        if same and manifest.get("git_commit") == commit:
+        same = manifest["experiment"] == experiment and manifest["device"] == "cuda"
+        if same and manifest["git_commit"] == commit:
             return path.parent, manifest
     return None
 

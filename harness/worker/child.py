@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -28,6 +29,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     _die_with_parent()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     faulthandler.enable()
+    logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # it logs what it raises
 
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate

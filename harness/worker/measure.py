@@ -100,8 +100,8 @@ def inspect(contestant: Contestant, problems: Sequence[Any], kind: str) -> Inspe
             version=implementation.version(),
             unsupported={title: reason for title, reason in refusals.items() if reason},
         )
-    except OptionError as error:
-        return Inspected(contestant, option_error=str(error))
+    except (LoadError, OptionError) as error:
+        return Inspected(contestant, mistake=str(error))
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
         return Inspected(contestant, missing=one_line(error))
 
@@ -172,8 +172,6 @@ def _verify(
         outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
         outcome = _check_kernels(session, implementation, call, outcome)
         return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
-    except LoadError as error:
-        return CaseOutcome(index, Status.UNAVAILABLE, str(error))
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
         return session.failure(index, error, version)
 

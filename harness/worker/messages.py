@@ -61,13 +61,13 @@ class Machine:
 class Inspected:
     """What is known of a contestant before anything runs.
 
-    option_error: the user asked for an option that does not exist.  missing: why it cannot run here.
+    mistake: the user asked for a target or an option that does not exist.  missing: why it cannot run here.
     unsupported: problem's title -> reason.
     """
 
     contestant: Contestant
     version: str = ""
-    option_error: str | None = None
+    mistake: str | None = None
     missing: str | None = None
     unsupported: dict[str, str] = field(default_factory=dict)
 

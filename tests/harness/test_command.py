@@ -4,15 +4,18 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-from harness_support import FAST, bench, contestant, only_run, small
+from harness_support import FAST, ROOT, bench, contestant, only_run, small
 
 from harness import provenance
 from harness.cli import main
 from harness.results import load_run
+from harness.worker.supervisor import Supervisor
 
 GOOD = [*contestant("mine", "Good", speed=1.2), *contestant("other", "Good"), "implementations=[mine,other]"]
 
@@ -38,6 +41,9 @@ def one_line(text):
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         (["notanoverride"], "notanoverride"),
+        *(([f"{group}=null"], "name a file of configs/") for group in ("timer", "device", "workload", "experiment")),
+        (["workload=3"], "Got int: name a file of configs/, as in timer=cuda_events"),
+        (["+foo=1"], "foo is unknown"),
         (["problem.K=0"], "K is 0"),
         (["resume=/nowhere"], "/nowhere is not a run folder"),
         (["resume=a", "resume=b"], "resume is given twice"),
@@ -46,20 +52,29 @@ def one_line(text):
         (["campaign=a/b"], "campaign is 'a/b'"),
         (["device=cuda"], "torch sees no CUDA GPU here"),
         (["device._target_=nowhere.Device"], "device nowhere.Device cannot be used"),
+        (["--foo"], "--foo is unknown: give key=value, or --help"),
+        (["results_dir="], "results_dir is '', needs a text"),
+        (
+            [*contestant("bad", "NoSuchClass"), "implementations=[bad]"],
+            "implementation bad: harness_fakes.NoSuchClass cannot be loaded: No module named 'harness_fakes.NoSuch",
+        ),
+        (["+workload.implementations.bad._target_=no.such.f", "implementations=[bad]"], "No module named 'no'"),
         ([*contestant("bad", "Good", speed=-1), "implementations=[bad]"], "implementation bad: speed: got -1"),
         ([*contestant("bad", "Good"), "implementations=['bad[spede=2]']"], "spede"),
         ([*contestant("bad", "addition"), "implementations=['bad[shfit=2]']"], "unknown option 'shfit'"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capsys, tmp_path):
+def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_path):
     if arguments == ["device=cuda"]:
         import torch
 
         if torch.cuda.is_available():
             pytest.skip("there is a GPU")
-    assert main([*FAST, *arguments, f"results_dir={tmp_path}"] if "device=cuda" not in arguments else arguments) == 2
-    captured = capsys.readouterr()
+    place = [] if any(word.startswith("results_dir=") for word in arguments) else [f"results_dir={tmp_path}"]
+    assert main([*FAST, *place, *arguments] if "device=cuda" not in arguments else arguments) == 2
+    captured = capfd.readouterr()
     assert words in one_line(captured.err)
+    assert captured.err.count("\n") == 1, "no empty lines around it, and nothing from the worker"
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +155,7 @@ def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):
 
 def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     arguments = ["device=cpu", "wandb=disabled", *small(17, 5, 33), *GOOD, f"results_dir={tmp_path}"]
-    assert main(arguments) == 0
+    assert main([*arguments, "profile=ncu"]) == 0
     folder = only_run(tmp_path)
     run = load_run(folder)
     assert folder.parent.parent.name == "cpu"
@@ -149,7 +164,24 @@ def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     assert run.measurements["n_samples"].sum() == 0
     assert run.measurements["latency_us_p50"].isna().all()
     assert run.ratios.empty
-    assert "this device verifies; it does not time" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "this device verifies; it does not time" in out
+    assert "note: profile=ncu: nothing is profiled, this device verifies only" in out
+
+
+def test_where_nothing_can_run_the_command_fails_with_the_reason(tmp_path, capsys):
+    gone = [*FAST, *small(), *contestant("gone", "Unavailable"), *contestant("picky", "Unsupported")]
+    assert main([*gone, "implementations=[gone,picky]", f"results_dir={tmp_path}"]) == 1
+    err = one_line(capsys.readouterr().err)
+    assert err.startswith("nothing could run here: gone: library is not installed: pip install library==1.2; picky: ")
+    assert set(load_run(only_run(tmp_path)).measurements["status"]) == {"unavailable", "unsupported"}
+
+
+def test_without_a_compiler_our_kernel_is_a_failure_that_says_so(tmp_path, monkeypatch, capsys, kernel_cache):
+    monkeypatch.setenv("CXX", "/nonexistent")
+    arguments = ["device=cpu", "wandb=disabled", *small(), "implementations=[tk]", f"results_dir={tmp_path / 'r'}"]
+    assert main(arguments) == 1
+    assert "/nonexistent" in one_line(capsys.readouterr().err)
 
 
 def test_a_multirun_is_one_run_folder(tmp_path):
@@ -195,11 +227,11 @@ def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):
 
 
 def wait_for_rows(results_dir, count, process, seconds=60):
-    """Until a run folder holds that many rows."""
+    """Until the groups that a run folder holds have that many rows."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        for path in Path(results_dir).rglob("measurements.csv"):
-            if len(path.read_text().splitlines()) > count:
+        for path in Path(results_dir).rglob("manifest.json"):  # the last of a group's files to be written
+            if sum(len(group["case_ids"]) for group in json.loads(path.read_text())["groups"]) >= count:
                 return path.parent
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -283,6 +315,55 @@ def test_interrupting(tmp_path, number):
     assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1, "what there is, is mirrored"
 
 
+MIRRORED = [word for word in FAST if not word.startswith("wandb")]
+NOT_MIRRORED = "the run is stored but not mirrored to wandb (interrupted); later: python -m harness.publish"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_while_the_run_is_closed(tmp_path, number, monkeypatch, capsys):
+    real = Supervisor.stop
+
+    def stop(self):
+        os.kill(os.getpid(), number)
+        real(self)
+
+    monkeypatch.setattr(Supervisor, "stop", stop)
+    assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}", f"wandb.dir={tmp_path}"]) == 130
+    assert NOT_MIRRORED in one_line(capsys.readouterr().err)
+    assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
+    assert not (tmp_path / "wandb").exists()
+    assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path / 'unmirrored'}"]) == 130
+    assert "interrupted; the run is stored" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_the_mirror(tmp_path, number, monkeypatch, capsys):
+    monkeypatch.setattr("harness.cli.publish", lambda folder, **settings: os.kill(os.getpid(), number))
+    assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}"]) == 130
+    assert NOT_MIRRORED in one_line(capsys.readouterr().err)
+    assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
+
+
+def test_interrupting_the_imports():
+    """Also where the library that is being imported swallows every exception."""
+    code = """
+import os, signal, sys
+class Importing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "harness.cli":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except BaseException:
+                pass
+sys.meta_path.insert(0, Importing())
+from harness.__main__ import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130
+    assert one_line(done.stderr) == "interrupted; nothing had been measured"
+
+
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
     import shutil
 
@@ -344,8 +425,6 @@ def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path, monkey
 
 
 def test_dirty_means_tracked_files_outside_results(tmp_path):
-    import subprocess
-
     def git(*words):
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
 

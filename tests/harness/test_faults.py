@@ -25,7 +25,6 @@ FAULTS = {
     "toofast": "TooFast",
     "promises": "Promises",
     "foreign": "Foreign",
-    "typo": "NoSuchClass",
 }
 
 
@@ -68,7 +67,6 @@ def rows(run):
         ("toofast", "error", "below the"),
         ("promises", "failed_verification", "no kernel that ran matches '^hopper_gemm'"),
         ("foreign", "failed_verification", "a kernel matches 'fake_gemm', which is another implementation's"),
-        ("typo", "unavailable", "harness_fakes.NoSuchClass cannot be loaded"),
     ],
 )
 def test_a_fault_is_its_own_row(rows, name, status, words):

@@ -9,7 +9,7 @@ from harness_support import config
 from harness import workloads
 from harness.cli import CONFIG_DIR
 from harness.errors import HarnessError
-from harness.planning import expand_problems, make_plan
+from harness.planning import KEYS, MAPPINGS, expand_problems, make_plan
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
@@ -95,6 +95,12 @@ def test_every_line_of_a_configuration_says_what_it_is(path):
         assert indent > explained, f"{path.name}:{number + 1}: {line!r} is not explained"
 
 
+def test_the_keys_of_the_configuration_are_those_that_are_read():
+    composed = config()
+    assert set(composed) == set(KEYS)
+    assert {name: set(composed[name]) for name in MAPPINGS} == {name: set(keys) for name, keys in MAPPINGS.items()}
+
+
 def test_every_workload_has_a_configuration_of_its_name():
     for path in (CONFIG_DIR / "workload").glob("*.yaml"):
         content = yaml.safe_load(path.read_text())
@@ -147,6 +153,26 @@ def test_estimate_grows_with_the_cases():
         (["seed=-1"], "seed is -1"),
         (["seed=0.5"], "seed is 0.5"),
         (["profile=nsys"], "profile is 'nsys'"),
+        (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside problems="),
+        (["problem=3"], "problem is 3, needs"),
+        (["limits=null"], "limits is None, needs values for its keys case_seconds"),
+        (["estimate=3"], "estimate is 3, needs"),
+        (["workload.implementations=3"], "workload.implementations is 3, needs"),
+        (["workload.ncu_metrics=3", "profile=ncu"], "workload.ncu_metrics is 3, needs a list"),
+        (["results_dir=null"], "results_dir is None, needs a text"),
+        (["campaign=null"], "campaign is None, needs a text"),
+        (["device._target_=null"], "device._target_ is None, needs a text"),
+        (["~limits"], "limits is missing"),
+        (["~timer.ci_width"], "timer.ci_width is missing"),
+        (["+foo=1"], "foo is unknown: there is name, workload"),
+        (["+problms=1"], "problms is unknown: .*did you mean problems"),
+        (["+limits.x=1"], "limits.x is unknown: there is case_seconds"),
+        (["+timer.flush_l3=1"], "timer.flush_l3 is unknown: .*did you mean flush_l2"),
+        (["+workload.x=1"], "workload.x is unknown: there is name, baseline"),
+        (["+wandb.tags=1"], "wandb.tags is unknown: there is mode"),
+        (["wandb.mode=foo"], "wandb.mode is 'foo': there is offline, online, disabled"),
+        (["plan=maybe"], "plan is 'maybe', needs true or false"),
+        (["timer.flush_l2=3"], "timer.flush_l2 is 3, needs true or false"),
     ],
 )
 def test_mistakes(overrides, words):

@@ -123,6 +123,10 @@ def test_the_mirror_can_be_made_again(stored_run, tmp_path, capsys):
     assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1
     assert publish_main([str(tmp_path / "nowhere")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
+    assert publish_main([str(stored_run), "--dir", "/proc/x"]) == 2
+    assert (
+        capsys.readouterr().err == "dir is /proc/x, which cannot be written (No such file or directory): give another\n"
+    )
 
 
 def test_a_run_without_rows_is_mirrored_too(stored_run, tmp_path):

@@ -22,8 +22,21 @@ MANIFEST = {
     "run_id": "20261120T120000Z-abcdef",
     "campaign": "c",
     "started_utc": "2026-11-20T12:00:00Z",
+    "ended_utc": None,
     "device": "cuda",
     "gpu": None,
+    "datasheet": None,
+    "experiment": "e",
+    "status": "running",
+    "git_commit": "0123456789abcdef",
+    "git_dirty": False,
+    "command": "python -m harness",
+    "arguments": [],
+    "config": {},
+    "libraries": {},
+    "kernel_builds": {},
+    "roofs": {},
+    "claim_files": {},
 }
 
 
@@ -247,9 +260,10 @@ def test_notes_are_kept_once(opened, folder):
 # ---- readers of damaged folders
 
 
-def damage_manifest(folder, **changes):
+def damage_manifest(folder, drop="", **changes):
     path = folder / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    kept = {key: value for key, value in json.loads(path.read_text()).items() if key != drop}
+    path.write_text(json.dumps({**kept, **changes}))
 
 
 def drop_column(folder):
@@ -277,15 +291,24 @@ DAMAGES = {
     ),
     "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
     "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "lacks run_id"),
+    "no config": (lambda f: damage_manifest(f, drop="config"), "manifest.json lacks config: restore"),
+    "no groups": (lambda f: damage_manifest(f, drop="groups"), "manifest.json lacks groups"),
+    "groups": (lambda f: damage_manifest(f, groups=3), "has groups = 3, needs a list"),
+    "a group": (lambda f: damage_manifest(f, groups=[{"case_ids": ["a"]}]), "has groups without lists of case_ids"),
+    "no list of groups": (lambda f: damage_manifest(f, groups=[3]), "has groups without lists of case_ids"),
+    "builds": (lambda f: damage_manifest(f, kernel_builds=[]), r"has kernel_builds = \[\], needs an object"),
+    "a build": (lambda f: damage_manifest(f, kernel_builds={"tk": 3}), "has kernel_builds that are no objects"),
+    "arguments": (lambda f: damage_manifest(f, arguments=[3]), "has arguments that are no texts"),
+    "gpu": (lambda f: damage_manifest(f, gpu="H200"), "has gpu = 'H200', needs an object or null"),
     "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
     "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
     "column gone": (drop_column, "tflops differ"),
     "short row": (short_row, "has 3 cells, needs 7"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
-    "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing"),
+    "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
     "half the samples": (
         lambda f: (f / "samples.parquet").write_bytes((f / "samples.parquet").read_bytes()[:-20]),
-        "samples.parquet is truncated or damaged",
+        "samples.parquet is truncated or damaged .* in a new run",
     ),
     "other samples": (
         lambda f: pd.DataFrame({"x": [1]}).to_parquet(f / "samples.parquet"),
@@ -303,6 +326,10 @@ def test_damage_is_one_sentence(folder, name):
     with pytest.raises(ResultsError, match=words) as caught:
         load_run(folder)
     assert "\n" not in str(caught.value)
+    if "resume=" not in str(caught.value):  # what resuming does not repair, it refuses
+        with pytest.raises(HarnessError) as refused, Store.reopen(folder):
+            pass
+        assert str(refused.value) == str(caught.value)
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
@@ -315,6 +342,9 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
     assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
     with pytest.raises(ResultsError, match="is not a folder"):
         load_campaign(tmp_path / "nowhere")
+    (later / "manifest.json").unlink()
+    with pytest.raises(ResultsError, match=f"{later.name} is not a run folder: it has no manifest.json"):
+        load_campaign(folder.parent)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ResultsError, match="holds no run"):
         load_campaign(tmp_path / "empty")

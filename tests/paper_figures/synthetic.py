@@ -212,6 +212,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
     return {
         "schema_version": SCHEMA_VERSION, "run_id": run_id, "campaign": campaign.name, "experiment": plan.name,
         "git_commit": "0123456789abcdef", "git_dirty": False, "command": f"python -m harness experiment={plan.name}",
+        "arguments": [f"experiment={plan.name}"], "groups": [], "notes": [],
         "config": {}, "device": "cuda", "status": "completed", "started_utc": f"{stamp}Z", "ended_utc": f"{stamp}Z",
         "gpu": {"name": "SYNTHETIC H200", "driver": "0", "power_limit_w": 700, "sm_clock_max_mhz": 1980, "ecc": True,
                 "sm_count": 132, "l2_bytes": 60 * 2**20},
@@ -229,4 +230,4 @@ if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a 
     from paper_figures.exhibit import load_exhibits
 
     for number, exhibit in enumerate(load_exhibits()):
-        write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}")
+        print("written:", write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import signal
@@ -195,6 +196,14 @@ def test_only_finished_runs_of_this_commit_are_kept(
         assert step.resumes == expected.startswith("resume")
 
 
+def test_a_damaged_run_is_not_resumed(place: Path, synthetic: ModuleType) -> None:
+    folder = synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages")
+    (folder / "manifest.json").write_text("[]")
+    step = steps.measure_step(TABLE1, "mine", False, place / "results")
+    assert step is not None
+    assert not step.resumes
+
+
 def test_a_run_that_cannot_be_resumed_is_measured_anew(
     place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
@@ -231,6 +240,17 @@ def test_mistakes_are_one_sentence(
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert processes.steps == []
+
+
+def test_a_full_disk_is_said_with_the_folder(
+    place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # a write does not know its file
+
+    monkeypatch.setattr(reproduce, "write_report", full)
+    assert run(place, "--from", str(recorded)) == 1
+    assert capsys.readouterr().err == f"error: cannot write {place / 'report'}: No space left on device\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ import torch
 from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import keys, store
-from tk_kernels.toolchain.building import BuildOptions
+from tk_kernels.toolchain.building import BuildOptions, without_places
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -90,6 +91,37 @@ def test_manifest_says_what_was_built(kernel_cache: Path, scale: toolchain.Kerne
     assert "no such figure" in manifest["reasons"]["hgmma_count"]
     assert len(manifest["binary_hash"]) == 64
     assert any("-march=native" in command for command in manifest["commands"])
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a"])
+def test_manifest_names_no_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder, target: str
+) -> None:
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "home" / "cache"))
+    compiler = tmp_path / "home" / "g++"
+    compiler.parent.mkdir()
+    compiler.symlink_to(str(shutil.which("g++")))
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    toolchain.compilers.find_gxx.cache_clear()
+    try:
+        commands = "\n".join(toolchain.build(scale, toolchain.TARGETS[target], BuildOptions()).manifest["commands"])
+    finally:
+        toolchain.compilers.find_gxx.cache_clear()
+    for folder in (sys.prefix, torch.__path__[0], FIXTURES.parents[2], tmp_path, Path.cwd()):
+        assert str(folder) not in commands
+    assert "$HOME/g++" in commands
+    assert "-I$KERNEL -c $KERNEL/scale.cu -o $BUILD/objects/scale/scale.o" in commands
+    assert f"-I$INCLUDE/kittens/target/{target}" in commands
+    assert "$ENV/" in commands
+
+
+def test_places_are_named_from_the_inside_and_at_folder_boundaries() -> None:
+    names = {Path("/p"): "$PROJECT", Path("/p/env"): "$ENV"}
+    command = ["/p/env/bin/nvcc", "-I/p/env", "-L/p/environment", "/pq/x", "/mnt/p/x", "-o", "/p/a b"]
+    assert without_places(command, names) == (
+        "$ENV/bin/nvcc -I$ENV -L$PROJECT/environment /pq/x /mnt/p/x -o $PROJECT'/a b'"
+    )
 
 
 def test_machine_code_hash_ignores_the_path_and_sees_the_code(
@@ -176,6 +208,54 @@ def test_full_disk_is_one_sentence(
     monkeypatch.setattr(store, "publish", full)
     with pytest.raises(toolchain.ToolchainError, match="No space left on device.*free some space"):
         build_cpu(scale)
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "script"),
+    [
+        (10**12, "echo 'ld: final link failed: No space left on device'"),
+        (300_000, "for i in 1 2 3 4 5; do echo 'BFD assertion fail elf.c:3131'; done"),
+    ],
+    ids=["said", "seen"],
+)
+def test_compiler_on_a_full_disk_is_one_sentence(
+    tmp_path: Path,
+    kernel_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scale: toolchain.KernelFolder,
+    free_bytes: int,
+    script: str,
+) -> None:
+    failing = tmp_path / "g++"
+    failing.write_text(f'#!/bin/sh\ncase "$*" in *-dump*) echo 12.2.0;; *) {script}; exit 1;; esac\n')
+    failing.chmod(0o755)
+    monkeypatch.setenv("CXX", str(failing))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+    toolchain.compilers.find_gxx.cache_clear()
+    try:
+        with pytest.raises(toolchain.CompileError, match=r"MiB left.*; free some space, or set TK") as failure:
+            build_cpu(scale)
+    finally:
+        toolchain.compilers.find_gxx.cache_clear()
+    assert len(str(failure.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
+def test_truncated_library_is_one_sentence(kernel_cache: Path, scale: toolchain.KernelFolder, part: float) -> None:
+    library = build_cpu(scale).library
+    image = library.read_bytes()
+    library.write_bytes(image[: int(part * len(image))])
+    with pytest.raises(toolchain.ToolchainError, match=r"scale.so: cannot be loaded \(.*delete the folder") as failure:
+        toolchain.load("scale", "cpu", scale.path.parent)
+    assert len(str(failure.value).splitlines()) == 1
+
+
+def test_library_that_cannot_be_linked_is_one_sentence(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    library = build_cpu(scale).library
+    image = library.read_bytes()
+    library.write_bytes(image.replace(b"libtvm_ffi.so", b"libtvm_ffx.so"))
+    with pytest.raises(toolchain.ToolchainError, match=r"cannot be loaded \(libtvm_ffx.so.*delete the folder"):
+        toolchain.load("scale", "cpu", scale.path.parent)
 
 
 def test_prebuilt_kernel_needs_no_compiler(

@@ -55,6 +55,17 @@ def test_missing_gxx_names_the_command_that_installs_it(monkeypatch: pytest.Monk
         compilers.find_gxx()
 
 
+def test_empty_cxx_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "")
+    assert Path(compilers.find_gxx().path).name == "g++"
+
+
+def test_cxx_with_arguments_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "ccache g++")
+    with pytest.raises(CompilerMissingError, match=r"CXX is 'ccache g\+\+', needs to be .* one program"):
+        compilers.find_gxx()
+
+
 @pytest.mark.parametrize("version", ["11.4.0", "", "garbage"])
 def test_old_or_odd_gxx_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     monkeypatch.setenv("CXX", str(program(tmp_path / "g++", version)))

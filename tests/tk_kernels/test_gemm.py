@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels import toolchain
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
@@ -84,6 +85,79 @@ def test_options(device: str, options: dict[str, Any], shape: tuple[int, int, in
     M, N, K = shape
     a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
     assert_good(tk.gemm(a, b, **options), a, b)
+
+
+# Every kernel that is built, in the words of the error that lists them.
+BUILT = (
+    "tile 128x256 stages 4 cluster 1x1 cooperative",
+    "tile 128x192 stages 4 cluster 1x1 pingpong",
+    "tile 128x128 stages 6 cluster 1x1 pingpong",
+    "tile 64x128 stages 8 cluster 1x1 cooperative",
+    "tile 128x256 stages 3 cluster 1x1 cooperative",
+    "tile 128x256 stages 2 cluster 1x1 cooperative",
+    "tile 128x256 stages 1 cluster 1x1 cooperative",
+    "tile 128x256 stages 4 cluster 2x1 cooperative",
+    "tile 128x256 stages 4 cluster 1x2 cooperative",
+    "tile 128x192 stages 4 cluster 2x1 pingpong",
+    "tile 128x128 stages 6 cluster 2x1 pingpong",
+    "tile 256x128 stages 4 cluster 2x1 cooperative",
+    "tile 128x128 stages 4 cluster 1x1 pingpong",
+    "tile 128x256 stages 4 cluster 1x1 cooperative order hilbert",
+)
+
+
+def forced(kernel: str) -> dict[str, Any]:
+    """The options that force one of BUILT; those of more than 4 stages are the first that the others match."""
+    _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
+    options: dict[str, Any] = {"tile": tile, "cluster": cluster, "schedule": schedule}
+    if int(stages) <= 4:
+        options["stages"] = int(stages)
+    return {**options, "order": order[1]} if order else options
+
+
+def test_list_of_built_kernels_is_whole(device: str) -> None:
+    with pytest.raises(ValueError, match="there are:") as failure:
+        tk.gemm(matrix(16, 24, device), matrix(24, 32, device), tile="24x40")
+    assert tuple(line.strip() for line in str(failure.value).splitlines()[1:]) == BUILT
+
+
+@pytest.mark.parametrize("kernel", BUILT)
+def test_every_built_kernel(device: str, kernel: str) -> None:
+    """More tiles than blocks on the cpu target, whose machine has 4 multiprocessors; tails in every dimension."""
+    for M, N, K in ((300, 520, 200), (65, 129, 333)):
+        a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+        assert_good(tk.gemm(a, b, **forced(kernel)), a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", BUILT)
+def test_every_built_kernel_on_more_tiles_than_multiprocessors(kernel: str) -> None:
+    for M, N, K in ((4099, 3001, 777), (129, 40001, 200), (40001, 70, 333)):
+        a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
+        for persistent in (0, 1):
+            assert_good(tk.gemm(a, b, persistent=persistent, **forced(kernel)), a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("start", range(0, 200, 50))
+def test_error_is_within_1_1_of_cublas(start: int) -> None:
+    for M, N, K in SHAPES[start : start + 50]:
+        assert_as_good_as_cublas(matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(1024, 1024, 1024), (4096, 4096, 4096), (4099, 3001, 777), (130, 70, 20011)], ids=str
+)
+def test_error_of_large_products_is_within_1_1_of_cublas(shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    assert_as_good_as_cublas(matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1))
+
+
+def assert_as_good_as_cublas(a: Tensor, b: Tensor) -> None:
+    exact = a.double() @ b.double()
+    ours, cublas = relative_error(tk.gemm(a, b), exact), relative_error(torch.matmul(a, b), exact)
+    assert ours <= 1.1 * cublas, f"{tuple(a.shape)} x {tuple(b.shape)}: {ours:.3e}, cuBLAS {cublas:.3e}"
 
 
 def windows(device: str) -> dict[str, tuple[Tensor, Tensor]]:
@@ -192,15 +266,50 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     return {
         "dtype a": (lambda: tk.gemm(a.float(), b), "a: got dtype float32, needs bfloat16"),
         "dtype b": (lambda: tk.gemm(a, b.half()), "b: got dtype float16, needs bfloat16"),
+        "complex32 a": (lambda: tk.gemm(a.to(torch.complex32), b), "a: got dtype complex32, needs bfloat16"),
+        "complex64 a": (lambda: tk.gemm(a.to(torch.complex64), b), "a: got dtype complex64, needs bfloat16"),
+        "complex128 b": (lambda: tk.gemm(a, b.to(torch.complex128)), "b: got dtype complex128, needs bfloat16"),
+        "conj view a": (lambda: tk.gemm(a.to(torch.complex64).conj(), b), "a: got dtype complex64, needs bfloat16"),
+        "quantized a": (lambda: tk.gemm(a.new_empty(16, 24, dtype=torch.quint8), b), "a: got dtype quint8"),
+        "bits b": (lambda: tk.gemm(a, a.new_empty(24, 32, dtype=torch.bits8)), "b: got dtype bits8, needs bfloat16"),
+        "sparse a": (lambda: tk.gemm(a.to_sparse(), b), "a: got layout sparse_coo, needs a dense matrix"),
+        "sparse rows b": (lambda: tk.gemm(a, b.to_sparse_csr()), "b: got layout sparse_csr, needs a dense matrix"),
+        "sparse and gradient": (lambda: tk.gemm(a.to_sparse().requires_grad_(), b), "a: got layout sparse_coo"),
+        "mkldnn a": (lambda: tk.gemm(matrix(16, 24, "cpu").to_mkldnn(), b), "a: got layout mkldnn, needs a dense"),
         "rank a": (lambda: tk.gemm(a[0], b), "a: got rank 1, needs rank 2"),
         "rank b": (lambda: tk.gemm(a, b[None]), "b: got rank 3, needs rank 2"),
         "inner": (lambda: tk.gemm(a, a), "b: got 16 rows, needs 24, the number of columns of a"),
         "empty M": (lambda: tk.gemm(a[:0], b), r"a: got shape \(0, 24\), needs every size from 1"),
         "empty K": (lambda: tk.gemm(a[:, :0], b[:0]), r"a: got shape \(16, 0\), needs every size from 1"),
         "empty N": (lambda: tk.gemm(a, b[:, :0]), r"b: got shape \(24, 0\), needs every size from 1"),
+        "large K": (
+            lambda: tk.gemm(a[:1, :1].expand(1, 2**30), b[:1, :1].expand(2**30, 1)),
+            r"a: got shape \(1, 1073741824\), needs every size from 1 to 1073741823",
+        ),
         "no tensor": (lambda: tk.gemm(a, [[1.0]]), "b: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
         "out shape": (lambda: tk.gemm(a, b, out=square), r"out: got shape \(16, 16\), needs \(16, 32\)"),
         "out dtype": (lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.float32)), "out: got dtype float32"),
+        "out is no tensor": (lambda: tk.gemm(a, b, out=[1]), "out: got a list, needs a torch.Tensor"),  # type: ignore[arg-type]
+        "out elsewhere": (
+            lambda: tk.gemm(a, b, out=torch.empty(16, 32, dtype=torch.bfloat16, device="meta")),
+            "out: is on meta, needs to be on (cpu|cuda:0) as a is",
+        ),
+        "out elsewhere, by the operator": (
+            lambda: torch.ops.tk_kernels.gemm_out(a, b, torch.empty(16, 32, dtype=torch.bfloat16, device="meta")),
+            "out: is on meta, needs to be on (cpu|cuda:0) as a is",
+        ),
+        "traced out dtype": (
+            lambda: tk.gemm(a.to("meta"), b.to("meta"), out=a.new_empty(16, 32, device="meta").half()),
+            "out: got dtype float16, needs bfloat16",
+        ),
+        "out complex": (
+            lambda: tk.gemm(a, b, out=a.new_empty(16, 32, dtype=torch.complex64)),
+            "out: got dtype complex64, needs bfloat16",
+        ),
+        "out sparse": (
+            lambda: tk.gemm(a, b, out=a.new_zeros(16, 32).to_sparse()),
+            "out: got layout sparse_coo, needs a dense matrix",
+        ),
         "out is a": (lambda: tk.gemm(square, square.clone(), out=square), "out: shares memory with a"),
         "out is b": (lambda: tk.gemm(square.clone(), square, out=square), "out: shares memory with b"),
         "out is a transposed": (lambda: tk.gemm(square, square.clone(), out=square.t()), "out: shares memory with a"),
@@ -218,12 +327,21 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of PyTorch, about its rarer dtypes and layouts
 @pytest.mark.parametrize("name", mistakes("cpu"))
 def test_mistakes_are_value_errors_that_name_the_argument(device: str, name: str) -> None:
     call, words = mistakes(device)[name]
     with pytest.raises(ValueError, match=words) as failure:
         call()
     assert len(str(failure.value).splitlines()) == 1 or "there are:" in str(failure.value)
+
+
+def test_exported_function_names_the_dtype_by_its_numbers() -> None:
+    gemm = toolchain.load("gemm", "cpu").gemm
+    a, b = matrix(16, 24, "cpu"), matrix(24, 32, "cpu")
+    for other, words in ((a.float(), "code 2 and 32 bits x 1"), (a.to(torch.complex64), "code 5 and 64 bits x 1")):
+        with pytest.raises(ValueError, match=f"a: got elements of DLPack {words}, needs bfloat16"):
+            gemm(other, b, a.new_empty(16, 32), False, 0, -1, -1, 0, 0, 0, 0, 0)
 
 
 def test_operands_on_other_devices_are_refused(device: str) -> None:

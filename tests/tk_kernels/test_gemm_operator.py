@@ -34,6 +34,11 @@ def test_opcheck_of_the_form_with_out(device: str) -> None:
     torch.library.opcheck(torch.ops.tk_kernels.gemm_out.default, arguments)
 
 
+def test_a_pending_minus_sign_is_carried_out(device: str) -> None:
+    a, b = matrix(16, 24, device), matrix(24, 32, device, 1)
+    assert torch.equal(tk.gemm(torch._neg_view(a), b), -tk.gemm(a, b))
+
+
 def test_compiles_as_one_graph(device: str) -> None:
     def network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
         return tk.gemm(tk.gemm(x, w, stages=2, order="row_major").relu(), v) + 1

@@ -20,6 +20,8 @@ def encode_options(
     """
     if blocks_per_sm is not None and not synchronous:
         raise ValueError(f"blocks_per_sm: got {blocks_per_sm!r}, needs synchronous=True, the kernel that it belongs to")
+    if isinstance(synchronous, bool):
+        synchronous = int(synchronous)
     return (
         -1 if order is None else choice("order", order, ORDERS),
         -1 if synchronous is None else integer("synchronous", synchronous, 0, 1),

@@ -43,10 +43,12 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong).
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). Not every
+    combination is built: the kernel refuses the others and lists its own. What runs no kernel
+    (fake and meta tensors, tracing) does not know that list and lets them pass.
 
     Differentiable in a and b unless `out` is given. Raises ValueError that names the argument
-    for a wrong dtype, device, rank, shape, an empty matrix, an `out` that shares memory with an
+    for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
     operand, or an option the kernel is not built for.
     """
     if (
@@ -63,11 +65,19 @@ def gemm(
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         name, value = ("b", b) if isinstance(a, Tensor) else ("a", a)
         raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
+    if a.layout is not torch.strided or b.layout is not torch.strided:
+        _require_matrices(a, b)
     records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if out is None:
         if records_gradient or not is_plain_eager(a, b):
             return _gemm(a, b, *options)
         return _run(a, b, *options)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
+    if not isinstance(out, Tensor):
+        raise ValueError(f"out: got a {type(out).__name__}, needs a torch.Tensor")
+    # The dispatcher runs a call where any of its tensors asks for: with an `out` on meta it would compute nothing.
+    if out.layout is not torch.strided or out.device != a.device:
+        _require_matrices(a, b)
+        _require_output(a, b, out)
     if records_gradient or out.requires_grad:
         raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
     _gemm_out(a, b, out, *options)
@@ -76,7 +86,14 @@ def gemm(
 
 def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
     """Kernel of `gemm` on both devices."""
-    if a.dim() != 2 or b.dim() != 2 or a.device != b.device:
+    # What the kernel cannot be asked: PyTorch ends the process where it cannot describe a tensor to it.
+    if (
+        a.dim() != 2
+        or b.dim() != 2
+        or a.device != b.device
+        or a.dtype is not torch.bfloat16
+        or b.dtype is not torch.bfloat16
+    ):
         _require_matrices(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]))
     _launch(a, b, out, options or AUTOMATIC)
@@ -85,9 +102,15 @@ def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
 
 def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
     """Kernel of `gemm_out` on both devices."""
-    if a.device != b.device or a.device != out.device:
+    if (
+        a.device != b.device
+        or a.device != out.device
+        or a.dtype is not torch.bfloat16
+        or b.dtype is not torch.bfloat16
+        or out.dtype is not torch.bfloat16
+    ):
         _require_matrices(a, b)
-        raise ValueError(f"out: is on {out.device}, needs to be on {a.device} as a is")
+        _require_output(a, b, out)
     _launch(a, b, out, options or AUTOMATIC)
 
 
@@ -146,18 +169,35 @@ def _log_copies_once(copies: int, a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def _require_matrices(a: Tensor, b: Tensor) -> None:
-    """The checks that need no kernel: rank, dtype, device, shape. Raises ValueError."""
-    for name, tensor in (("a", a), ("b", b)):
-        if tensor.dim() != 2:
-            raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 2")
-        if tensor.dtype != torch.bfloat16:
-            raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs bfloat16")
-        if any(size == 0 for size in tensor.shape):
-            raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+    """The checks that need no kernel: rank, dtype, layout, device, shape. Raises ValueError."""
+    _require_matrix("a", a)
+    _require_matrix("b", b)
     if b.device != a.device:
         raise ValueError(f"b: is on {b.device}, needs to be on {a.device} as a is")
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+
+
+def _require_output(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """The same checks of `out`, for good operands."""
+    _require_matrix("out", out)
+    if out.device != a.device:
+        raise ValueError(f"out: is on {out.device}, needs to be on {a.device} as a is")
+    if tuple(out.shape) != (a.shape[0], b.shape[1]):
+        raise ValueError(f"out: got shape {tuple(out.shape)}, needs ({a.shape[0]}, {b.shape[1]})")
+
+
+def _require_matrix(name: str, tensor: Tensor) -> None:
+    """A dense bfloat16 matrix that is not empty."""
+    if tensor.dim() != 2:
+        raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 2")
+    if tensor.dtype != torch.bfloat16:
+        raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs bfloat16")
+    if tensor.layout != torch.strided:
+        layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        raise ValueError(f"{name}: got layout {layout}, needs a dense matrix (strided)")
+    if any(size == 0 for size in tensor.shape):
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 1073741823")
 
 
 def _fake(a: Tensor, b: Tensor, *options: int) -> Tensor:
@@ -169,8 +209,7 @@ def _fake(a: Tensor, b: Tensor, *options: int) -> Tensor:
 def _fake_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
     """The checks of `gemm_out`, for tracing."""
     _require_matrices(a, b)
-    if tuple(out.shape) != (a.shape[0], b.shape[1]):
-        raise ValueError(f"out: got shape {tuple(out.shape)}, needs ({a.shape[0]}, {b.shape[1]})")
+    _require_output(a, b, out)
 
 
 def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

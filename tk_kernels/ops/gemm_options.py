@@ -29,6 +29,8 @@ def encode_options(
     """
     tile_m, tile_n = _pair("tile", tile)
     cluster_m, cluster_n = _pair("cluster", cluster)
+    if isinstance(persistent, bool):
+        persistent = int(persistent)
     return (
         0 if stages is None else integer("stages", stages, 1, 4),
         -1 if persistent is None else integer("persistent", persistent, 0, 1),
@@ -49,6 +51,6 @@ def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:
     if isinstance(value, str):
         match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", value)
         parts = tuple(int(part) for part in match.groups()) if match else None
-    if not (isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(p, int) and p >= 1 for p in parts)):
+    if not (isinstance(parts, tuple) and len(parts) == 2 and all(type(p) is int and p >= 1 for p in parts)):
         raise ValueError(f"{name}: got {value!r}, needs two positive integers, written like '128x256' or (128, 256)")
     return (parts[0], parts[1])

@@ -46,12 +46,15 @@ def _load(kernel: str, device: torch.device) -> Any:
 def is_plain_eager(*tensors: torch.Tensor) -> bool:
     """Whether calling a kernel directly is the same as calling its operator, because nothing listens in between.
 
-    Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...) and
-    functorch's transforms.
+    Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...),
+    functorch's transforms, and what carries out a view's pending minus sign.
     """
     return (
-        all((type(t) is torch.Tensor or type(t) is torch.nn.Parameter) and (t.is_cuda or t.is_cpu) for t in tensors)
-        and not torch.compiler.is_compiling()
+        not torch.compiler.is_compiling()
+        and all(
+            (type(t) is torch.Tensor or type(t) is torch.nn.Parameter) and (t.is_cuda or t.is_cpu) and not t.is_neg()
+            for t in tensors
+        )
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.jit.is_tracing()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def integer(name: str, value: int, low: int, high: int) -> int:
-    """`value` as an integer in [low, high]; raises ValueError that names the option."""
-    if not isinstance(value, int) or not low <= value <= high:
+    """`value` as an integer in [low, high], which a bool is not here; raises ValueError that names the option."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
     return int(value)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,11 +19,15 @@ from . import keys, store
 from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, ToolchainError
-from .kernel_folder import INCLUDE_ROOT, KernelFolder
+from .kernel_folder import INCLUDE_ROOT, PACKAGE_ROOT, KernelFolder
 from .machine_code import demangle
 from .processes import Processes
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
+
+# A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
+# failed assertions, and it deletes what it could not finish before anybody can look at the disk.
+LITTLE_SPACE_BYTES = 4 << 20
 
 Say = Callable[[str], None]
 
@@ -183,15 +190,47 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
     commands.append(link)
 
     images = sorted(scratch.glob("objects/*/*.cubin")) if job.target.cuda else device_objects
-    shown = [shlex.join(command) for command in commands]
+    names = _place_names(job, scratch)
     manifest = describe_build(
         job.kernel, job.target, job.gxx, job.nvcc, job.source, job.key, report, images,
-        [command.replace(str(scratch), "$BUILD").replace(str(job.options.include), "$INCLUDE") for command in shown],
+        [without_places(command, names) for command in commands],
     )  # fmt: skip
     (scratch / store.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
-    (scratch / store.LOG).write_text("\n".join(f"$ {c}\n{log}" for c, log in zip(shown, logs, strict=True)))
+    said = zip(commands, logs, strict=True)
+    (scratch / store.LOG).write_text("\n".join(f"$ {shlex.join(command)}\n{log}" for command, log in said))
     shutil.rmtree(scratch / "objects")
     return manifest
+
+
+def _place_names(job: _Job, scratch: Path) -> dict[Path, str]:
+    """The folders that are another on every machine, and what the manifest calls them."""
+    import tvm_ffi
+
+    return {
+        scratch: "$BUILD",
+        job.options.include: "$INCLUDE",
+        job.kernel.path: "$KERNEL",
+        Path(sys.prefix): "$ENV",
+        Path(sys.prefix).resolve(): "$ENV",
+        Path(tvm_ffi.__file__).parent.parent: "$ENV",
+        PACKAGE_ROOT.parent: "$PROJECT",
+        Path(os.path.expanduser("~")): "$HOME",
+    }
+
+
+def without_places(command: list[str], names: dict[Path, str]) -> str:
+    """A command line in which the folders in `names` go by their names; of nested ones, the innermost."""
+    innermost_first = sorted(names, key=lambda folder: len(folder.parts), reverse=True)
+
+    def named(argument: str) -> str:
+        for folder in innermost_first:
+            match = re.fullmatch(rf"(-[A-Za-z]+)?{re.escape(str(folder))}(/.*)?", argument)
+            if match:
+                flag, rest = match[1] or "", match[2] or ""
+                return flag + names[folder] + (shlex.quote(rest) if rest else "")
+        return shlex.quote(argument)
+
+    return " ".join(named(argument) for argument in command)
 
 
 def _run(job: _Job, command: list[str]) -> str:
@@ -200,12 +239,26 @@ def _run(job: _Job, command: list[str]) -> str:
     status, said = job.options.processes.run(command)
     if status != 0:
         words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
+        full = _full_disk(job, words)
+        if full:
+            raise CompileError(f"{job.kernel.name} does not build for {job.target.name}: {full}")
         what = f"it was ended by signal {-status}" if status < 0 else "it says"
         raise CompileError(
             f"{job.kernel.name} does not build for {job.target.name}; {what}:\n{words[-8000:]}\n"
             f"The command was: {shlex.join(command)}"
         )
     return said
+
+
+def _full_disk(job: _Job, words: str) -> str | None:
+    """Why a compiler that failed with these words had no space, or None if it had."""
+    folders = [job.options.cache, Path(tempfile.gettempdir())]
+    free = {folder: shutil.disk_usage(folder).free for folder in folders}
+    if min(free.values()) >= LITTLE_SPACE_BYTES and not re.search("No space left on device|quota exceeded", words):
+        return None
+    left = ", ".join(f"{folder} has {count / 2**20:.1f} MiB left" for folder, count in free.items())
+    last = words.splitlines()[-1] if words else "nothing"
+    return f"{left}; free some space, or set TK_KERNELS_CACHE and TMPDIR (the compiler's last words: {last})"
 
 
 def _require_quality(job: _Job, report: PtxasReport) -> None:

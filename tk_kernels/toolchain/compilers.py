@@ -48,8 +48,13 @@ class Nvcc:
 @cache
 def find_gxx() -> Gxx:
     """g++ >= 12, from the variable CXX or from PATH; raises CompilerMissingError."""
-    wanted = os.environ.get("CXX", "g++")
+    wanted = os.environ.get("CXX") or "g++"
     path = shutil.which(wanted)
+    if path is None and len(wanted.split()) > 1:
+        raise CompilerMissingError(
+            f"CXX is {wanted!r}, needs to be the name or path of one program without arguments; "
+            "for a compiler behind ccache or with options, name a script that calls it"
+        )
     if path is None:
         raise CompilerMissingError(f"{wanted}: no such C++ compiler on this machine; install it: {INSTALL_GXX}")
     version = _output([path, "-dumpfullversion", "-dumpversion"]).strip()

@@ -12,6 +12,7 @@ from .building import Build, BuildOptions, build
 from .compilers import find_gxx, find_nvcc
 from .errors import ToolchainError
 from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
+from .machine_code import require_whole_library
 from .targets import find_target
 
 _loaded: dict[tuple[str, str, Path], Any] = {}
@@ -61,7 +62,15 @@ def load(name: str, target: str, root: Path = KERNELS_ROOT) -> Any:
     with _lock:
         found = _loaded.get((name, target, root))
         if found is None:
-            found = tvm_ffi.load_module(str(ensure_built(name, target, root).library))
+            library = ensure_built(name, target, root).library
+            try:
+                require_whole_library(library.read_bytes())
+                found = tvm_ffi.load_module(str(library))
+            except (OSError, RuntimeError, ValueError) as error:
+                reason = str(error).rpartition(str(library))[2].strip(": \n")
+                raise ToolchainError(
+                    f"{library}: cannot be loaded ({reason}); delete the folder {library.parent} and build again"
+                ) from None
             _loaded[name, target, root] = found
         return found
 

@@ -39,10 +39,7 @@ def code_hash(files: Iterable[Path]) -> str:
 
 def text_sections(image: bytes) -> list[bytes]:
     """Contents of the `.text*` sections of a 64-bit little-endian ELF image; raises ValueError for anything else."""
-    if image[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("not a 64-bit little-endian ELF file")
-    (table,) = struct.unpack_from("<Q", image, 0x28)
-    entry_size, count, names_index = struct.unpack_from("<HHH", image, 0x3A)
+    table, entry_size, count, names_index = _section_table(image)
     headers = [struct.unpack_from("<IIQQQQ", image, table + index * entry_size) for index in range(count)]
     _, _, _, _, names_offset, names_size = headers[names_index]
     names = image[names_offset : names_offset + names_size]
@@ -52,6 +49,22 @@ def text_sections(image: bytes) -> list[bytes]:
         if name.startswith(b".text") and kind != _SHT_NOBITS and size:
             sections.append(image[offset : offset + size])
     return sections
+
+
+def require_whole_library(image: bytes) -> None:
+    """Raise ValueError unless `image` is an ELF file to its end: the loader crashes on one that was cut short."""
+    table, entry_size, count, _ = _section_table(image)
+    if len(image) < table + entry_size * count:  # linkers put the section table last
+        raise ValueError(f"it ends after {len(image)} bytes, its section table after {table + entry_size * count}")
+
+
+def _section_table(image: bytes) -> tuple[int, int, int, int]:
+    """Offset, entry size, length and index of the names' section; raises ValueError for no 64-bit little-endian ELF."""
+    if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64:
+        raise ValueError("not a 64-bit little-endian ELF file")
+    (table,) = struct.unpack_from("<Q", image, 0x28)
+    entry_size, count, names_index = struct.unpack_from("<HHH", image, 0x3A)
+    return table, entry_size, count, names_index
 
 
 def count_instructions(cubins: Iterable[Path]) -> InstructionCounts:

@@ -1,6 +1,8 @@
-// Which kernel a problem gets, and the kernels that are built.
+// The host side of the bf16 GEMM: the kernels that are built (gemm.cuh, by their configurations), which of them a problem
+// gets, and its launch. `clocks` predicts what a kernel would take; of the four choices the quickest runs, unless options
+// force another. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with persistent = 0 one
+// a tile; tiles are taken in bands so that blocks at work together share operands in L2.
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -108,7 +110,7 @@ const built& choose(const problem& p, const options& o) {
 
 void launch(void* out, const void* a, const void* b, int64_t M, int64_t N, int64_t K, int64_t lda, int64_t ldb,
             int64_t ldo, const options& o, void* stream) {
-    constexpr int64_t most = std::numeric_limits<int>::max() / 2;
+    constexpr int64_t most = largest_size;
     if (M > most || N > most || K > most || double(ceil_div(int(M), 64)) * ceil_div(int(N), 64) > most)
         throw std::invalid_argument("gemm: the matrices have too many tiles for 32-bit indices; split them");
     auto data = [](const void* pointer) { return static_cast<bf16*>(const_cast<void*>(pointer)); };

@@ -6,6 +6,9 @@
 
 namespace tk::gemm {
 
+// The largest M, N and K: what is computed from them in 32 bits (a size rounded up to tiles) stays positive.
+constexpr std::int64_t largest_size = 1073741823;
+
 // How a problem is run. Zero or negative values of everything but `persistent` and `order` mean
 // "choose by shape"; of those two, negative means so.
 struct options {
@@ -24,7 +27,8 @@ struct options {
 // addresses are multiples of 16 bytes and the row strides multiples of 8 elements. Rows of `out` are
 // written up to the next multiple of 8 elements: where N is none, the rest must be padding of its own.
 // `stream` is a cudaStream_t (ignored by the cpu target).
-// Throws std::invalid_argument for options or problems that no kernel is built for.
+// Throws std::invalid_argument for options or problems (sizes above largest_size, more tiles than that) that no kernel is
+// built for.
 void launch(void* out, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K, std::int64_t lda,
             std::int64_t ldb, std::int64_t ldo, const options&, void* stream);
 

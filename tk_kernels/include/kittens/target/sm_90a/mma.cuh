@@ -104,13 +104,14 @@ template <register_tile D, register_tile A, register_tile B> kittens_device void
 // --- warpgroup ------------------------------------------------------------------------------------------------
 namespace warpgroup {
 
-// Matrix descriptor (PTX, "wgmma matrix descriptor"): address, leading and stride byte offsets in 16-byte units, swizzle
-// mode. In a cluster the shared address of block rank r carries r << 24; the mask keeps it out of the next field.
+// Matrix descriptor (PTX, "wgmma matrix descriptor") of what lies `offset` bytes into a tile: address, leading and stride
+// byte offsets in 16-byte units, swizzle mode. In a cluster the shared address of block rank r carries r << 24; the mask
+// keeps it out of the next field. The tile's part is the same for all of its slices: a slice costs one addition.
 template <shared_tile Tile>
-kittens_device uint64_t descriptor(uint32_t address, int leading_bytes, int stride_bytes) {
-    constexpr uint64_t swizzle = Tile::chunk_bytes == 128 ? 1 : Tile::chunk_bytes == 64 ? 2 : 3;
-    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading_bytes >> 4) << 16 | uint64_t(stride_bytes >> 4) << 32 |
-           swizzle << 62;
+kittens_device uint64_t descriptor(const Tile& tile, int offset, int leading_bytes, int stride_bytes) {
+    constexpr uint32_t swizzle = Tile::chunk_bytes == 128 ? 1 : Tile::chunk_bytes == 64 ? 2 : 3;
+    const uint32_t first = (shared_address(tile.data) & 0x3FFFF) >> 4 | uint32_t(leading_bytes >> 4) << 16;
+    return uint64_t(first + (offset >> 4)) | uint64_t(uint32_t(stride_bytes >> 4) | swizzle << 30) << 32;
 }
 
 // 16-deep slice k of an operand whose M (or N) runs along the tile's rows: K is contiguous. `row` is its first row.
@@ -118,12 +119,12 @@ template <shared_tile Tile> kittens_device uint64_t k_major(const Tile& tile, in
     const int byte = 16 * k * int(sizeof(typename Tile::T));
     const int offset =
         byte / Tile::chunk_bytes * Tile::chunk_stride + row * Tile::chunk_bytes + byte % Tile::chunk_bytes;
-    return descriptor<Tile>(shared_address(tile.data) + offset, 16, 8 * Tile::chunk_bytes);
+    return descriptor(tile, offset, 16, 8 * Tile::chunk_bytes);
 }
 // The same where M (or N) runs along the tile's columns: M is contiguous, from column `col` on.
 template <shared_tile Tile> kittens_device uint64_t mn_major(const Tile& tile, int col, int k) {
     const int offset = col / Tile::chunk_cols * Tile::chunk_stride + 16 * k * Tile::chunk_bytes;
-    return descriptor<Tile>(shared_address(tile.data) + offset, Tile::chunk_stride, 8 * Tile::chunk_bytes);
+    return descriptor(tile, offset, Tile::chunk_stride, 8 * Tile::chunk_bytes);
 }
 
 // The compiler may neither move uses of an accumulator across an asynchronous multiply's issue and wait nor keep copies.
