@@ -31,13 +31,13 @@ kittens_device const typename Tile::T& element(const Tile& tile, int row, int co
 }
 
 // The two fp32 elements that a lane holds side by side, e and e + 1 of base tile (i, j), in a shared tile whose rows
-// this warp's begin at `first`. Only the place within a row depends on the lane in a way that an instruction's constant
-// offset cannot express.
+// this warp's begin at `first`; `flip` is xored to the byte within a chunk. Only the place within a row depends on the lane
+// in a way that an instruction's constant offset cannot express.
 template <shared_tile Tile, register_tile Reg, typename T>
-kittens_device float2* element_pair(T* data, int first, int j, int e) {
+kittens_device float2* element_pair(T* data, int first, int j, int e, int flip = 0) {
     constexpr int rows_per_line = 128 / Tile::chunk_bytes;
     const int row = first + Reg::row(0, e), col = Reg::col(j, e);
-    const int within = col % Tile::chunk_cols * 4 ^ (row / rows_per_line & (Tile::chunk_bytes / 16 - 1)) << 4;
+    const int within = col % Tile::chunk_cols * 4 ^ (row / rows_per_line & (Tile::chunk_bytes / 16 - 1)) << 4 ^ flip;
     auto* bytes = reinterpret_cast<unsigned char*>(const_cast<float*>(data));
     return reinterpret_cast<float2*>(bytes + col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
                                      within);
@@ -138,14 +138,20 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
                         : "memory");
             }
     } else if constexpr (Src::order == layout::row) {
+        // Rows r and r + 1 would meet in the same banks: every other row stores its base tiles in swapped order.
+        constexpr bool swap = Dst::chunk_bytes == 128;
+        const bool other = swap && lane() / 4 % 2 == 1;
 #pragma unroll
         for (int i = 0; i < Src::height; i++)
 #pragma unroll
             for (int j = 0; j < Src::width; j++)
 #pragma unroll
-                for (int e = 0; e < 8; e += 2)
-                    *element_pair<Dst, Src>(dst.data, RowMap::base(i), j, e) =
-                        make_float2(to_float(src.data[i][8 * j + e]), to_float(src.data[i][8 * j + e + 1]));
+                for (int e = 0; e < 8; e += 2) {
+                    const auto* mine = &src.data[i][8 * j + e];
+                    const auto* swapped = &src.data[i][8 * (swap ? j ^ 1 : j) + e];
+                    *element_pair<Dst, Src>(dst.data, RowMap::base(i), j, e, other ? 64 : 0) =
+                        make_float2(to_float(other ? swapped[0] : mine[0]), to_float(other ? swapped[1] : mine[1]));
+                }
     } else {
 #pragma unroll
         for (int i = 0; i < Src::height; i++)
