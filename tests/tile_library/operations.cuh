@@ -216,6 +216,7 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
             case 8: through<vec_layout::align>(z, x); break;
             case 9: through<vec_layout::naive>(z, x); break;
             case 10: store(s, x), sync_block(), load(z, s); break;
+            case 11: settle(x), fill(z, any(x, [](float v) { return v == 8.f; }) ? 1.f : 2.f); break;
         }
         store(g.out, z, coord{0, 0, 0, g.numbers[0]});
     }

@@ -220,6 +220,12 @@ def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     for op, (name, expected, tolerance) in enumerate(results):
         tolerance = _near(expected, dtype) if tolerance is None else tolerance
         yield _case(instance, name, (x, y), expected, op=op, value=v, tolerance=tolerance)
+    for place in (None, 0, length // 2, length - 1):  # 8 is nowhere in x, or in one place
+        marked = x.copy()
+        if place is not None:
+            marked[0, place] = 8.0
+        expected = np.full_like(x, 2.0 if place is None else 1.0)
+        yield _case(instance, f"any at {place}", (marked, y), expected, op=11, tolerance=0 * x)
     # Stored at the second vector of a row that ends in its middle.
     before = np.full((1, length + length // 2), 3.0)
     after = before.copy()

@@ -32,6 +32,13 @@ struct call {
         return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), paired, interleaved);
     }
 
+    // Time by rounds of blocks, for so many consumers and their speed beside three (README.md): three wait less for one
+    // another, two leave fewer multiprocessors idle where there are few rows.
+    double cost(int consumers, double speed) const {
+        const int rounds = (order(64 * consumers, p.causal).tasks() + multiprocessors() - 1) / multiprocessors();
+        return rounds * consumers / speed;
+    }
+
     template <config C> void pipelined() const {
         using kernel = forward_kernel<C>;
         using pipeline = lcf_stream<kernel>;
@@ -64,8 +71,9 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
         throw std::invalid_argument("synchronous: is built for head dim 64 alone, the paper's occupancy figure");
     const call c{p, q, k, v, out, lse, o.order == 1, stream};
     if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
-    else if (p.dim == 64) c.pipelined<config{64, 128, 3, 8}>();
-    else c.pipelined<config{128, 128, 2, 5}>();
+    else if (p.dim == 128) c.pipelined<config{128, 128, 2, 5, true}>();
+    else if (c.cost(3, 1) <= c.cost(2, 0.85)) c.pipelined<config{64, 128, 3, 8, false}>();
+    else c.pipelined<config{64, 128, 2, 8, true}>();
 }
 
 }  // namespace tk::attention

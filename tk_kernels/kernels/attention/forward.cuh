@@ -11,7 +11,7 @@
 // rescaled; the result is the same (P and its sum carry the factor), and 2^8 more is nothing to fp32 or bf16.
 //
 // shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
-// registers      S 64, O dim / 2, P 32 a thread
+// registers      S 64, O dim / 2, P 32, at dim 128 also Q 32 a thread
 // any number of rows and keys: tails are zeros on load, masked in S, clipped on store
 #pragma once
 
@@ -21,6 +21,7 @@ namespace tk::attention {
 
 struct config {
     int dim, keys, consumers, stages;
+    bool hold_queries;  // in registers, where there is room for them: less to read from shared memory
 };
 
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
@@ -46,6 +47,7 @@ struct softmax {
         mul(sum, sum, shrink);
         map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
         row_sum_partial(sum, s);
+        settle(sum);  // what follows waits for a multiply: the exponentials are to run under it
     }
 
     // After the last step: the factor that normalises the result, and the natural logarithm of the sum.
@@ -121,12 +123,21 @@ template <config C> struct forward_kernel {
         softmax state;
         rows_vec shrink;
         const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
-        auto& q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
+        auto& shared_q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
+        rt_bf<16, C.dim> q;
+        if constexpr (C.hold_queries) {
+            warpgroup::load(q, shared_q);
+            s.release_held();
+        }
+        const auto multiply = [&](tile& k) {
+            if constexpr (C.hold_queries) warpgroup::mm_ABt(scores, q, k);
+            else warpgroup::mm_ABt(scores, shared_q, k);
+        };
 
         zero(o);
         if (t.blocks > 0) {
             s.in_turn();
-            warpgroup::mm_ABt(scores, q, s.take());
+            multiply(s.take());
             s.pass_turn();
             warpgroup::mma_wait(scores);
             s.release();
@@ -135,9 +146,9 @@ template <config C> struct forward_kernel {
             copy(weights, scores);
         }
         for (int block = t.blocks - 2; block >= 0; block--) {
-            auto& k = s.take();
+            tile& k = s.take();
             s.in_turn();
-            warpgroup::mm_ABt(scores, q, k);
+            multiply(k);
             warpgroup::mma_AB(o, weights, s.take());
             s.pass_turn();
             warpgroup::mma_wait<1>(scores);
@@ -149,7 +160,7 @@ template <config C> struct forward_kernel {
             if (any(shrink, [](float x) { return x != 1.f; })) mul_row(o, o, shrink);
             copy(weights, scores);
         }
-        s.release_held();
+        if constexpr (!C.hold_queries) s.release_held();
         rows_vec factor, lse;
         if (t.blocks > 0) warpgroup::mma_AB(o, weights, s.take());
         state.finish(factor, lse);

@@ -140,6 +140,9 @@ kittens_device bool any(const Vec& vec, F f) {
     return false;
 }
 
+// On a GPU: the vector is computed before anything that follows. Here everything is.
+template <register_vec Vec> kittens_device void settle(const Vec&) {}
+
 // --- between layouts ------------------------------------------------------------------------------------------
 template <register_vec Dst, register_vec Src>
 kittens_device void convert_spread(Dst& dst, const Src& src) {

@@ -241,6 +241,12 @@ kittens_device bool any(const Vec& vec, F f) {
     return __any_sync(0xffffffffu, found);
 }
 
+// The values of the vector, and what they are made from, are computed before anything that follows: the assembler, which
+// sees no dependence, would move a wait for a multiply ahead of arithmetic that is meant to run under it.
+template <register_vec Vec> kittens_device void settle(const Vec& vec) {
+    if (any(vec, [](float x) { return x == -1.f; })) __syncwarp();  // a branch on the values; either way does nothing
+}
+
 // --- between layouts ------------------------------------------------------------------------------------------
 // A vector in another spread: every lane asks the owner for what it holds.
 template <register_vec Dst, register_vec Src>
