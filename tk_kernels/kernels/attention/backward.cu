@@ -9,8 +9,6 @@
 namespace tk::attention {
 namespace {
 
-constexpr dq_sums sums = dq_sums::copied;       // how dQ is summed
-constexpr bool persistent = false;              // a block for each multiprocessor, or one for each task
 constexpr int64_t padding = 128;                // rows of the values beside a head's queries
 constexpr int64_t l2_bytes = 32 * 1024 * 1024;  // of what the tasks that run together read and sum
 
@@ -68,8 +66,8 @@ struct call {
         by_rows<kernel>({sums_of_dq<Dim, typename kernel::sum_tile>(), of_queries<typename kernel::strip>(dq), p.scale,
                          grid(p.rows, kernel::rows)});
     }
-    template <int Dim, dq_sums Sums> void by_keys() const {
-        using kernel = keys_kernel<Dim, Sums>;
+    template <int Dim, bool SumsDq> void by_keys() const {
+        using kernel = keys_kernel<Dim, SumsDq>;
         using pipeline = lcf_stream<kernel>;
         using queries = st_bf<kernel::queries, Dim>;
         using keys = st_bf<kernel::keys, Dim>;
@@ -79,7 +77,7 @@ struct call {
         const int heads_together = p.causal ? int(std::clamp<int64_t>(l2_bytes / head_bytes, 2, 1024)) : 1;
         const tile_bands order(int(p.batch * p.heads_kv), blocks(p.rows_kv, kernel::keys), heads_together);
         kittens::launch<pipeline>(
-            {persistent ? std::min(order.tiles(), multiprocessors()) : order.tiles(), pipeline::shared_bytes}, stream,
+            {order.tiles(), pipeline::shared_bytes}, stream,
             {of_queries<queries>(q), of_queries<queries>(dout), of_keys<keys>(k), of_keys<keys>(v),
              row_values_at<Dim>(0), row_values_at<Dim>(1), sums_of_dq<Dim, typename kernel::sum_strip>(),
              of_keys<strip>(dk), of_keys<strip>(dv), p.scale, visible(), order, divisor(int(p.heads_kv)),
@@ -100,10 +98,10 @@ struct call {
     template <int Dim> void run() const {
         prepare_rows<Dim>();
         if (deterministic) {
-            by_keys<Dim, dq_sums::none>();
+            by_keys<Dim, false>();
             by_queries<Dim>();
         } else {
-            by_keys<Dim, sums>();
+            by_keys<Dim, true>();
             round_dq<Dim>();
         }
     }

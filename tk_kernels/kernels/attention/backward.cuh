@@ -24,16 +24,12 @@
 
 namespace tk::attention {
 
-// Who computes dQ: another kernel; this one, and TMA adds it to the sums from shared memory; or this one, and the threads
-// that hold it add it.
-enum class dq_sums { none, copied, direct };
-
-template <int Dim, dq_sums Sums> struct keys_kernel {
-    static constexpr bool sums_dq = Sums != dq_sums::none;
+// SumsDq: computes dQ too, and adds it to the sums; otherwise another kernel does.
+template <int Dim, bool SumsDq> struct keys_kernel {
     using tiles = backward_tiles<Dim>;
     static constexpr int queries = tiles::queries, keys = tiles::keys;
     static constexpr int consumers = 2, consumer_registers = 240;
-    static constexpr int stages = Dim == 128 && Sums != dq_sums::copied ? 3 : 2;
+    static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
     static constexpr bool in_turns = false;  // the consumers issue S^T and dP^T one after the other
 
     using strip = typename tiles::strip;
@@ -47,8 +43,8 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         st_bf<keys, Dim> k, v;
     };
     struct output {
-        st_bf<64, queries> ds[2];                                     // transposed: this consumer's keys
-        sum_strip dq[Sums == dq_sums::copied ? warpgroup_warps : 1];  // a warp's own
+        st_bf<64, queries> ds[2];                    // transposed: this consumer's keys
+        sum_strip dq[SumsDq ? warpgroup_warps : 1];  // a warp's own
     };
     struct globals {
         heads_of<st_bf<queries, Dim>> q, dout;
@@ -148,13 +144,13 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         // Step i's share of the gradients, the step before's of dQ; then the weights of the next step.
         template <bool First, bool Last> kittens_device tile* step(tile& in, int i) {
             warpgroup::mma_AB(dv, p_bf, in.dout);
-            if constexpr (sums_dq) {
+            if constexpr (SumsDq) {
                 if constexpr (!First) multiply_dq(i - 1);
                 warpgroup::store(out.ds[i % 2], ds_bf);
                 fence_async();
             }
             warpgroup::mma_AB(dk, ds_bf, in.q);
-            if constexpr (sums_dq) {
+            if constexpr (SumsDq) {
                 if constexpr (!First) warpgroup::mma_wait<1>(dq);
                 arrive_named(told(s.consumer, i), all_warps);  // dS is there, and that of the step before is free
                 if constexpr (!First) add_dq();
@@ -187,10 +183,6 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         kittens_device void add_dq() {
             const int row = before.block * queries + 16 * warp_in_group() + (queries == 128 ? 64 * s.consumer : 0);
             const element_coord to{t.batch, before.head, row, Dim == 128 ? 64 * s.consumer : 0};
-            if constexpr (Sums == dq_sums::direct) {
-                store_add(g.dq, dq, to);
-                return;
-            }
             sum_strip& mine = out.dq[warp_in_group()];
             store_read_wait();  // the step before has left it
             store(mine, dq);
@@ -199,7 +191,7 @@ template <int Dim, dq_sums Sums> struct keys_kernel {
         }
 
         kittens_device void finish() {
-            if constexpr (sums_dq) {
+            if constexpr (SumsDq) {
                 multiply_dq(t.steps - 1);
                 warpgroup::mma_wait(dq);
                 add_dq();
