@@ -35,8 +35,8 @@ def one_line(text):
     [
         (["problm.K=3"], "'problm'"),
         (["problem.Q=3"], "problem.Q"),
-        (["experiment=fig77"], "experiment=fig77 is no choice: there is fig7_gemm"),
-        (["workload=gem"], "workload=gem is no choice: there is gemm; did you mean gemm?"),
+        (["experiment=fig77"], "experiment=fig77 is no choice: there is fig6_occupancy, fig7_gemm"),
+        (["workload=gem"], "workload=gem is no choice: there is attention, gemm; did you mean gemm?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),

@@ -11,10 +11,12 @@ TARGETS = INCLUDE_ROOT / "kittens" / "target"
 HEADERS = ("registers.cuh", "memory.cuh", "sync.cuh", "async.cuh", "mma.cuh", "launch.cuh")
 # How a GPU's lanes, instructions and addresses are reached: no kernel calls these.
 GPU_ONLY = {
+    "add_tile",
     "at",
     "col",
     "col_slot",
     "descriptor",
+    "element_pair",
     "fence_registers",
     "holds",
     "index",
