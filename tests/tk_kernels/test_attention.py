@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels import toolchain
 
 Tensors = tuple[Tensor, ...]
 
@@ -326,6 +327,18 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "dtype q": (lambda: tk.attention(q.float(), k, v), "q: got dtype float32, needs bfloat16"),
         "dtype k": (lambda: tk.attention(q, k.half(), v), "k: got dtype float16, needs bfloat16"),
         "dtype v": (lambda: tk.attention(q, k, v.double()), "v: got dtype float64, needs bfloat16"),
+        "complex32 q": (lambda: tk.attention(q.to(torch.complex32), k, v), "q: got dtype complex32, needs bfloat16"),
+        "complex64 k": (lambda: tk.attention(q, k.to(torch.complex64), v), "k: got dtype complex64, needs bfloat16"),
+        "complex128 v": (lambda: tk.attention(q, k, v.to(torch.complex128)), "v: got dtype complex128, needs bfloat16"),
+        "complex operator": (lambda: torch.ops.tk_kernels.attention(q.cfloat(), k, v), "q: got dtype complex64"),
+        "quantized q": (lambda: tk.attention(q.new_empty(q.shape, dtype=torch.quint8), k, v), "q: got dtype quint8"),
+        "bool q": (lambda: tk.attention(q > 0, k, v, scale=-1.0), "q: got dtype bool, needs bfloat16"),
+        "sparse q": (lambda: tk.attention(q.to_sparse(), k, v), "q: got layout sparse_coo, needs a dense tensor"),
+        "sparse and gradient": (lambda: tk.attention(q, k, v.to_sparse().requires_grad_()), "v: got layout sparse_coo"),
+        "nested k": (
+            lambda: tk.attention(q, torch.nested.as_nested_tensor([*k]), v),
+            "k: got layout nested, needs a dense tensor",
+        ),
         "rank q": (lambda: tk.attention(q[0], k, v), "q: got rank 3, needs rank 4"),
         "rank k": (lambda: tk.attention(q, k[0], v), "k: got rank 3, needs rank 4"),
         "head dim": (lambda: tk.attention(q[..., :32], k, v), "q: got head dim 32, supported are 64 and 128"),
@@ -355,6 +368,10 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         ),
         "scale nan": (lambda: tk.attention(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),
         "scale inf": (lambda: tk.attention(q, k, v, scale=math.inf), "scale: got inf, needs a finite number"),
+        "scale beyond float32": (
+            lambda: tk.attention(q, k, v, scale=1e39),
+            r"scale: got 1e\+39, needs a finite number",
+        ),
         "scale -inf": (lambda: tk.attention(q, k, v, scale=-math.inf), "scale: got -inf, needs a finite number"),
         "scale text": (lambda: tk.attention(q, k, v, scale="1"), "scale: got '1', needs a number or None"),  # type: ignore[arg-type]
         "order": (lambda: tk.attention(q, k, v, order="hilbert"), "order: got 'hilbert', needs one of head_major, row"),
@@ -380,6 +397,14 @@ def test_mistakes_are_value_errors_that_name_the_argument(device: str, name: str
     with torch.enable_grad() if gradient else torch.inference_mode(), pytest.raises(ValueError, match=words) as failure:
         call()
     assert len(str(failure.value).splitlines()) == 1
+
+
+def test_exported_function_names_the_dtype_by_its_numbers() -> None:
+    forward = toolchain.load("attention", "cpu").attention_forward
+    q, k, v, out = operands((1, 1, 1, 8, 8), 64, "cpu")
+    for other, words in ((k.float(), "code 2 and 32 bits x 1"), (k.to(torch.complex64), "code 5 and 64 bits x 1")):
+        with pytest.raises(ValueError, match=f"k: got elements of DLPack {words}, needs bfloat16"):
+            forward(q, other, v, out, torch.empty(1, 1, 8), False, 0.1, -1, -1, -1)
 
 
 def test_operands_on_other_devices_are_refused(device: str) -> None:

@@ -54,6 +54,12 @@ def test_opcheck_of_the_backward(device: str, options: dict[str, Any]) -> None:
     torch.library.opcheck(BACKWARD, (heads(2, 4, 33, 64, device, 3), q, k, v, out, lse), options)
 
 
+def test_a_pending_minus_sign_is_carried_out(device: str) -> None:
+    q, k, v = operands(device)
+    assert torch.equal(tk.attention(q, k, torch._neg_view(v)), -tk.attention(q, k, v))
+    assert torch.equal(tk.attention(torch._neg_view(q), k, v), tk.attention(-q, k, v))
+
+
 def test_compiles_as_one_graph(device: str) -> None:
     def layer(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         out, lse = tk.attention(q * 2, k, v, causal=True, return_lse=True, order="row_major")

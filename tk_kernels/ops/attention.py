@@ -13,6 +13,7 @@ from .attention_options import AUTOMATIC, encode_options
 from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager
 
 HEAD_DIMS = (64, 128)
+LARGEST_SCALE = torch.finfo(torch.float32).max
 
 _log = logging.getLogger("tk_kernels")
 
@@ -79,8 +80,8 @@ def attention(
     shape: `order` of the blocks of queries ("head_major": rows of a head together, "row_major": one row of blocks of
     every head together), `synchronous` for a kernel without a pipeline, `blocks_per_sm` (1-4) of that kernel.
 
-    Raises ValueError that names the argument for a wrong dtype, device, rank, shape or head dim, an empty tensor, a
-    last dimension that is not dense, or a scale that is not finite.
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty
+    tensor, a last dimension that is not dense, or a scale that is not finite in float32.
     """
     if order is None and synchronous is None and blocks_per_sm is None:
         options: tuple[int, ...] = ()
@@ -89,6 +90,8 @@ def attention(
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor):
             raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
+    if not (_is_dense_bfloat16(q) and _is_dense_bfloat16(k) and _is_dense_bfloat16(v)):
+        _require_problem(q, k, v, scale)
     if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
         raise ValueError(f"scale: got {scale!r}, needs a number or None")
     if scale is not None and -math.inf < scale < 0:
@@ -112,7 +115,15 @@ def _run(
     *options: int,
 ) -> tuple[Tensor, Tensor]:
     """Kernel of `attention` on both devices; `deterministic` is the backward's."""
-    if q.dim() != 4 or q.device != k.device or q.device != v.device:
+    # What the kernel cannot be asked: PyTorch may end the process where it cannot describe a tensor to it.
+    if (
+        q.dim() != 4
+        or q.device != k.device
+        or q.device != v.device
+        or q.dtype is not torch.bfloat16
+        or k.dtype is not torch.bfloat16
+        or v.dtype is not torch.bfloat16
+    ):
         _require_problem(q, k, v, scale)
     out, lse = _outputs(q)
     if scale is None:
@@ -190,9 +201,16 @@ def _outputs(q: Tensor) -> tuple[Tensor, Tensor]:
     return _like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
+def _is_dense_bfloat16(tensor: Tensor) -> bool:
+    return tensor.dtype is torch.bfloat16 and tensor.layout is torch.strided and not tensor.is_nested
+
+
 def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
-    """The checks that need no kernel: rank, dtype, device, shape, scale. Raises ValueError."""
+    """The checks that need no kernel: rank, dtype, layout, device, shape, scale. Raises ValueError."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.layout != torch.strided or tensor.is_nested:
+            layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
+            raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 4")
         if tensor.dtype != torch.bfloat16:
@@ -212,8 +230,8 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> No
         raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
     if v.shape != k.shape:
         raise ValueError(f"v: got shape {tuple(v.shape)}, needs that of k, {tuple(k.shape)}")
-    if isinstance(scale, float) and not 0 <= scale < math.inf:
-        raise ValueError(f"scale: got {scale}, needs a finite number, not below 0 for the operator itself")
+    if isinstance(scale, float) and not 0 <= scale <= LARGEST_SCALE:
+        raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
 
 
 def _require_gradient(
