@@ -39,6 +39,11 @@ def test_a_pending_minus_sign_is_carried_out(device: str) -> None:
     assert torch.equal(tk.gemm(torch._neg_view(a), b), -tk.gemm(a, b))
 
 
+def test_zeros_without_memory_are_filled_in(device: str) -> None:
+    zeros = torch._efficientzerotensor((16, 24), dtype=torch.bfloat16, device=device)
+    assert torch.equal(tk.gemm(zeros, matrix(24, 32, device)), torch.zeros(16, 32, dtype=torch.bfloat16, device=device))
+
+
 def test_compiles_as_one_graph(device: str) -> None:
     def network(x: Tensor, w: Tensor, v: Tensor) -> Tensor:
         return tk.gemm(tk.gemm(x, w, stages=2, order="row_major").relu(), v) + 1

@@ -47,12 +47,16 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     """Whether calling a kernel directly is the same as calling its operator, because nothing listens in between.
 
     Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...),
-    functorch's transforms, and what carries out a view's pending minus sign.
+    functorch's transforms, and what carries out a view's pending minus sign or gives memory to a tensor of zeros that
+    has none.
     """
     return (
         not torch.compiler.is_compiling()
         and all(
-            (type(t) is torch.Tensor or type(t) is torch.nn.Parameter) and (t.is_cuda or t.is_cpu) and not t.is_neg()
+            (type(t) is torch.Tensor or type(t) is torch.nn.Parameter)
+            and (t.is_cuda or t.is_cpu)
+            and not t.is_neg()
+            and not t._is_zerotensor()
             for t in tensors
         )
         and torch._C._len_torch_dispatch_stack() == 0
