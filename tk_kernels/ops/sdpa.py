@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 
 import torch
 from torch import Tensor
 
-from .attention import HEAD_DIMS, attention
+from .attention import HEAD_DIMS, LARGEST_SCALE, attention
 from .library import unsupported_gpu
 
 _log = logging.getLogger("tk_kernels")
@@ -63,6 +62,8 @@ def obstacle(
     tensors = (query, key, value)
     if any(tensor.dtype != torch.bfloat16 for tensor in tensors):
         return "the tensors are not bfloat16"
+    if any(tensor.layout != torch.strided or tensor.is_nested for tensor in tensors):
+        return "a tensor is not dense"
     if any(tensor.dim() != 4 for tensor in tensors) or value.shape != key.shape or key.shape[0] != query.shape[0]:
         return "the shapes are not (B, Hq, N, D) and twice (B, Hkv, Nkv, D)"
     if query.shape[3] not in HEAD_DIMS or key.shape[3] != query.shape[3]:
@@ -73,8 +74,8 @@ def obstacle(
         return "query and key have different heads and enable_gqa is off, or one is no multiple of the other"
     if is_causal and query.shape[2] != key.shape[2]:
         return "is_causal is aligned to the top left, and the lengths of query and key differ"
-    if scale is not None and not math.isfinite(scale):
-        return "the scale is not finite"
+    if scale is not None and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
+        return "the scale is not finite in float32"
     if any(tensor.stride(3) != 1 for tensor in tensors):
         return "a last dimension is not dense"
     if any(tensor.device != query.device for tensor in tensors):
@@ -95,7 +96,7 @@ def _unsupported_device(device: torch.device) -> str | None:
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors in autocast's dtype, where autocast is on and would cast them."""
     device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return tensors
     dtype = torch.get_autocast_dtype(device)
     return tuple(t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors)
