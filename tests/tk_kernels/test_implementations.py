@@ -169,5 +169,5 @@ def test_build_manifest_is_complete(target: str, kernel: str) -> None:
         assert manifest[key] is not None or manifest["reasons"][key]
     if target == "sm_90a":
         assert manifest["hgmma_count"] is None or manifest["hgmma_count"] > 0
-        assert all(entry["registers"] <= 168 or entry["spills"] == 0 for entry in manifest["entries"])
+        assert manifest["spills"] == 0
     assert Path(toolchain.ensure_built(kernel, target).library).is_file()

@@ -138,6 +138,14 @@ def test_a_scale_that_is_no_number_is_named(device: str) -> None:
     assert sdpa.obstacle(q, k, v, scale=math.nan) == "the scale is not finite in float32"
 
 
+def test_what_is_no_dense_tensor_is_pytorchs(device: str) -> None:
+    q = heads(2, 4, 16, 64, device)
+    nested = torch.nested.as_nested_tensor([*q])
+    assert sdpa.obstacle(nested, nested, nested) == "a tensor is not dense"
+    assert tk.scaled_dot_product_attention(nested, nested, nested).is_nested
+    assert tk.scaled_dot_product_attention(*(q.to("meta") for _ in range(3))).is_meta
+
+
 def test_autocast_casts_as_for_pytorch(device: str, delegated: list[Tensor]) -> None:
     q, k, v = (heads(2, 4, 40, 64, device, seed).float() for seed in range(3))
     with torch.autocast(device, torch.bfloat16):
