@@ -10,7 +10,7 @@
 //              bool get_task(task&, globals, i)                       the i-th task of this block; false: no more
 //              load_resident(resident&, task, semaphore& full, globals)
 //              load(tile&, task, step, semaphore& full, globals)
-//              consume(stream&, output&, task, consumer, globals)     takes the resident and every tile, and gives each
+//              consume(stream&, output&, task, globals)               takes the resident and every tile, and gives each
 //                                                                     back; its stores may still be in flight
 //
 // `in_turn` and `pass_turn` let the consumers issue their multiplies one after another, so that one's arithmetic runs

@@ -49,7 +49,7 @@ struct problem {
 }  // namespace
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
-extern "C" __attribute__((visibility("default"))) int run_gemm(unsigned long long seed, char* message, int size) {
+extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
     using kernel = kernel<shape>;
     using pipeline = lcf<kernel>;
     using matrix = typename kernel::matrix;

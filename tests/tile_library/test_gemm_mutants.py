@@ -6,22 +6,13 @@ semaphore and what is missing. Only a mistake in the numbers themselves is left 
 
 from __future__ import annotations
 
-import ctypes
-import re
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tile_compile import compile_library, load
+from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
-
-SEEDS = range(20)
-SHARED, ALTERNATE, CLUSTER = 0, 1, 2  # mutants.cu's schedules
+SHARED, ALTERNATE, CLUSTER = 0, 1, 2  # gemm_mutants.cu's schedules
 TEMPLATE, RING, KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh"
-NUMBERS = "relative error"
 
 READS_TOO_EARLY = (
     r"mma_AB at gemm.cuh:\d+ .* reads input.*(nothing has written|while load_async at gemm.cuh:\d+ .* may still write)"
@@ -36,19 +27,6 @@ BEFORE_INIT = (
     r"uses the semaphore (full|empty).*(not initialised|init at lcf.cuh:\d+ .* may still be under way).*sync_start"
 )
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake: in `file`, `old` becomes `new`. A report must match one of `reports`."""
-
-    name: str
-    schedule: int
-    file: str
-    old: str
-    new: str
-    reports: tuple[str, ...]
-    also: tuple[tuple[str, str, str], ...] = ()  # further edits: file, old, new
 
 
 FULL_WAIT = "wait(s.full[at.stage], at.parity);"
@@ -271,49 +249,13 @@ MUTANTS = (
 )
 
 
-def mutant_sources(folder: Path, mutant: Mutant | None) -> tuple[Path, Path]:
-    """A copy of the library and the kernel with the mutant's edits: (include folder, source to compile)."""
-    include, kernel = folder / "include", folder / "kernel"
-    shutil.copytree(INCLUDE_ROOT, include, ignore=shutil.ignore_patterns("sm_90a"))
-    shutil.copytree(KERNELS_ROOT / "gemm", kernel)
-    source = Path(shutil.copy(Path(__file__).with_name("mutants.cu"), kernel))
-    pipeline = include / "kittens" / "pipeline"
-    files = {TEMPLATE: pipeline / TEMPLATE, RING: pipeline / RING, KERNEL: kernel / KERNEL}
-    edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
-    for name, old, new in edits:
-        text = files[name].read_text()
-        wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
-        found = re.findall(wanted, text)
-        assert len(found) == 1, f"{name} has {len(found)} times the text that the mutant changes: {old}"
-        files[name].write_text(text.replace(found[0], new))
-    return include, source
-
-
-def runner(folder: Path, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
-    """run(seed) -> (code of run_gemm, its message)."""
-    include, source = mutant_sources(folder, mutant)
-    library = load(compile_library(source, include=include, optimise="-O0", defines=(f"SCHEDULE={schedule}",)))
-    message = ctypes.create_string_buffer(1 << 16)
-
-    def run(seed: int) -> tuple[int, str]:
-        message.value = b""
-        code = library.run_gemm(ctypes.c_ulonglong(seed), message, len(message))
-        return code, message.value.decode()
-
-    return run
-
-
 @pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
-    run = runner(tmp_path, schedule, None)
+    run = runner(tmp_path, "gemm", schedule, None)
     for seed in range(100):
         assert run(seed) == (0, "")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    run = runner(tmp_path, mutant.schedule, mutant)
-    for seed in SEEDS:
-        code, report = run(seed)
-        assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"
-        assert any(re.search(pattern, report, re.DOTALL) for pattern in mutant.reports), f"seed {seed}: {report}"
+    check_every_seed(tmp_path, "gemm", mutant)

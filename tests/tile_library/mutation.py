@@ -1,0 +1,70 @@
+"""One line of a kernel or of its pipeline changed, compiled for the cpu target, and run."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tile_compile import compile_library, load
+
+from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
+
+SEEDS = range(20)
+NUMBERS = "relative error"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: in `file`, `old` becomes `new`. A report must match one of `reports`."""
+
+    name: str
+    schedule: int
+    file: str
+    old: str
+    new: str
+    reports: tuple[str, ...]
+    also: tuple[tuple[str, str, str], ...] = ()  # further edits: file, old, new
+
+
+def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Path]:
+    """A copy of the library and of a kernel with the mutant's edits: (include folder, source to compile)."""
+    include, copy = folder / "include", folder / "kernel"
+    shutil.copytree(INCLUDE_ROOT, include, ignore=shutil.ignore_patterns("sm_90a"))
+    shutil.copytree(KERNELS_ROOT / kernel, copy)
+    source = Path(shutil.copy(Path(__file__).with_name(f"{kernel}_mutants.cu"), copy))
+    edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
+    for name, old, new in edits:
+        file = copy / name if (copy / name).exists() else include / "kittens" / "pipeline" / name
+        text = file.read_text()
+        wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
+        found = re.findall(wanted, text)
+        assert len(found) == 1, f"{name} has {len(found)} times the text that the mutant changes: {old}"
+        file.write_text(text.replace(found[0], new))
+    return include, source
+
+
+def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
+    """run(seed) -> (code of run_mutant, its message)."""
+    include, source = sources(folder, kernel, mutant)
+    library = load(compile_library(source, include=include, optimise="-O0", defines=(f"SCHEDULE={schedule}",)))
+    message = ctypes.create_string_buffer(1 << 16)
+
+    def run(seed: int) -> tuple[int, str]:
+        message.value = b""
+        code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
+        return code, message.value.decode()
+
+    return run
+
+
+def check_every_seed(folder: Path, kernel: str, mutant: Mutant) -> None:
+    """Every seed ends in one of the reports that the mutant names."""
+    run = runner(folder, kernel, mutant.schedule, mutant)
+    for seed in SEEDS:
+        code, report = run(seed)
+        assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"
+        assert any(re.search(pattern, report, re.DOTALL) for pattern in mutant.reports), f"seed {seed}: {report}"
