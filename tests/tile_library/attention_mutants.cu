@@ -1,4 +1,4 @@
-// The project's attention forward kernel in its pipeline template: what test_mutants.py changes, a line at a time. Two
+// The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a time. Two
 // consumers, causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys.
 #include <cmath>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr config shape{64, 128, 2, 3, false};
 constexpr int H = 2, N = 300, D = 64;  // query heads, which share one key head; rows of queries and of keys
-constexpr float scale = 2.f;  // scores so far apart that the running maximum moves
+constexpr float scale = 2.f;           // scores so far apart that the running maximum moves
 
 struct data {
     std::vector<bf16> q, k, v, out;

@@ -1,4 +1,4 @@
-// The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what test_mutants.py
+// The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what test_gemm_mutants.py
 // changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they alternate) or
 // 2 (a cluster of two blocks along M, one consumer each).
 #include <cmath>
