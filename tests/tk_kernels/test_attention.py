@@ -368,6 +368,19 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         ),
         "scale nan": (lambda: tk.attention(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),
         "scale inf": (lambda: tk.attention(q, k, v, scale=math.inf), "scale: got inf, needs a finite number"),
+        "scale of another age": (
+            lambda: tk.attention(q, k, v, scale=10**400),
+            "scale: got an integer of 1329 bits, needs a finite number",
+        ),
+        "scale that the kernel's factor takes beyond float32": (
+            lambda: tk.attention(q, k, v, scale=3e38),
+            r"scale: got 3e\+38, needs a finite number",
+        ),
+        "causal in words": (lambda: tk.attention(q, k, v, causal="x"), "causal: got 'x', needs True or False"),  # type: ignore[call-overload]
+        "deterministic in words": (
+            lambda: tk.attention(q, k, v, deterministic="x"),  # type: ignore[call-overload]
+            "deterministic: got 'x', needs True or False",
+        ),
         "scale beyond float32": (
             lambda: tk.attention(q, k, v, scale=1e39),
             r"scale: got 1e\+39, needs a finite number",

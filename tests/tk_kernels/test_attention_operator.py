@@ -280,3 +280,11 @@ def test_profiler_sees_the_kernels_by_their_expected_names(direction: str) -> No
     )
     foreign = implementation.foreign_kernel_names()
     assert not [name for name in names if any(re.search(pattern, name) for pattern in foreign)]
+
+
+def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
+    primal = operands(device)[1]
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
+        with pytest.raises(NotImplementedError, match="q: has a tangent"):
+            tk.attention(x, x.detach(), x.detach())

@@ -191,3 +191,11 @@ def test_host_time_of_a_call_is_within_10_us_of_matmul() -> None:
     ours, theirs = host_us(lambda: tk.gemm(a, b)), host_us(lambda: torch.matmul(a, b))
     print(f"host time of a call: tk.gemm {ours:.1f} us, torch.matmul {theirs:.1f} us")
     assert ours - theirs < 10
+
+
+def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
+    primal = matrix(16, 16, device)
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
+        with pytest.raises(NotImplementedError, match="a: has a tangent"):
+            tk.gemm(x, x.detach())

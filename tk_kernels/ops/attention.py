@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager
+from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_tangents
 
 HEAD_DIMS = (64, 128)
-LARGEST_SCALE = torch.finfo(torch.float32).max
+LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
 
 _log = logging.getLogger("tk_kernels")
 
@@ -92,8 +92,15 @@ def attention(
             raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
     if not (_is_dense_bfloat16(q) and _is_dense_bfloat16(k) and _is_dense_bfloat16(v)):
         _require_problem(q, k, v, scale)
+    refuse_tangents(q=q, k=k, v=v)
+    for name, flag in (("causal", causal), ("deterministic", deterministic)):
+        if not isinstance(flag, int) or flag not in (0, 1):
+            raise ValueError(f"{name}: got {flag!r}, needs True or False")
     if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
         raise ValueError(f"scale: got {scale!r}, needs a number or None")
+    if isinstance(scale, (float, int)) and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
+        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
+        raise ValueError(f"scale: got {got}, needs a finite number in float32")
     if scale is not None and -math.inf < scale < 0:
         q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(

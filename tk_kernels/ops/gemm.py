@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .gemm_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager
+from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_tangents
 
 _log = logging.getLogger("tk_kernels")
 _OPTIONS = (
@@ -67,6 +67,7 @@ def gemm(
         raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
     if a.layout is not torch.strided or b.layout is not torch.strided:
         _require_matrices(a, b)
+    refuse_tangents(a=a, b=b)
     records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if out is None:
         if records_gradient or not is_plain_eager(a, b):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 NAMESPACE = "tk_kernels"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -63,6 +64,15 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
         and torch._C._functorch.peek_interpreter_stack() is None
         and not torch.jit.is_tracing()
     )
+
+
+def refuse_tangents(**tensors: torch.Tensor) -> None:
+    """Raise NotImplementedError where forward-mode differentiation would lose a tangent in silence."""
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return
+    for name, tensor in tensors.items():
+        if forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
 
 
 def unsupported_gpu(device: torch.device) -> str | None:
