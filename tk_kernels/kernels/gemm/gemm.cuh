@@ -7,7 +7,7 @@
 // tile row share A and blocks of one tile column share B: each loads a part and multicasts it. The result leaves in strips
 // of 16 x 64, which each warp stores by TMA from two of its own in turn; they are still in flight when the next tile begins.
 //
-// speed          96 % of the measured matmul roof at 4096^3, 91 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
+// speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
 // shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at 128x256
 //                and 4 stages
 // registers      of a consumer's 232 a thread the accumulator takes rows x tile_n / 128, its rows being tile_m / 2
