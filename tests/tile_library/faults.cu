@@ -320,13 +320,30 @@ template <target Target> struct grid : program<1> {
     }
 };
 
-// Blocks that add their registers to the same memory, which is right; and a tile that reaches past the columns.
-template <bool Past> struct adds : program<1> {
+// Blocks that add packed tiles to the same memory, which is right; one that reaches past the columns; and one that is
+// stored without a fence.
+enum class adding { right, past, unfenced };
+
+template <adding How> struct adds : program<1> {
     static constexpr int blocks = 2;
     static void run(const globals_t& g) {
-        rt_fl<16, 64> a;
+        shared_allocator memory;
+        auto& packed = *memory.allocate<sv_fl<16 * 16>>("packed");
+        rt_fl<16, 16> a;
         fill(a, 1.f);
-        store_add(g.sums, a, element_coord{0, 0, 0, Past ? g.sums.cols() - 32 : 0});
+        store_packed(packed, a);
+        if (How != adding::unfenced) fence_async();
+        store_add_async(g.sums, packed, coord{0, 0, 0, How == adding::past ? 1 : 0});
+        store_read_wait();
+    }
+};
+
+// A packed tile of registers that does not lie in the tensor.
+struct packed_past : program<1> {
+    static void run(const globals_t& g) {
+        rt_fl<16, 32> a;
+        fill(a, 1.f);
+        store_packed(g.sums, a, coord{});
     }
 };
 
@@ -398,8 +415,10 @@ const entry programs[] = {
     PROGRAM("grid_added", grid<target::added>),
     PROGRAM("grid_same", grid<target::same>),
     PROGRAM("grid_mixed", grid<target::mixed>),
-    PROGRAM("adds", adds<false>),
-    PROGRAM("adds_past", adds<true>),
+    PROGRAM("adds", adds<adding::right>),
+    PROGRAM("adds_past", adds<adding::past>),
+    PROGRAM("adds_unfenced", adds<adding::unfenced>),
+    PROGRAM("packed_past", packed_past),
 };
 
 }  // namespace
@@ -408,13 +427,13 @@ const entry programs[] = {
 extern "C" __attribute__((visibility("default"))) int run_program(const char* name, unsigned long long seed,
                                                                   char* message, int size) {
     static std::vector<bf16> in(64 * 128, from_float<bf16>(1.f)), out(64 * 128);
-    static std::vector<float> sums(64 * 128);
+    static std::vector<float> sums(64 * 256);
     cpu::forced_options = cpu::options{seed, 1};
     for (const entry& e : programs) {
         if (std::strcmp(e.name, name) != 0) continue;
         try {
             e.start(
-                {matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128), {sums.data(), 1, 1, 64, 128}});
+                {matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128), {sums.data(), 1, 1, 64, 256}});
             return 0;
         } catch (const kittens::error& found) {
             std::snprintf(message, size, "%s", found.what());

@@ -141,8 +141,9 @@ template <typename T, int R, int C, layout L> struct reductions : family<uniform
             case 10: col_prod(across, x); break;
             case 11: col_sum(across, x, old_across); break;
             case 12: col_max(across, x, old_across); break;
+            case 13: row_max_partial(down, x), row_max_finish(down); break;
         }
-        if (g.op < 7) store(g.out, down, coord{});
+        if (g.op < 7 || g.op == 13) store(g.out, down, coord{});
         else store(g.out, across, coord{});
     }
 };
@@ -266,12 +267,23 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
     }
 };
 
-// Added to what is there; rows past the end are dropped.
-template <typename T, int R, int C> struct global_adds : family<uniform<T>> {
+// Kept packed in b, and read back; op 1 goes through shared memory and is added to what b holds.
+template <typename T, int R, int C> struct packed_moves : family<uniform<T>> {
     kittens_device static void run(const uniform<T>& g) {
-        rt<T, R, C> x;
+        const coord at{0, 0, g.numbers[0], g.numbers[1]};
+        shared_allocator memory;
+        auto& vector = *memory.allocate<sv<T, R * C>>("vector");
+        rt<T, R, C> x, y;
         load(x, g.a, coord{});
-        store_add(g.out, x, element_coord{0, 0, g.numbers[0], g.numbers[1]});
+        if (g.op == 0) store_packed(g.b, x, at);
+        else {
+            store_packed(vector, x);
+            fence_async();
+            store_add_async(g.b, vector, at);
+            store_wait();
+        }
+        load_packed(y, g.b, at);
+        store(g.out, y, coord{});
     }
 };
 

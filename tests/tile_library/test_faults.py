@@ -111,7 +111,9 @@ REPORTS = {
     "clusters_rank": ["arrive_at at .* names block 2 of a cluster of 2"],
     "grid_same": ["store_async at .* and store_async at .* write the same global memory, 128 bytes of it in one row"],
     "grid_mixed": ["store(_add)?_async at .* and store(_add)?_async at .* write the same global memory"],
-    "adds_past": ["store_add at .* reaches column 160 of a tensor with 128 columns: it drops rows, not columns"],
+    "adds_past": ["store_add_async at .* columns 256 to 511 of row 0: it must lie wholly in the tensor .64 x 256."],
+    "adds_unfenced": ["with ordinary stores and without a fence"],
+    "packed_past": ["store_packed at .* reaches column 512 of a tensor with 256 columns: packed tiles lie wholly"],
 }
 CORRECT = (
     "ring",

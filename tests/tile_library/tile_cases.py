@@ -14,7 +14,7 @@ SPREADS = ("ortho", "align", "naive")
 FORMS = ("AB", "ABt", "AtB", "AtBt")
 
 # (rows, cols): one base tile, wide, square, tall, several of both.
-REGISTER_SHAPES = ((16, 16), (16, 48), (32, 32), (64, 16), (32, 64))
+REGISTER_SHAPES = ((16, 16), (16, 80), (32, 32), (64, 16), (32, 64))
 # Shared rows of 32, 64 and 128 bytes and of several chunks, whatever the element.
 SHARED_SHAPES = ((16, 16), (16, 32), (32, 64), (16, 128))
 COPY_SHAPES = ((16, 16), (64, 32), (48, 48), (64, 64), (128, 128))
@@ -75,7 +75,7 @@ def _memory_instances() -> list[Instance]:
     return [
         *(Instance("shared_moves", (r, m, *shape, layout, scope)) for r, m, shape, layout, scope in shared),
         *(Instance("global_moves", (*pair, *shape, layout, scope)) for pair, shape, layout, scope in overall),
-        *(Instance("global_adds", ("fp32", *shape)) for shape in REGISTER_SHAPES),
+        *(Instance("packed_moves", ("fp32", *shape)) for shape in REGISTER_SHAPES),
         *(Instance("group_moves", (t, *shape, w)) for t, shape, w in product(DTYPES, SHARED_SHAPES, (1, 4))),
         *(Instance("copies", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES)),
         *(Instance("copies_4d", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES[:4])),

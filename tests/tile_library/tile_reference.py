@@ -145,6 +145,7 @@ def reductions(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(instance, f"{side}_max old", inputs, np.maximum(most, old[axis]), op=first + 5)
         if axis:
             yield _case(instance, "row_sum_partial", inputs, 2 * total, op=6, tolerance=4 * by_order)
+            yield _case(instance, "row_max_partial", inputs, most, op=13)
 
 
 def masks(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -269,12 +270,14 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         )  # fmt: skip
 
 
-def global_adds(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols = instance.parameters
-    for to_r, to_c in ((0, 0), (5, 6), (rows, 8)):
-        x, before = _values(rng, dtype, rows, cols), _values(rng, dtype, rows + 7, cols + 8)
-        expected = before + _placed(0 * before, x, to_r, to_c)
-        yield _case(instance, f"to {to_r} {to_c}", (x,), expected, numbers=(to_r, to_c, 0, 0), before=before)
+    for r, c in ((0, 0), (1, 2)):
+        # What is there already is one number: the order of the elements is the target's own.
+        x, there = _values(rng, dtype, rows, cols), np.full((2, 3 * rows * cols), 0.75)
+        exact = np.zeros_like(x)
+        yield _case(instance, f"at {r} {c}", (x, there), x, numbers=(r, c, 0, 0), tolerance=exact)
+        yield _case(instance, f"added at {r} {c}", (x, there), x + 0.75, op=1, numbers=(r, c, 0, 0))
 
 
 def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -358,7 +361,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "vectors": vectors,
     "shared_moves": shared_moves,
     "global_moves": global_moves,
-    "global_adds": global_adds,
+    "packed_moves": packed_moves,
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,

@@ -37,9 +37,9 @@ struct call {
         return typename backward_tiles<Dim>::row_values_of(scratch + which * elements, int(p.batch), int(p.heads), 1,
                                                            int(padded(p)));
     }
-    template <int Dim, typename Tile> auto sums_of_dq() const {
+    template <int Dim> auto sums_of_dq() const {
         float* at = deterministic ? scratch : scratch + 2 * p.batch * p.heads * padded(p);
-        return typename backward_tiles<Dim>::template sums<Tile>(at, int(p.batch), int(p.heads), int(p.rows), Dim);
+        return typename backward_tiles<Dim>::sums(at, int(p.batch), int(p.heads), int(padded(p) / 16), 16 * Dim);
     }
 
     row_grid grid(int64_t rows, int block) const { return {divisor(int(p.heads)), divisor(blocks(rows, block))}; }
@@ -57,14 +57,14 @@ struct call {
                          {const_cast<float*>(lse), int(p.batch), int(p.heads), 1, int(p.rows)},
                          row_values_at<Dim>(0),
                          row_values_at<Dim>(1),
-                         sums_of_dq<Dim, typename kernel::sum_strip>(),
+                         sums_of_dq<Dim>(),
                          !deterministic,
                          grid(padded(p), kernel::rows)});
     }
     template <int Dim> void round_dq() const {
         using kernel = round_kernel<Dim>;
-        by_rows<kernel>({sums_of_dq<Dim, typename kernel::sum_tile>(), of_queries<typename kernel::strip>(dq), p.scale,
-                         grid(p.rows, kernel::rows)});
+        by_rows<kernel>(
+            {sums_of_dq<Dim>(), of_queries<typename kernel::strip>(dq), p.scale, grid(p.rows, kernel::rows)});
     }
     template <int Dim, bool SumsDq> void by_keys() const {
         using kernel = keys_kernel<Dim, SumsDq>;
@@ -79,9 +79,9 @@ struct call {
         kittens::launch<pipeline>(
             {order.tiles(), pipeline::shared_bytes}, stream,
             {of_queries<queries>(q), of_queries<queries>(dout), of_keys<keys>(k), of_keys<keys>(v),
-             row_values_at<Dim>(0), row_values_at<Dim>(1), sums_of_dq<Dim, typename kernel::sum_strip>(),
-             of_keys<strip>(dk), of_keys<strip>(dv), p.scale, visible(), order, divisor(int(p.heads_kv)),
-             int(p.heads / p.heads_kv), blocks(p.rows, kernel::queries)});
+             row_values_at<Dim>(0), row_values_at<Dim>(1), sums_of_dq<Dim>(), of_keys<strip>(dk), of_keys<strip>(dv),
+             p.scale, visible(), order, divisor(int(p.heads_kv)), int(p.heads / p.heads_kv),
+             blocks(p.rows, kernel::queries)});
     }
     template <int Dim> void by_queries() const {
         using kernel = queries_kernel<Dim>;
@@ -110,7 +110,7 @@ struct call {
 }  // namespace
 
 int64_t backward_scratch(const problem& p, bool deterministic) {
-    return p.batch * p.heads * (2 * padded(p) + (deterministic ? 0 : p.rows * p.dim));
+    return p.batch * p.heads * padded(p) * (2 + (deterministic ? 0 : p.dim));
 }
 
 void backward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const float* lse,

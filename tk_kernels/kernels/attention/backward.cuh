@@ -32,7 +32,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
 
     using strip = typename tiles::strip;
-    using sum_strip = typename tiles::sum_strip;
+    using sum_tile = typename tiles::sum_tile;
     struct tile {
         st_bf<queries, Dim> q, dout;
         typename tiles::row_vector lse, delta;
@@ -42,14 +42,14 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         st_bf<keys, Dim> k, v;
     };
     struct output {
-        st_bf<64, queries> ds[2];                    // transposed: this consumer's keys
-        sum_strip dq[SumsDq ? warpgroup_warps : 1];  // a warp's own
+        st_bf<64, queries> ds[2];                                                 // transposed: this consumer's keys
+        sv_fl<sum_tile::rows * sum_tile::cols> dq[SumsDq ? warpgroup_warps : 1];  // a warp's own, packed
     };
     struct globals {
         heads_of<st_bf<queries, Dim>> q, dout;
         heads_of<st_bf<keys, Dim>> k, v;
         typename tiles::row_values_of lse, delta;
-        typename tiles::template sums<sum_strip> dq;
+        typename tiles::sums dq;
         heads_of<strip> dk, dv;
         float scale;
         visible_keys visible;
@@ -109,7 +109,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         rt_fl<16, queries> p, ds;
         rt_bf<16, queries> p_bf, ds_bf;
         rt_fl<16, Dim> dk, dv;
-        rt_fl<16, 64> dq;
+        sum_tile dq;
 
         kittens_device walk(Stream& s_, output& out_, const task& t_, const globals& g_)
             : s(s_), out(out_), t(t_), g(g_), kv(s_.hold()), at{t_.head_kv * g_.group, t_.first}, before(at) {}
@@ -128,9 +128,10 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             warpgroup::mm_ABt(ds, subtile<64, Dim>(kv.v, s.consumer, 0), in.dout);
             kittens::load(lse, in.lse);
             warpgroup::mma_wait<1>(p);
-            map_cols(p, p, lse, [=](float x, float l) { return math::exp2(x * scale - l); });
+            map_cols(p, p, lse, [=](float x, float l) { return x * scale - l; });
+            kittens::load(delta, in.delta);  // arrives under the exponentials
+            exp2(p, p);
             hide(p, g.visible, at.block * queries, t.key, t.key + 64 * s.consumer + 16 * warp_in_group());
-            kittens::load(delta, in.delta);
             warpgroup::mma_wait(ds);
             sub_col(ds, ds, delta);
             mul(ds, ds, p);
@@ -144,22 +145,25 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             if constexpr (SumsDq) {
                 if constexpr (!First) multiply_dq(i - 1);
                 warpgroup::store(out.ds[i % 2], ds_bf);
-                fence_async();
             }
             warpgroup::mma_AB(dk, ds_bf, in.q);
             if constexpr (SumsDq) {
+                fence_async();  // runs under the multiply
                 if constexpr (!First) warpgroup::mma_wait<1>(dq);
                 arrive_named(told(s.consumer, i), all_warps);  // dS is there, and that of the step before is free
-                if constexpr (!First) add_dq();
+                if constexpr (!First) keep_dq();
             }
-            before = at;
-            if (++at.block == g.query_blocks) at.block = t.first, at.head++;
             if constexpr (Last) {
+                if constexpr (SumsDq && !First) add_dq();
+                before = at;
                 warpgroup::mma_wait(dk, dv);
                 s.release();
                 return nullptr;
             } else {
                 tile& next = begin();
+                if constexpr (SumsDq && !First) add_dq();
+                before = at;
+                if (++at.block == g.query_blocks) at.block = t.first, at.head++;
                 warpgroup::mma_wait<1>(dk, dv);
                 s.release();
                 weights(next);
@@ -176,21 +180,24 @@ template <int Dim, bool SumsDq> struct keys_kernel {
                 warpgroup::mma_AtB(dq, subtile<64, 64>(s.s.results[half].ds[i % 2], 0, row),
                                    subtile<64, 64>(kv.k, half, col), half);
         }
-        // A warp adds its own rows to the sums, so that no warp waits for another.
-        kittens_device void add_dq() {
-            const int row = before.block * queries + 16 * warp_in_group() + (queries == 128 ? 64 * s.consumer : 0);
-            const element_coord to{t.batch, before.head, row, Dim == 128 ? 64 * s.consumer : 0};
-            sum_strip& mine = out.dq[warp_in_group()];
+        // A warp adds its own rows to the sums, so that no warp waits for another: first to shared memory, which frees
+        // the registers for the next scores; sent once those are under way, which hides the fence.
+        kittens_device void keep_dq() {
             store_read_wait();  // the step before has left it
-            store(mine, dq);
+            store_packed(out.dq[warp_in_group()], dq);
+        }
+        kittens_device void add_dq() {
+            const int row = before.block * queries / 16 + warp_in_group() + (queries == 128 ? 4 * s.consumer : 0);
+            const int column = Dim == 128 ? s.consumer : 0;
             fence_async();
-            store_add_async(g.dq, mine, to);
+            store_add_async(g.dq, out.dq[warp_in_group()], coord{t.batch, before.head, row, column});
         }
 
         kittens_device void finish() {
             if constexpr (SumsDq) {
                 multiply_dq(t.steps - 1);
                 warpgroup::mma_wait(dq);
+                keep_dq();
                 add_dq();
             }
             sync_named(5, all_warps);  // nobody reads K and V any more: they make room for dK and dV

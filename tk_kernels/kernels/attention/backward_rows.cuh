@@ -15,11 +15,12 @@ inline constexpr float log2e = 1.4426950408889634f;
 template <int Dim> struct backward_tiles {
     static constexpr int queries = 8192 / Dim;  // of a step
     static constexpr int keys = 128;
-    using strip = st_bf<16, Dim>;     // a warp's own rows, of what it stores
-    using sum_strip = st_fl<16, 64>;  // the same of the sums of dQ
+    using strip = st_bf<16, Dim>;    // a warp's own rows, of what it stores
+    using sum_tile = rt_fl<16, 64>;  // of the sums of dQ
     using row_vector = sv_fl<queries>;
     using row_values_of = gl<float, dynamic, dynamic, 1, dynamic, row_vector>;  // (batch, head, 1, row), rows padded
-    template <typename... Tiles> using sums = gl<float, dynamic, dynamic, dynamic, dynamic, Tiles...>;
+    // The sums of dQ, packed: 16 queries a row.
+    using sums = gl<float, dynamic, dynamic, dynamic, 16 * Dim>;
 };
 
 // Which 64 rows of which head a block takes.
@@ -40,13 +41,12 @@ template <int Dim> struct rows_kernel {
     static constexpr int rows = 64;
     using tiles = backward_tiles<Dim>;
     using tile = st_bf<rows, Dim>;
-    using sum_strip = typename tiles::sum_strip;
-    static constexpr int shared_bytes = 2 * int(sizeof(tile)) + int(sizeof(sum_strip)) + int(sizeof(semaphore));
+    static constexpr int shared_bytes = 2 * int(sizeof(tile)) + int(sizeof(semaphore));
     struct globals {
         heads_of<tile> out, dout;
         row_values lse;
         typename tiles::row_values_of lse2, delta;
-        typename tiles::template sums<sum_strip> dq;
+        typename tiles::sums dq;
         bool clear;  // dQ will be summed
         row_grid grid;
     };
@@ -54,7 +54,6 @@ template <int Dim> struct rows_kernel {
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         tile* in = memory.allocate<tile>("in", 2);
-        sum_strip& zeros = *memory.allocate<sum_strip>("zeros");
         semaphore& loaded = *memory.allocate<semaphore>("loaded");
         const auto [batch, head, block] = g.grid.at(block_index());
         const int row = block * rows + 16 * warp_in_group();
@@ -64,14 +63,11 @@ template <int Dim> struct rows_kernel {
             expect_bytes(loaded, 2 * tile::bytes);
             load_async(in[0], g.out, coord{batch, head, block, 0}, loaded);
             load_async(in[1], g.dout, coord{batch, head, block, 0}, loaded);
-        } else if (warp_index() == 1 && g.clear) {
-            rt_fl<16, 64> zero_strip;
-            zero(zero_strip);
-            store(zeros, zero_strip);
-            fence_async();
-            for (int r = 0; r < rows; r += 16)
-                for (int c = 0; c < Dim; c += 64)
-                    store_async(g.dq, zeros, element_coord{batch, head, block * rows + r, c});
+        }
+        if (g.clear) {
+            typename tiles::sum_tile zeros;
+            zero(zeros);
+            for (int c = 0; c < Dim / 64; c++) store_packed(g.dq, zeros, coord{batch, head, row / 16, c});
         }
         // Rows that see nothing and rows beyond the last have P = exp2(S - infinity) = 0.
         rt_fl<16, 16>::col_vec lse, delta;
@@ -87,7 +83,6 @@ template <int Dim> struct rows_kernel {
         mul(product, o, dout);
         row_sum(delta, product);
         store(g.delta, delta, element_coord{batch, head, 0, row});
-        store_read_wait();
     }
 };
 
@@ -96,10 +91,9 @@ template <int Dim> struct round_kernel {
     static constexpr int rows = 64;
     using tiles = backward_tiles<Dim>;
     using strip = typename tiles::strip;
-    using sum_tile = st_fl<rows, Dim>;
-    static constexpr int shared_bytes = int(sizeof(sum_tile)) + warps * int(sizeof(strip)) + int(sizeof(semaphore));
+    static constexpr int shared_bytes = warps * int(sizeof(strip));
     struct globals {
-        typename tiles::template sums<sum_tile> sum;
+        typename tiles::sums sum;
         heads_of<strip> dq;
         float scale;
         row_grid grid;
@@ -107,23 +101,19 @@ template <int Dim> struct round_kernel {
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
-        sum_tile& sum = *memory.allocate<sum_tile>("sum");
-        strip* out = memory.allocate<strip>("out", warps);
-        semaphore& loaded = *memory.allocate<semaphore>("loaded");
+        strip& out = memory.allocate<strip>("out", warps)[warp_index()];
         const auto [batch, head, block] = g.grid.at(block_index());
-        if (warp_index() == 0) init(loaded, 1);
-        sync_start();
-        if (warp_index() == 0) {
-            expect_bytes(loaded, sum_tile::bytes);
-            load_async(sum, g.sum, coord{batch, head, block, 0}, loaded);
+        const int at = 4 * block + warp_index();
+        typename tiles::sum_tile dq[Dim / 64];
+#pragma unroll
+        for (int c = 0; c < Dim / 64; c++) load_packed(dq[c], g.sum, coord{batch, head, at, c});
+#pragma unroll
+        for (int c = 0; c < Dim / 64; c++) {
+            mul(dq[c], dq[c], g.scale);
+            store(subtile<16, 64>(out, 0, c), dq[c]);
         }
-        rt_fl<16, Dim> dq;
-        wait(loaded, 0);
-        warpgroup::load(dq, sum);
-        mul(dq, dq, g.scale);
-        store(out[warp_index()], dq);
         fence_async();
-        store_async(g.dq, out[warp_index()], coord{batch, head, 4 * block + warp_index(), 0});
+        store_async(g.dq, out, coord{batch, head, at, 0});
         store_read_wait();
     }
 };

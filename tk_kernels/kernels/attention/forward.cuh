@@ -35,19 +35,27 @@ struct softmax {
         zero(sum);
     }
 
-    // scores -> weights relative to the maximum; `shrink` is what the results so far must be multiplied by.
-    template <register_tile Scores> kittens_device void step(Scores& s, rows_vec& shrink, float scale) {
-        rows_vec high, base;
-        row_max(high, s);
-        map(high, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
-        map(base, high, [](float h) { return h == -INFINITY ? 0.f : h; });  // a row that sees nothing yet
-        sub(shrink, top, base);
-        exp2(shrink, shrink);
-        copy(top, high);
-        mul(sum, sum, shrink);
+    // scores -> weights relative to the maximum. True where that moved: `shrink` is then what the results so far must be
+    // multiplied by.
+    template <register_tile Scores> kittens_device bool step(Scores& s, rows_vec& shrink, float scale) {
+        rows_vec high, above, base;
+        row_max_partial(high, s);
+        map(above, high, top, [=](float h, float t) { return h * scale - t; });
+        const bool moves = any(above, [](float x) { return x > 8.f; });
+        if (moves) {
+            row_max_finish(high);
+            map(high, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
+            map(base, high, [](float h) { return h == -INFINITY ? 0.f : h; });
+            sub(shrink, top, base);
+            exp2(shrink, shrink);
+            copy(top, high);
+            mul(sum, sum, shrink);
+        }
+        map(base, top, [](float t) { return t == -INFINITY ? 0.f : t; });  // a row that sees nothing yet
         map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
         row_sum_partial(sum, s);
         settle(sum);  // what follows waits for a multiply: the exponentials are to run under it
+        return moves;
     }
 
     // After the last step: the factor that normalises the result, and the natural logarithm of the sum.
@@ -154,10 +162,10 @@ template <config C> struct forward_kernel {
             warpgroup::mma_wait<1>(scores);
             s.release();  // the keys
             g.visible.hide(scores, row, block * C.keys);
-            state.step(scores, shrink, g.scale);
+            const bool moved = state.step(scores, shrink, g.scale);
             warpgroup::mma_wait(o);
             s.release();  // the values of the block before
-            if (any(shrink, [](float x) { return x != 1.f; })) mul_row(o, o, shrink);
+            if (moved) mul_row(o, o, shrink);
             copy(weights, scores);
         }
         if constexpr (!C.hold_queries) s.release_held();
@@ -226,8 +234,7 @@ template <int Dim> struct synchronous_kernel {
             warpgroup::mm_ABt(scores, q, k);
             warpgroup::mma_wait(scores);
             g.visible.hide(scores, row, block * keys);
-            state.step(scores, shrink, g.scale);
-            mul_row(o, o, shrink);
+            if (state.step(scores, shrink, g.scale)) mul_row(o, o, shrink);
             copy(weights, scores);
             warpgroup::mma_AB(o, weights, v);
             warpgroup::mma_wait(o);

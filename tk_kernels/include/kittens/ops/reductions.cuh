@@ -85,6 +85,13 @@ template <register_vec Vec, register_tile Tile> kittens_device void row_sum_part
 template <register_vec Vec> kittens_device void row_sum_finish(Vec& running) {
     reduce_finish(running, combine_as<typename Vec::T, ops::add>{});
 }
+// A maximum whose lanes are not combined: `any` may ask about it; row_max_finish makes it the rows' maximum.
+template <register_vec Vec, register_tile Tile> kittens_device void row_max_partial(Vec& dst, const Tile& src) {
+    reduce_rows_partial(dst, src, combine_as<typename Vec::T, ops::max>{}, false);
+}
+template <register_vec Vec> kittens_device void row_max_finish(Vec& dst) {
+    reduce_finish(dst, combine_as<typename Vec::T, ops::max>{});
+}
 
 // Of a vector; every lane gets the result.
 template <register_vec Vec> kittens_device float sum(const Vec& v) {

@@ -43,9 +43,10 @@ struct gl {
     kittens_host_device int cols() const { return known<Cols>(extent[3]); }
 
     template <typename Tile>
+    static constexpr bool has_map = (std::is_same_v<typename Tile::whole, typename Tiles::whole> || ...);
+    template <typename Tile>
     kittens_host_device const tensor_map<typename Tile::whole>& map() const {
-        static_assert((std::is_same_v<typename Tile::whole, typename Tiles::whole> || ...),
-                      "gl: no tensor map for this tile type; name it in the gl's type list");
+        static_assert(has_map<Tile>, "gl: no tensor map for this tile type; name it in the gl's type list");
         return std::get<tensor_map<typename Tile::whole>>(maps);
     }
 
@@ -63,6 +64,14 @@ template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 template <typename X>
 concept global_tensor = is_gl<X>;
+
+// Where a register tile lies that is kept packed: rows * cols elements that follow one another, in the order of the
+// registers, which only load_packed knows. at.c counts tiles. Packed tiles lie wholly in a row of the tensor.
+template <typename Tile, global_tensor Gl> kittens_device auto* packed_tile(const Gl& global, coord at) {
+    static_assert(std::is_same_v<std::remove_const_t<typename Gl::T>, float> && std::is_same_v<typename Tile::T, float>,
+                  "packed tiles are fp32, in registers and in memory");
+    return global.row(at.b, at.d, at.r) + at.c * (Tile::rows * Tile::cols);
+}
 
 // Corner of the tile or vector at a tile coordinate, in elements.
 template <shared_tile Tile> kittens_host_device element_coord corner(coord at) {

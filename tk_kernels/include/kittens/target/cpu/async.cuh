@@ -19,7 +19,7 @@ template <typename Tile, global_tensor Gl> box box_of(const Gl& global, element_
     using T = typename Gl::T;
     static_assert(std::is_same_v<T, typename Tile::T>,
                   "asynchronous copies do not convert: the tile and the tensor need one element type");
-    (void)global.template map<Tile>();
+    if constexpr (!is_sv<Tile>) (void)global.template map<Tile>();
     box b = {reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<T>*>(global.data)),
              element_of<T>,
              int(sizeof(T)),
@@ -46,6 +46,7 @@ template <typename Dst, global_tensor Src>
 void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask, site where) {
     warp& w = begin();
     cluster& machine = *w.machine;
+    (void)src.template map<Dst>();
     const action who = w.doing("load_async", where);
     const int blocks = machine.dimensions().cluster_blocks;
     if (cluster_mask < 0 || cluster_mask >> blocks != 0)
@@ -85,6 +86,14 @@ template <global_tensor Dst, typename Src>
 void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, const char* op, site where) {
     warp& w = begin();
     const action who = w.doing(op, where);
+    if constexpr (is_sv<Src>) {
+        constexpr int bytes = int(sizeof(typename Dst::T));
+        const int end = at.c + Src::length;
+        if (!Dst::template has_map<Src> && (end > dst.cols() || at.r >= dst.rows() || at.c * bytes % 16 != 0))
+            fail(name(who), " stores a vector for which the tensor has no map to columns ", at.c, " to ", end - 1,
+                 " of row ", at.r, ": it must lie wholly in the tensor (", dst.rows(), " x ", dst.cols(),
+                 ") and begin at a multiple of 16 bytes");
+    }
     constexpr int unit = 16 / int(sizeof(typename Dst::T));
     const int past_end = at.c + boxes<Src>() * box_of<Src>(dst, at, 0).cols - dst.cols();
     if (past_end > 0 && dst.cols() % unit != 0)
@@ -139,7 +148,7 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
 
 // Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written. The source may be
 // overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
-// is written.
+// is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
 template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::store_boxes(dst, src, at, false, "store_async", where);

@@ -144,28 +144,47 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site where =
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
 }
 
-// dst += src, each element atomically. fp32. Rows past the tensor's end are dropped; the columns lie in it, and its rows
-// begin at multiples of 8 bytes.
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_add(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    static_assert(
-        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
-        "store_add: adds fp32 tiles in row layout to fp32 tensors; convert or swap_layout first");
+// Packed tiles: fp32 in the order of the registers, which is row by row here and by lanes on the GPU.
+namespace cpu {
+template <register_tile Tile, global_tensor Gl> auto* packed_in(const Gl& global, coord at, const action& who) {
+    constexpr int elements = Tile::rows * Tile::cols;
+    check_global(global, element_coord{at.b, at.d, at.r, at.c}, who, true);
+    if ((at.c + 1) * elements > global.cols())
+        fail(name(who), " reaches column ", (at.c + 1) * elements, " of a tensor with ",
+             plural(global.cols(), "column"), ": packed tiles lie wholly in a row");
+    auto* tile = packed_tile<Tile>(global, at);
+    if (reinterpret_cast<uintptr_t>(tile) % 16 != 0)
+        fail(name(who), " moves four elements at a time: packed tiles begin at multiples of 16 bytes");
+    return tile;
+}
+}  // namespace cpu
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("store_add", where);
-    src.touch(false, "store_add", &where);
-    cpu::check_global(dst, at, who);
-    if (at.c + Src::cols > dst.cols())
-        cpu::fail(cpu::name(who), " reaches column ", at.c + Src::cols, " of a tensor with ",
-                  cpu::plural(dst.cols(), "column"), ": it drops rows, not columns");
-    if ((reinterpret_cast<uintptr_t>(dst.data) % 8 | dst.stride[0] % 2 | dst.stride[1] % 2 | dst.stride[2] % 2 |
-         at.c % 2) != 0)
-        cpu::fail(cpu::name(who), " adds two elements at a time: the tensor's rows begin at multiples of 8 bytes");
-    for (int i = 0; i < Src::rows && at.r + i < dst.rows(); i++) {
-        float* to = dst.row(at.b, at.d, at.r + i) + at.c;
-        w.machine->note_write(to, Src::cols * sizeof(float), who, true);
-        for (int j = 0; j < Src::cols; j++) cpu::add_element(to + j, src.data[i][j]);
-    }
+    dst.touch(true, "load_packed", &where);
+    const auto* from = cpu::packed_in<Dst>(src, at, w.doing("load_packed", where));
+    for (int i = 0; i < Dst::rows; i++)
+        for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("store_packed", where);
+    src.touch(false, "store_packed", &where);
+    auto* to = cpu::packed_in<Src>(dst, at, who);
+    w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who);
+    for (int i = 0; i < Src::rows; i++)
+        for (int j = 0; j < Src::cols; j++) to[i * Src::cols + j] = src.data[i][j];
+}
+template <shared_vec Dst, register_tile Src>
+kittens_device void store_packed(Dst& dst, const Src& src, site where = kittens_here) {
+    static_assert(Dst::length == Src::rows * Src::cols && sizeof(typename Dst::T) == 4 && sizeof(typename Src::T) == 4,
+                  "store_packed: an fp32 vector with as many elements as the tile");
+    cpu::warp& w = cpu::begin();
+    src.touch(false, "store_packed", &where);
+    cpu::access_shared(w, w.doing("store_packed", where), dst.data, true, cpu::whole(dst));
+    for (int i = 0; i < Src::rows; i++)
+        for (int j = 0; j < Src::cols; j++) dst.data[i * Src::cols + j] = src.data[i][j];
 }
 
 template <register_vec Dst, shared_vec Src>

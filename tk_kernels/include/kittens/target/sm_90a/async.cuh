@@ -64,6 +64,36 @@ kittens_device void issue_store(const void* map, uint32_t from, int c, int r, in
             : "memory");
 }
 
+// A whole vector, which lies in a row of the tensor, without a tensor map.
+template <bool Add, global_tensor Dst, shared_vec Src>
+kittens_device void issue_plain_store(const Dst& dst, const Src& src, element_coord at) {
+    static_assert(!Add || std::is_same_v<typename Dst::T, float>, "store_add_async: vectors without a map are fp32");
+    auto* to = dst.row(at.b, at.d, at.r) + at.c;
+    if constexpr (Add)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+                     "r"(shared_address(src.data)), "n"(Src::bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                     "r"(shared_address(src.data)), "n"(Src::bytes)
+                     : "memory");
+}
+template <bool Add, global_tensor Dst, typename Src>
+kittens_device void issue_stores(const Dst& dst, const Src& src, element_coord at) {
+    if constexpr (!is_sv<Src>) {
+#pragma unroll
+        for (int chunk = 0; chunk < Src::chunks; chunk++)
+            issue_store<Dst::is_matrix, Add>(map_address<Dst, Src>(dst),
+                                             shared_address(src.data) + chunk * Src::chunk_stride,
+                                             at.c + chunk * Src::chunk_cols, at.r, at.d, at.b);
+    } else if constexpr (Dst::template has_map<Src>) {
+        issue_store<Dst::is_matrix, Add>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d, at.b);
+    } else {
+        issue_plain_store<Add>(dst, src, at);
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
 // Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
 // With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
 template <shared_tile Dst, global_tensor Src>
@@ -93,40 +123,18 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
 // Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written; but TMA writes whole
 // 16-byte units (seen on an H200), so a tensor whose rows end inside one needs padding of its own there. The source may be
 // overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
-// is written.
+// is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
 template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     __syncwarp();
-    if (elect()) {
-        if constexpr (is_sv<Src>)
-            issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d,
-                                               at.b);
-        else
-#pragma unroll
-            for (int chunk = 0; chunk < Src::chunks; chunk++)
-                issue_store<Dst::is_matrix, false>(map_address<Dst, Src>(dst),
-                                                   shared_address(src.data) + chunk * Src::chunk_stride,
-                                                   at.c + chunk * Src::chunk_cols, at.r, at.d, at.b);
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    }
+    if (elect()) issue_stores<false>(dst, src, at);
     __syncwarp();
 }
 // The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
 template <global_tensor Dst, typename Src>
 kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     __syncwarp();
-    if (elect()) {
-        if constexpr (is_sv<Src>)
-            issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst), shared_address(src.data), at.c, at.r, at.d,
-                                              at.b);
-        else
-#pragma unroll
-            for (int chunk = 0; chunk < Src::chunks; chunk++)
-                issue_store<Dst::is_matrix, true>(map_address<Dst, Src>(dst),
-                                                  shared_address(src.data) + chunk * Src::chunk_stride,
-                                                  at.c + chunk * Src::chunk_cols, at.r, at.d, at.b);
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    }
+    if (elect()) issue_stores<true>(dst, src, at);
     __syncwarp();
 }
 template <global_tensor Dst, typename Src>

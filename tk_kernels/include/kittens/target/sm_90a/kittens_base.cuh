@@ -134,12 +134,23 @@ inline CUtensorMap encode_map(CUtensorMapDataType type, int element_bytes, const
     const cuuint32_t box[4] = {cuuint32_t(box_cols), cuuint32_t(box_rows), 1, 1};
     const cuuint32_t step[4] = {1, 1, 1, 1};
     CUtensorMap map;
+    // The driver's encoder needs a current context, which a thread that has made no call of the runtime (autograd's
+    // own, for example) has not.
+    static thread_local const bool has_context = [] {
+        int device;
+        check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+        check_cuda(cudaSetDevice(device), "cudaSetDevice");
+        return true;
+    }();
+    (void)has_context;
     CUresult result = encode_tiled()(&map, type, is_matrix ? 2 : 4, const_cast<void*>(base), size, pitch, box, step,
                                      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS)
+    if (result == CUDA_ERROR_INVALID_VALUE)
         throw std::invalid_argument(
             "tensor map: the base must be 16-byte aligned and every stride a multiple of 16 bytes");
+    if (result != CUDA_SUCCESS)
+        throw std::runtime_error("cuTensorMapEncodeTiled: driver error " + std::to_string(int(result)));
     return map;
 }
 

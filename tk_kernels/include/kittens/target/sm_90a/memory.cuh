@@ -193,26 +193,16 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
-// Adds to what is there, each element atomically, two at a time.
-template <typename RowMap, global_tensor Dst, register_tile Src>
-kittens_device void add_tile(const Dst& dst, const Src& src, element_coord at) {
-    static_assert(
-        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
-        "store_add: adds fp32 tiles in row layout to fp32 tensors; convert or swap_layout first");
+// The u-th four elements of each lane, in a tile that is kept packed.
+template <typename T> kittens_device float4* packed_unit(T* tile, int u) {
+    return reinterpret_cast<float4*>(const_cast<float*>(tile)) + 32 * u + lane();
+}
+template <register_tile Src> kittens_device void store_units(float* tile, const Src& src) {
 #pragma unroll
-    for (int i = 0; i < Src::height; i++)
-#pragma unroll
-        for (int half = 0; half < 4; half += 2) {  // elements half, half + 1, half + 4, half + 5 share a row
-            const int row = at.r + RowMap::base(i) + Src::row(0, half), col = at.c + Src::col(0, 0);
-            if (row >= dst.rows()) continue;
-            float* to = dst.row(at.b, at.d, row) + col;
-#pragma unroll
-            for (int c = 0; c < Src::cols; c += 8) {
-                const float* two = &src.data[i][8 * (c / 16) + half + c % 16 / 2];
-                asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to + c), "f"(two[0]), "f"(two[1])
-                             : "memory");
-            }
-        }
+    for (int u = 0; u < 2 * Src::width * Src::height; u++) {
+        const float* four = &src.data[u / (2 * Src::width)][4 * (u % (2 * Src::width))];
+        *packed_unit(tile, u) = make_float4(four[0], four[1], four[2], four[3]);
+    }
 }
 
 // --- warp scope -----------------------------------------------------------------------------------------------
@@ -241,11 +231,26 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site = kitte
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
 }
 
-// dst += src, each element atomically. fp32. Rows past the tensor's end are dropped; the columns lie in it, and its rows
-// begin at multiples of 8 bytes.
+// Packed tiles: fp32 in the order in which the lanes hold it, 16 bytes a lane, whole lines of memory and no bank conflict.
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
+    const auto* tile = packed_tile<Dst>(src, at);
+#pragma unroll
+    for (int u = 0; u < 2 * Dst::width * Dst::height; u++) {
+        const float4 four = *packed_unit(tile, u);
+        float* to = &dst.data[u / (2 * Dst::width)][4 * (u % (2 * Dst::width))];
+        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    }
+}
 template <global_tensor Dst, register_tile Src>
-kittens_device void store_add(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    add_tile<warp_rows>(dst, src, at);
+kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+    store_units(packed_tile<Src>(dst, at), src);
+}
+template <shared_vec Dst, register_tile Src>
+kittens_device void store_packed(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Dst::length == Src::rows * Src::cols && sizeof(typename Dst::T) == 4 && sizeof(typename Src::T) == 4,
+                  "store_packed: an fp32 vector with as many elements as the tile");
+    store_units(dst.data, src);
 }
 
 template <register_vec Dst, shared_vec Src>

@@ -157,18 +157,31 @@ template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {
     static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
                   "one value a row: use the tile's col_vec");
+    // Several chains a row: one alone would wait for its own arithmetic.
+    constexpr int chains = Tile::width < 4 ? 1 : 4;
+    Vec partial[chains];
 #pragma unroll
     for (int i = 0; i < Tile::height; i++) {
 #pragma unroll
         for (int j = 0; j < Tile::width; j++)
 #pragma unroll
             for (int e = 0; e < 8; e++) {
-                const int slot = Tile::row_slot(i, e);
-                const bool first = j == 0 && (Tile::order == layout::row ? (e == 0 || e == 2) : (e / 2 % 2 == 0));
+                const int slot = Tile::row_slot(i, e), chain = j % chains;
+                const bool first = j < chains && (Tile::order == layout::row ? (e == 0 || e == 2) : (e / 2 % 2 == 0));
                 const auto value = src.data[i][Tile::at(j, e)];
-                if (first && !accumulate) dst.data[slot] = value;
-                else dst.data[slot] = combine(dst.data[slot], value);
+                if (first && (!accumulate || chain > 0)) partial[chain].data[slot] = value;
+                else if (first) partial[chain].data[slot] = combine(dst.data[slot], value);
+                else partial[chain].data[slot] = combine(partial[chain].data[slot], value);
             }
+    }
+#pragma unroll
+    for (int slot = 0; slot < Vec::held; slot++) {
+#pragma unroll
+        for (int n = chains / 2; n > 0; n /= 2)
+#pragma unroll
+            for (int c = 0; c < n; c++)
+                partial[c].data[slot] = combine(partial[c].data[slot], partial[c + n].data[slot]);
+        dst.data[slot] = partial[0].data[slot];
     }
 }
 template <typename Combine, register_vec Vec, register_tile Tile>
