@@ -11,7 +11,6 @@ TARGETS = INCLUDE_ROOT / "kittens" / "target"
 HEADERS = ("registers.cuh", "memory.cuh", "sync.cuh", "async.cuh", "mma.cuh", "launch.cuh")
 # How a GPU's lanes, instructions and addresses are reached: no kernel calls these.
 GPU_ONLY = {
-    "add_tile",
     "at",
     "col",
     "col_slot",
@@ -21,13 +20,16 @@ GPU_ONLY = {
     "holds",
     "index",
     "issue_load",
+    "issue_plain_store",
     "issue_store",
+    "issue_stores",
     "k_major",
     "map_address",
     "mma_m16n8k16",
     "mn_major",
     "owner",
     "packed",
+    "packed_unit",
     "pin",
     "position",
     "rank",
@@ -37,6 +39,7 @@ GPU_ONLY = {
     "shared_offset",
     "shuffle",
     "shuffle_xor",
+    "store_units",
     "units",
     "unpack",
     "wide",
