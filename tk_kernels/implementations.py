@@ -36,7 +36,7 @@ class Kernel:
         return None if None in reasons else reasons[0]
 
     def version(self) -> str:
-        """The project's version and the sources' hash, which decides what is built; and whether it is slow on purpose."""
+        """The project's version and the hash of the sources; and whether the build is slow on purpose."""
         kernel, slowed = toolchain.find_kernel(self.name), toolchain.slowed_percent()
         sources = toolchain.source_hash(kernel, toolchain.find_target("sm_90a"))[:8]
         remark = f", slowed by {slowed:g} % on purpose" if slowed else ""
