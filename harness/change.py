@@ -15,7 +15,8 @@ A difference is one only if it is larger than what runs of unchanged code differ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,10 @@ TICK_US = 0.032
 """Resolution of CUDA event timers on Hopper: recorded latencies are multiples of it."""
 CLOCK_STEP_MHZ = 15.0
 """Resolution of the SM clock that NVML reports."""
+
+CONTROL_APART_PCT = 2.5
+"""A control that moved this much differently from most is none: its autotuner may have chosen anew, by 20 % and
+more."""
 
 _TO_SD = 1.4826
 """Median absolute value of a normal variable -> its standard deviation."""
@@ -139,6 +144,17 @@ def change(earlier: Sequence[Level], new: Level) -> Change:
     ratio = RatioEstimate(math.exp(-difference), interval)
     margin = margin_pct(earlier, new)
     return Change(ratio, margin, stats.verdict(ratio, [margin]))
+
+
+def agreeing(speeds: Mapping[str, float], apart_pct: float = CONTROL_APART_PCT) -> tuple[str, ...]:
+    """The controls that moved together: those near the median of all, by their speed over the earlier runs.
+
+    Of two middle ones the less slow counts: an autotuner's bad choice costs more than a good one gains.
+    """
+    if not speeds:
+        return ()
+    middle = statistics.median_high(math.log(speed) for speed in speeds.values())
+    return tuple(name for name, speed in speeds.items() if abs(math.log(speed) - middle) * 100 <= apart_pct)
 
 
 def confirmed(time: Verdict, cycles: Verdict | None, control: Verdict | None) -> Verdict:

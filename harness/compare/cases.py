@@ -107,11 +107,12 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
     time = change.change([seen.time for seen in before], now.time)
     known = [seen.cycles for seen in before if seen.cycles is not None]
     cycles = change.change(known, now.cycles) if now.cycles is not None and len(known) == len(before) else None
-    names = _stable(now, before)
+    stable = _stable(now, before)
+    names = change.agreeing({name: _control_speed(name, now, before) for name in stable})
     views = [_relative(seen, names) for seen in (*before, now)]
     levels = [level for level in views if level is not None]
     control = change.change(levels[:-1], levels[-1]) if names and len(levels) == len(views) else None
-    lost = sorted(set(now.controls) - set(names))
+    others, strayed = sorted(set(now.controls) - set(stable)), sorted(set(stable) - set(names))
     return _row(
         row,
         subjects,
@@ -124,7 +125,10 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
         verdict=change.confirmed(
             time.verdict, cycles.verdict if cycles else None, control.verdict if control else None
         ),
-        remark=f"no control: {', '.join(lost)} ran other kernels than before" if lost else "",
+        remark=_join(
+            f"no control: {', '.join(others)} (not in every run with the same kernels)" if others else "",
+            f"no control: {', '.join(strayed)} (moved by itself)" if strayed else "",
+        ),
     )
 
 
@@ -150,6 +154,12 @@ def _stable(now: Seen, before: Sequence[Seen]) -> tuple[str, ...]:
         for name, control in now.controls.items()
         if all(name in seen.controls and seen.controls[name].fingerprint == control.fingerprint for seen in before)
     )
+
+
+def _control_speed(name: str, now: Seen, before: Sequence[Seen]) -> float:
+    """A control's earlier latency over the new one."""
+    latest = float(np.median(now.controls[name].per_round))
+    return float(np.median([np.median(seen.controls[name].per_round) for seen in before])) / latest
 
 
 def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
