@@ -34,7 +34,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate
 
-    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line
+    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line, status_of
 
     try:
         here = instantiate(dict(device))
@@ -76,7 +76,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                     return
                 except Exception as error:  # not an implementation's: inputs or reference could not be made
                     here.release()
-                    pipe.send(Broken(running.value, one_line(error)))
+                    pipe.send(Broken(running.value, one_line(error), status_of(error)))
                     return
         enter(-1)
 

@@ -141,7 +141,7 @@ class Supervisor:
                     outcomes[message.index] = message
                 case Broken():
                     self._kill()
-                    raise WorkerDeathError(message.index, Status.ERROR, message.reason)
+                    raise WorkerDeathError(message.index, message.status, message.reason)
                 case Done():
                     missing = [index for index in range(len(group.contestants)) if index not in outcomes]
                     if missing:

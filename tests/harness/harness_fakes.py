@@ -13,8 +13,12 @@ import numpy as np
 import torch
 
 from harness.devices.cpu import CpuDevice
+from harness.outputs import snapshot
 from harness.timing.rounds import Sample
 from harness.timing.telemetry import Reading
+
+SIDE_STREAM = []
+"""Threads that the fake GPU works on beside its stream."""
 
 GPU = {
     "name": "NVIDIA H200",
@@ -27,6 +31,11 @@ GPU = {
     "sm_count": 132,
     "l2_bytes": 60 * 2**20,
 }
+
+
+def synchronize():
+    while SIDE_STREAM:
+        SIDE_STREAM.pop().join()
 
 
 class FakeStopwatch:
@@ -45,6 +54,18 @@ class FakeStopwatch:
         self._calls += 1
         drift = 1 + 0.02 * math.sin(self._calls / 50)
         return Sample(getattr(call, "median_us", 100.0) * drift * float(self._noise.lognormal(0, 0.004)), output)
+
+    def observed(self, call, ahead, hold_us):
+        ahead()
+        output = call()
+        return Sample(getattr(call, "median_us", 100.0), output, held=snapshot(output))
+
+    def idle_after_us(self, call):
+        synchronize()
+        call()
+        start = time.perf_counter()
+        synchronize()
+        return (time.perf_counter() - start) * 1e6
 
 
 class FakeTelemetry:

@@ -34,7 +34,8 @@ def stream(monkeypatch):
             assert enable_timing
             self.at = 0.0
 
-        def record(self):
+        def record(self, stream):
+            assert stream == "the stream"
             made.enqueue("event", 0.0)
             self.at = made.device
 
@@ -48,6 +49,7 @@ def stream(monkeypatch):
             return (other.at - self.at) / 1e3
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "the stream")
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: made.enqueue("spin", cycles / 1980.0))
     return made
 

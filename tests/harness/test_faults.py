@@ -62,7 +62,7 @@ def rows(run):
         ("missing", "unavailable", "pip install library==1.2"),
         ("refuses", "unsupported", "K: got 64, supported are multiples of 1000 on cuda"),
         ("later", "error", "failed at last"),
-        ("wronglater", "failed_verification", "the last timed output is wrong, the first was right"),
+        ("wronglater", "failed_verification", "the timed call is wrong, the verified one was right"),
         ("killed", "error", "SIGKILL"),
         ("toofast", "error", "below the"),
         ("promises", "failed_verification", "no kernel that ran matches '^hopper_gemm'"),

@@ -1,0 +1,208 @@
+"""After the rounds: does the call that was timed do, inside the clock, the work that was verified?
+
+A verified implementation may still be timed doing something else: giving back what it computed before (by address, by
+shape, by content unchanged), working on a stream that the events do not see, leaving the output as the last call left
+it, writing into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs that change
+under it: they are NaN until, in the order of the stream, right before the clock starts, they become those of the
+verification; free memory and earlier outputs are NaN; the outputs are copied in the stream where the clock stops; and
+the copies must be right.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from harness import outputs
+from harness.devices import Call, Device
+from harness.implementations import Implementation
+from harness.timing.rounds import Sample, Stopwatch
+from harness.verification import Check, check_outputs, complain_of_form
+from harness.workloads import Workload
+from harness.workloads.spec import Expected
+
+OBSERVATIONS = 3
+"""Observed calls of each contestant; the last one's outputs are compared with the reference."""
+
+ATTEMPTS = 10
+"""Repetitions until the stream was ahead of the host; the spin doubles each time."""
+
+SEEN_FACTOR, SEEN_SLACK_US = 1.5, 10.0
+"""A call on inputs that have just changed may take this much longer than the median of the timed calls: caches, the
+translation of addresses and the clocks are not quite those of the rounds."""
+
+IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
+"""The device may stay busy for this long after a call has returned: its median, and the way of the news to the host."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is audited: the timed call, and how to prepare it again.
+
+    buffers: the inputs that the call reads, to be overwritten.  latency_us: median of the timed calls.
+    comparable: whether `Audit.inputs` are drawn from the distribution of the timed ones, so that times compare.
+    """
+
+    implementation: Implementation
+    call: Call
+    buffers: Mapping[str, torch.Tensor]
+    latency_us: float
+    comparable: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an audit found.  complaint: why the case gets no time; remark: what is to be known of one that does."""
+
+    complaint: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audits of one group: inputs that no timed call has seen, and what the outputs are for them."""
+
+    workload: Workload
+    problem: Any
+    device: Device
+    stopwatch: Stopwatch
+    inputs: Mapping[str, torch.Tensor]
+    expected: Sequence[Expected]
+    output_bytes: int
+
+    def examine(self, subject: Subject) -> Finding:
+        """Every check of one contestant; raises whatever its call raises."""
+        samples: list[Sample] = []
+        followed = self._observe(subject, subject.call, OBSERVATIONS, samples)
+        if isinstance(followed, str):
+            return Finding(followed)
+        remark = ""
+        if not followed.passed:
+            # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.
+            samples.clear()
+            again = self._observe_prepared_again(subject, samples)
+            if isinstance(again, str):
+                return Finding(again)
+            if not again.passed:
+                return Finding(
+                    "the timed call is wrong, the verified one was right; its inputs changed in place right before "
+                    f"the clock started: {'; '.join(dict.fromkeys((followed.reason, again.reason)))}"
+                )
+            remark = "audited on inputs prepared anew, since prepare() keeps what it derives from them"
+        complaint = self._complain_of_reuse(subject, samples) or self._complain_of_escape(subject)
+        return Finding(complaint, "" if complaint else remark)
+
+    def _observe_prepared_again(self, subject: Subject, samples: list[Sample]) -> Check | str:
+        """As `_observe`, on calls prepared for the audit's inputs; the samples are those of their first calls.
+
+        What is kept by address, or by what PyTorch can tell of a tensor, has met zeros there before.
+        """
+        for buffer in subject.buffers.values():
+            buffer.data.zero_()
+        self._prepared_again(subject)()
+        check: Check | str = ""
+        for _ in range(OBSERVATIONS):
+            self._refill(subject)
+            observed: list[Sample] = []
+            check = self._observe(subject, self._prepared_again(subject), 2, observed)
+            samples += observed[:1]
+            if isinstance(check, str) or not check.passed:
+                break
+        return check
+
+    def _prepared_again(self, subject: Subject) -> Call:
+        """The call, prepared on the same memory, as tensors that no cache of layouts has met."""
+        same_memory = {name: buffer.data for name, buffer in subject.buffers.items()}
+        return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
+
+    def _refill(self, subject: Subject) -> None:
+        """The audit's inputs in the memory that the call reads, unknown to autograd and to versions of tensors."""
+        for name, buffer in subject.buffers.items():
+            buffer.data.copy_(self.inputs[name])
+
+    def _observe(self, subject: Subject, call: Call, times: int, samples: list[Sample]) -> Check | str:
+        """The check of the last of some observed calls, or what was wrong without looking at numbers."""
+        held: tuple[Any, ...] = ()
+        for _ in range(times):
+            del held
+            sample = self._observed(call, subject)
+            complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
+            if complaint:
+                return complaint
+            for name, buffer in subject.buffers.items():
+                if not same_bytes(buffer, self.inputs[name]):
+                    return f"changed its input {name} in a timed call; the other implementations share it"
+            held = sample.held
+            outputs.scribble(sample.output)
+            samples.append(Sample(sample.latency_us, None, sample.in_time))
+            del sample
+        return check_outputs(self.workload, self.problem, held, self.expected)
+
+    def _observed(self, call: Call, subject: Subject) -> Sample:
+        """One observed call, repeated until the stream was ahead of the host, or it was not to be had."""
+        hold_us = 2 * subject.latency_us
+        sample: Sample | None = None
+        for _ in range(ATTEMPTS):
+            sample = None  # the memory of its output is needed by the repetition, and is to be filled before
+            for buffer in subject.buffers.values():
+                outputs.fill_nan(buffer.data)
+            sample = self.device.poisoned(
+                lambda: self.stopwatch.observed(call, lambda: self._refill(subject), hold_us), self.output_bytes
+            )
+            if sample.in_time:
+                break
+        assert sample is not None
+        return sample
+
+    def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:
+        """Whether calls on inputs that have just changed take longer than those on inputs that were there before."""
+        fresh = [sample.latency_us for sample in samples if sample.in_time]
+        if not fresh or not subject.comparable:
+            return ""
+        fresh_us = statistics.median(fresh)
+        if fresh_us <= SEEN_FACTOR * subject.latency_us + SEEN_SLACK_US:
+            return ""
+        return (
+            f"takes {fresh_us:.1f} us when its inputs have just changed and {subject.latency_us:.1f} us when they have "
+            "not: the timed calls gave back earlier results"
+        )
+
+    def _complain_of_escape(self, subject: Subject) -> str:
+        """Whether the device works on after the call for longer than the events say that the call takes."""
+        busy_us = self.stopwatch.idle_after_us(subject.call)
+        if busy_us <= IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US:
+            return ""
+        return (
+            f"keeps the device busy for {busy_us:.0f} us after the call returns, {subject.latency_us:.1f} us were "
+            "timed: it works on a stream that the clock does not see"
+        )
+
+
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Equal shape, dtype and bits: NaN is the same as itself, -0 is another number than 0."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
+    return torch.equal(left.contiguous().view(raw), right.contiguous().view(raw))
+
+
+def keep(expected: Sequence[Expected], free_bytes: int) -> Callable[[], tuple[Expected, ...]]:
+    """The reference, held where it is if it takes a tenth of the free memory or less, else moved to the host.
+
+    Gives a function that brings it back.
+    """
+    devices = [part.values.device for part in expected]
+    size = sum(part.values.numel() * part.values.element_size() for part in expected)
+    if size <= free_bytes // 10:
+        whole = tuple(expected)
+        return lambda: whole
+    parked = tuple(_moved(part, torch.device("cpu")) for part in expected)
+    return lambda: tuple(_moved(part, device) for part, device in zip(parked, devices, strict=True))
+
+
+def _moved(part: Expected, device: torch.device) -> Expected:
+    return replace(part, values=part.values.to(device))
