@@ -1,50 +1,67 @@
-"""Nights on a GPU that is none: latencies from a seed, each night with a shift, a clock, a driver and a board."""
+"""Nights without a GPU: synthetic samples through the real planner, statistics and store, as the worker would send
+them.
 
-import math
+A night has a seed, and may have a clock, a driver and a kernel of its own.
+"""
 
 import numpy as np
-from harness_fakes import GPU, FakeGpu, FakeStopwatch
+from harness_fakes import GPU
+from harness_support import config
 
-from harness.timing.rounds import Sample
-from harness.timing.telemetry import Reading
+from harness.assemble import assemble
+from harness.invocation import Invocation
+from harness.planning import make_plan
+from harness.records import Status
+from harness.worker.messages import CaseOutcome, Machine
+from harness.worker.supervisor import GroupResult
 
 CLOCK_MHZ = 1755.0
+MEDIAN_US = {"tk": 100.0, "cublas": 104.0, "quack": 110.0}
 
 
-class NightStopwatch(FakeStopwatch):
-    """Latency = the call's median over the clock x the night's shift x a drift common to all x noise of its own."""
+def record(results, run_id, *, seed, speed=1.0, clock=1.0, rounds=250, campaign="nightly", overrides=(), **gpu):
+    """Stores one run and gives its folder.  speed: of the kernel under test; clock: of the board, relative to the
+    others'."""
+    words = [
+        "problems=[{grid: {M: [64], N: [48], K: [64, 128]}}]",
+        f"implementations=[{','.join(MEDIAN_US)}]",
+        f"campaign={campaign}",
+        f"results_dir={results}",
+        "name=nightly_test",
+        *overrides,
+    ]
+    settings = config(*words)
+    plan = make_plan(settings, words)
+    machine = Machine("cuda", True, {**GPU, **gpu}, {"torch": "2.13.0"}, {"copy_gbps": 4250.0})
+    invocation = Invocation(run_id, tuple(words))
+    store = invocation.open_store(plan, settings, machine)
+    random = np.random.default_rng(seed)
+    for group in plan.groups:
+        outcomes = _outcomes(random, [str(one.variant) for one in group.contestants], speed, clock, rounds)
+        store.append(assemble(plan, group, GroupResult(outcomes, 10.0), machine, run_id))
+    store.update(kernel_builds={"tk": {"binary_hash": "0123456789", "compiler": "nvcc 13.0.88"}})
+    invocation.close("completed")
+    return store.folder
 
-    def __init__(self, seed, clock):
-        super().__init__()
-        self._noise = np.random.default_rng(seed)
-        self._machine = float(self._noise.lognormal(0, 0.002)) / clock
 
-    def sample(self, call, while_running):
-        output = call()
-        while_running()
-        self._calls += 1
-        drift = 1 + 0.01 * math.sin(self._calls / 50)
-        return Sample(call.median_us * self._machine * drift * float(self._noise.lognormal(0, 0.004)), output)
-
-
-class NightTelemetry:
-    def __init__(self, clock):
-        self._clock = clock
-
-    def read(self):
-        return Reading(15.0 * round(CLOCK_MHZ * self._clock / 15), 642.0, ("sw_power_cap",))
-
-
-class Night(FakeGpu):
-    """night: seed of the noise; clock: of the SM, relative to the others'; driver, board: as the manifest says."""
-
-    def __init__(self, night=0, clock=1.0, driver="580.0", board="0123456789abcdef"):
-        super().__init__()
-        self._gpu = {**GPU, "driver": driver, "uuid_hash": board}
-        self._night, self._clock = night, clock
-
-    def stopwatch(self, settings):
-        return NightStopwatch(self._night, self._clock)
-
-    def telemetry(self):
-        return NightTelemetry(self._clock)
+def _outcomes(random, names, speed, clock, rounds):
+    """Latency = median over clock x the night's shift x a drift common to all x noise of its own."""
+    common = (1 + 0.01 * np.sin(np.arange(rounds) / 50)) * random.lognormal(0, 0.002) / clock
+    return tuple(
+        CaseOutcome(
+            index,
+            Status.PASSED,
+            version="good 1.0",
+            rel_l2_error=1e-3,
+            max_abs_error=1e-2,
+            worst_output="c",
+            tolerance=3e-3,
+            latency_us=MEDIAN_US[name] / (speed if name == "tk" else 1) * common * random.lognormal(0, 0.004, rounds),
+            rounds=np.arange(rounds, dtype=np.int32),
+            sm_clock_mhz=15.0 * round(CLOCK_MHZ * clock / 15),
+            power_w=640.0,
+            throttled="sw_power_cap",
+            kernel_names=("fake_gemm_kernel",),
+        )
+        for index, name in enumerate(names)
+    )

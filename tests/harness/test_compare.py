@@ -1,4 +1,4 @@
-"""`python -m harness.compare` on runs of a fake GPU, gone through the real planner, worker, store and statistics."""
+"""`python -m harness.compare` on synthetic nights that went through the real planner, statistics and store."""
 
 import csv
 import io
@@ -9,55 +9,34 @@ import sys
 
 import pandas as pd
 import pytest
+from harness_replay import record
 from harness_support import ROOT, config
 
 from harness.change import planned_rounds
-from harness.cli import main as bench
 from harness.compare.__main__ import main
 from harness.compare.comparison import compare, history, load
 from harness.errors import HarnessError
 from harness.planning import make_plan
 from harness.records import _TIMED, Measurement, Verdict
 
-SLOWED = 1 / 1.03
 NIGHTS = {
-    "first": (1, 1.0, 1.0),
-    "second": (2, 1.0, 1.0),
-    "slowed": (3, SLOWED, 1.0),
-    "slowed_again": (4, SLOWED, 1.0),
-    "clock": (5, 1.0, 0.95),
+    "first": {"seed": 1},
+    "second": {"seed": 2},
+    "slowed": {"seed": 3, "speed": 1 / 1.03},
+    "slowed_again": {"seed": 4, "speed": 1 / 1.03},
+    "clock": {"seed": 5, "clock": 0.95},
 }
-"""Name -> (seed, speed of the kernel under test, clock of the board)."""
+"""What each night is: the kernel under test 3 % slower, or the board's clock 5 % lower."""
 
 
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory):
-    """One run each of `NIGHTS`: two problems, a kernel and two controls; name -> folder."""
+    """One run each of `NIGHTS`, in that order: two problems, a kernel and two controls; name -> folder."""
     results = tmp_path_factory.mktemp("nights")
-    folders = {}
-    for hour, (name, (seed, speed, clock)) in enumerate(NIGHTS.items()):
-        run_id = f"2026112{hour}T030000Z-{seed:06x}"
-        arguments = [
-            "device._target_=harness_replay.Night",
-            f"+device.night={seed}",
-            f"+device.clock={clock}",
-            "timer.warmup_seconds=0.01",
-            "timer.budget_seconds=0.1",
-            "timer.min_rounds=60",
-            "wandb=disabled",
-            "problems=[{grid: {M: [64], N: [48], K: [64, 128]}}]",
-            "workload.implementations.tk._target_=harness_fakes.Good",
-            f"+workload.implementations.tk.speed={speed}",
-            "workload.implementations.cublas._target_=harness_fakes.Good",
-            "workload.implementations.quack._target_=harness_fakes.Good",
-            "implementations=[tk,cublas,quack]",
-            "campaign=nightly",
-            f"results_dir={results}",
-            f"run_id={run_id}",
-        ]
-        assert bench(arguments) == 0
-        folders[name] = results / "h200-sxm" / "nightly" / run_id
-    return folders
+    return {
+        name: record(results, f"2026112{number}T030000Z-{number:06x}", **night)
+        for number, (name, night) in enumerate(NIGHTS.items())
+    }
 
 
 def altered(source, target, *, table=None, **manifest):
@@ -239,6 +218,18 @@ def test_moving_baseline_leaves_out_unfinished_runs_and_other_experiments(nights
     altered(nights["first"], campaign / "a", status="interrupted")
     altered(nights["second"], campaign / "b", experiment="another")
     assert history(campaign, load(nights["slowed"]), 7) == []
+
+
+def test_quiet_nights_raise_no_alarm_and_the_slowed_one_does(tmp_path):
+    """Guard: the margin.  Twelve nights of equal code against the seven before each, then one that is 3 % slower."""
+    folders = [record(tmp_path, f"202611{day:02}T030000Z-{day:06x}", seed=100 + day) for day in range(1, 13)]
+    campaign = folders[0].parent
+    codes = [compare(new, history(campaign, new, 7), ["tk"]).exit_code for new in map(load, folders[1:])]
+    assert codes == [0] * 11
+    slowed = load(record(tmp_path, "20261113T030000Z-00000d", seed=200, speed=1 / 1.03))
+    found = compare(slowed, history(campaign, slowed, 7), ["tk"])
+    assert found.exit_code == 3
+    assert [row.runs for row in subjects(found)] == [7, 7]
 
 
 def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
