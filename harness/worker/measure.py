@@ -222,6 +222,7 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], tupl
     it: it may have disturbed them.
     """
     while entrants:
+        session.enter(-1)
         sets = [session.inputs(1 + number) for number in range(_input_sets(session))]
         before = session.device.energy_j()
         try:

@@ -184,6 +184,25 @@ class Segfaults(_Faulty):
         ctypes.string_at(0)
 
 
+class ForksAndDies(_Faulty):
+    """Dies, and leaves a process that holds all that it had open."""
+
+    def go_wrong(self, call):
+        child = os.fork()
+        if child == 0:
+            time.sleep(10_000)
+        with open(self.log, "a") as file:
+            file.write(f"child {child}\n")
+        ctypes.string_at(0)
+
+
+class Exits(_Faulty):
+    """Ends the process in a way that is no error, as a script that calls sys.exit() does."""
+
+    def go_wrong(self, call):
+        raise SystemExit(0)
+
+
 class Hangs(_Faulty):
     def go_wrong(self, call):
         time.sleep(10_000)
@@ -358,6 +377,23 @@ class Greedy(_Faulty):
 
     def go_wrong(self, call):
         return torch.empty(2**44, dtype=torch.uint8, device="cuda")
+
+
+class DyingGpu(FakeGpu):
+    """Is killed while inputs are made, as by a system that runs out of memory: as often as the file has lines."""
+
+    def __init__(self, lives):
+        super().__init__()
+        self._lives = lives
+
+    def generator(self, seed):
+        with open(self._lives) as file:
+            left = file.read().splitlines()
+        if left:
+            with open(self._lives, "w") as file:
+                file.writelines(f"{line}\n" for line in left[1:])
+            os.kill(os.getpid(), 9)
+        return super().generator(seed)
 
 
 class BusyGpu(FakeGpu):

@@ -395,14 +395,10 @@ def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, mon
 
     from harness.store import Store
 
-    real = Store._write_samples
+    def full(self, samples, case_ids):
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
 
-    def full(self, table):
-        if len(table):
-            raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
-        real(self, table)
-
-    monkeypatch.setattr(Store, "_write_samples", full)
+    monkeypatch.setattr(Store, "_merged_samples", full)
     assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path}"]) == 1
     err = one_line(capsys.readouterr().err)
     assert "samples.parquet: No space left on device; free some space; go on with: python -m harness resume=" in err
