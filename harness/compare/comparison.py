@@ -94,7 +94,6 @@ def history(folder: Path, new: Run, last: int) -> list[Run]:
     """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order."""
     if not folder.is_dir():
         return []
-    began = (new.manifest["started_utc"], new.run_id)
     try:
         runs = load_campaign(folder)
     except ResultsError as error:
@@ -106,7 +105,8 @@ def history(folder: Path, new: Run, last: int) -> list[Run]:
         for run in reversed(runs)
         if run.manifest["experiment"] == new.manifest["experiment"]
         and run.manifest["status"] == "completed"
-        and (run.manifest["started_utc"], run.run_id) < began
+        and run.run_id != new.run_id
+        and run.manifest["started_utc"] <= new.manifest["started_utc"]
     ]
     return before[-last:]
 

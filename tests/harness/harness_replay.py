@@ -4,6 +4,8 @@ them.
 A night has a seed, and may have a clock, a driver and a kernel of its own.
 """
 
+from datetime import datetime
+
 import numpy as np
 from harness_fakes import GPU
 from harness_support import config
@@ -39,6 +41,8 @@ def record(results, run_id, *, seed, speed=1.0, clock=1.0, rounds=250, campaign=
     for group in plan.groups:
         outcomes = _outcomes(random, [str(one.variant) for one in group.contestants], speed, clock, rounds)
         store.append(assemble(plan, group, GroupResult(outcomes, 10.0), machine, run_id))
+    began = datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
+    store.update(started_utc=f"{began:%Y-%m-%dT%H:%M:%SZ}")
     store.update(kernel_builds={"tk": {"binary_hash": "0123456789", "compiler": "nvcc 13.0.88"}})
     invocation.close("completed")
     return store.folder
