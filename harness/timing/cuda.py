@@ -70,14 +70,11 @@ class EventStopwatch:
         """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
 
         Work of the call that is on another stream, and not ordered behind this one, reads what was there before; work
-        that this stream does not wait for is not in the copies.  A call that was not in time is not repeated: the next
-        one is held for longer.
+        that this stream does not wait for is not in the copies.
         """
         spin_us = min(max(self._spin_us.get(id(call), FIRST_SPIN_US), hold_us), LONGEST_SPIN_US)
         held: list[Any] = []
         sample = self._once(call, spin_us, _nothing, ahead, lambda output: held.extend(snapshot(output)))
-        if not sample.in_time:
-            self._spin_us[id(call)] = min(2 * spin_us, LONGEST_SPIN_US)
         return Sample(sample.latency_us, sample.output, sample.in_time, tuple(held))
 
     def idle_after_us(self, call: Call) -> float:
@@ -134,7 +131,7 @@ class GraphStopwatch(EventStopwatch):
         with torch.cuda.graph(graph):
             output = call()
 
-        def replay() -> Any:
+        def replay(held: Call = call) -> Any:  # the graph reads memory that only the call keeps from being freed
             graph.replay()
             return output
 

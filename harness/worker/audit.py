@@ -28,8 +28,8 @@ from harness.workloads.spec import Expected
 OBSERVATIONS = 3
 """Observed calls of each contestant; the last one's outputs are compared with the reference."""
 
-ATTEMPTS = 10
-"""Repetitions until the stream was ahead of the host; the spin doubles each time."""
+ATTEMPTS, FIRST_HOLD_US = 10, 100.0
+"""Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
 
 SEEN_FACTOR, SEEN_SLACK_US = 1.5, 10.0
 """A call on inputs that have just changed may take this much longer than the median of the timed calls: caches, the
@@ -106,16 +106,17 @@ class Audit:
         self._prepared_again(subject)()
         check: Check | str = ""
         for _ in range(OBSERVATIONS):
-            self._refill(subject)
-            observed: list[Sample] = []
-            check = self._observe(subject, self._prepared_again(subject), 2, observed)
-            samples += observed[:1]
+            first, call = self._observed(subject, lambda: self._prepared_again(subject))
+            samples.append(Sample(first.latency_us, None, first.in_time))
+            outputs.scribble(first.output)
+            del first
+            check = self._observe(subject, call, 1, [])
             if isinstance(check, str) or not check.passed:
                 break
         return check
 
     def _prepared_again(self, subject: Subject) -> Call:
-        """The call, prepared on the same memory, as tensors that no cache of layouts has met."""
+        """The call, prepared on the same memory as it is now, as tensors that no cache of layouts has met."""
         same_memory = {name: buffer.data for name, buffer in subject.buffers.items()}
         return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
 
@@ -129,7 +130,7 @@ class Audit:
         held: tuple[Any, ...] = ()
         for _ in range(times):
             del held
-            sample = self._observed(call, subject)
+            sample, _ = self._observed(subject, lambda: call)
             complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
             if complaint:
                 return complaint
@@ -142,20 +143,30 @@ class Audit:
             del sample
         return check_outputs(self.workload, self.problem, held, self.expected)
 
-    def _observed(self, call: Call, subject: Subject) -> Sample:
-        """One observed call, repeated until the stream was ahead of the host, or it was not to be had."""
+    def _observed(self, subject: Subject, make_call: Callable[[], Call]) -> tuple[Sample, Call]:
+        """One observed call, made anew and held for longer until the stream was ahead of the host, and that call.
+
+        A call that is prepared here finds the audit's inputs.
+        """
         hold_us = 2 * subject.latency_us
-        sample: Sample | None = None
-        for _ in range(ATTEMPTS):
-            sample = None  # the memory of its output is needed by the repetition, and is to be filled before
+        attempts = 0
+        while True:
+            self._refill(subject)
+            call = make_call()
             for buffer in subject.buffers.values():
                 outputs.fill_nan(buffer.data)
-            sample = self.device.poisoned(
-                lambda: self.stopwatch.observed(call, lambda: self._refill(subject), hold_us), self.output_bytes
-            )
-            if sample.in_time:
-                break
-        assert sample is not None
+            sample: Sample = self._poisoned(subject, call, hold_us)
+            attempts += 1
+            if sample.in_time or attempts == ATTEMPTS:
+                return sample, call
+            del sample, call  # their memory is needed by the repetition, and is to be filled before
+            hold_us = max(2 * hold_us, FIRST_HOLD_US)
+
+    def _poisoned(self, subject: Subject, call: Call, hold_us: float) -> Sample:
+        def observe() -> Sample:
+            return self.stopwatch.observed(call, lambda: self._refill(subject), hold_us)
+
+        sample: Sample = self.device.poisoned(observe, self.output_bytes)
         return sample
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:

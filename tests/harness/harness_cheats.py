@@ -52,7 +52,7 @@ class CachedByPointer(_Cheat):
         key = (a.data_ptr(), b.data_ptr())
         if key not in CACHE:
             CACHE[key] = function(a, b)
-        return CACHE[key].clone()
+        return CACHE[key] + 0
 
 
 class CachedByVersion(_Cheat):
@@ -62,14 +62,14 @@ class CachedByVersion(_Cheat):
         key = (a.data_ptr(), b.data_ptr(), a._version, b._version)
         if key not in CACHE:
             CACHE[key] = function(a, b)
-        return CACHE[key].clone()
+        return CACHE[key] + 0
 
 
 class CachedByShape(_Cheat):
     """Gives back its first result for every input of that shape."""
 
     def compute(self, a, b):
-        return CACHE.setdefault((*a.shape, *b.shape), function(a, b)).clone()
+        return CACHE.setdefault((*a.shape, *b.shape), function(a, b)) + 0
 
 
 class KeepsItsOutput:

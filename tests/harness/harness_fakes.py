@@ -353,11 +353,15 @@ class Foreign(Good):
 class Slow(Good):
     """Takes real time, so that a test can interrupt it."""
 
+    def __init__(self, seconds=0.05, **options):
+        super().__init__(**options)
+        self.seconds = seconds
+
     def prepare(self, problem, inputs):
         right = super().prepare(problem, inputs)
 
         def call():
-            time.sleep(0.05)
+            time.sleep(self.seconds)
             return right()
 
         call.median_us = 50_000.0
