@@ -83,6 +83,9 @@ def test_two_equal_nights_are_good(tmp_path):
     assert not night(tmp_path, machine).failed
     assert "2 cases compared with 1 earlier runs, none is slower" in summary(tmp_path)
     assert len(machine.named("measure")) == 1
+    assert (
+        len(list((tmp_path / "report" / "runs" / "nightly").glob("*/samples.parquet"))) == 2
+    )  # travel with the report
     assert "| gemm M=64 N=48 K=64 " in (tmp_path / "report" / "nightly_gemm.md").read_text()
 
 
@@ -122,6 +125,13 @@ def test_slowed_build_is_asked_for_everywhere_and_stored_apart(tmp_path):
     assert {folder.name for folder in (tmp_path / "results" / "h200-sxm").iterdir()} == {
         "nightly", "nightly-slowed", "nightly-slowed-again",
     }  # fmt: skip
+
+
+def test_a_report_holds_one_night_and_what_others_put_there(tmp_path):
+    night(tmp_path, Machine(1.0))
+    (tmp_path / "report" / "notes.txt").write_text("mine")
+    night(tmp_path, Machine(), Preflight({}, ("busy",)))
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {"summary.md", "preflight.json", "notes.txt"}
 
 
 def test_an_unfit_machine_measures_nothing(tmp_path):

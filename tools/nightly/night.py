@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,11 +81,21 @@ class Night:
 def run_night(options: Options, execute: Execute, look: Callable[[], Preflight]) -> Night:
     """All steps; a night that cannot be measured stops there, and whatever happened is in the summary."""
     night = Night(options, execute)
+    _clear(options.report)
     if _preflight(night, look) and _build(night) and _verify(night):
         for experiment in options.experiments:
             _experiment(night, experiment)
     write_report(night)
     return night
+
+
+def _clear(report: Path) -> None:
+    """Removes what an earlier night left in the folder of its report, and nothing else."""
+    for name in ("logs", "runs"):
+        shutil.rmtree(report / name, ignore_errors=True)
+    for pattern in ("*.md", "preflight.json"):
+        for path in report.glob(pattern):
+            path.unlink()
 
 
 def _preflight(night: Night, look: Callable[[], Preflight]) -> bool:
@@ -216,6 +227,7 @@ def _measured(night: Night, experiment: str, campaign: str, overrides: Sequence[
         return None
     if code:
         night.say(experiment, "a case failed: see the log and the table", bad=True)
+    shutil.copytree(folders[0], night.options.report / "runs" / campaign / run_id)
     return folders[0]
 
 
