@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -256,5 +257,5 @@ def write_report(night: Night) -> None:
     head = ["# Night: " + ("not good" if night.failed else "good"), ""]
     if slowed is not None:
         head += [f"The build is slowed by {slowed:g} % on purpose.", ""]
-    lines = [*head, *night.said, "", *(page.replace("\n#", "\n##") for page in night.pages.values())]
+    lines = [*head, *night.said, "", *(re.sub("^#", "##", page, flags=re.MULTILINE) for page in night.pages.values())]
     (folder / "summary.md").write_text("\n".join(lines).rstrip() + "\n")
