@@ -21,7 +21,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,6 +58,8 @@ class StoredGroup:
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
 
 
 class Store:
@@ -126,16 +128,8 @@ class Store:
         return str(self.manifest["run_id"])
 
     def covered(self, case_ids: Sequence[str]) -> bool:
-        """Whether these cases all have passes from one interleaved group, and none was timed again since.
-
-        A contestant that could not run then (`unavailable`, `unsupported`) or failed does not pass: the group is due.
-        """
-        wanted = set(case_ids)
-        newest = {case: number for number, group in enumerate(self.manifest["groups"]) for case in group["case_ids"]}
-        homes = {newest.get(case) for case in wanted}
-        if len(homes) != 1 or None in homes:
-            return False
-        return wanted <= set(self.manifest["groups"][homes.pop()]["passed"])
+        """Whether these cases are done, see `covers`."""
+        return covers(self.manifest["groups"], case_ids)
 
     def update(self, **entries: Any) -> None:
         """Changes entries of the manifest and writes it."""
@@ -174,6 +168,7 @@ class Store:
                         "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
                         "energy_j": group.energy_j,
                         "bytes": self._sizes(),
+                        **group.origin,
                     },
                 ]
                 self._write_manifest()
@@ -255,6 +250,31 @@ class Store:
             if all(int(newest.get(case, -1)) == int(counts.get(case, 0)) for case in group["case_ids"])
             and pairs >= set(itertools.permutations([case for case in group["passed"] if newest[case]], 2))
         ]
+
+
+def in_use(folder: Path) -> bool:
+    """Whether some invocation has the folder open."""
+    try:
+        with open(folder / LOCK, "rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def covers(groups: Sequence[Mapping[str, Any]], case_ids: Sequence[str]) -> bool:
+    """Whether these cases all have passes from one interleaved group, and none was timed again since.
+
+    groups: of a manifest.  A contestant that could not run then (`unavailable`, `unsupported`) or failed does not pass:
+    the group is due.
+    """
+    wanted = set(case_ids)
+    newest = {case: number for number, group in enumerate(groups) for case in group["case_ids"]}
+    homes = {newest.get(case) for case in wanted}
+    home = homes.pop() if len(homes) == 1 else None
+    return home is not None and wanted <= set(groups[home]["passed"])
 
 
 def run_folder(results_dir: str | Path, slug: str, campaign: str, run_id: str) -> Path:

@@ -203,6 +203,20 @@ class Exits(_Faulty):
         raise SystemExit(0)
 
 
+class KillsItsJob(Good):
+    """Ends the process that its worker belongs to, on one problem and while the file is there: a node that fails."""
+
+    def __init__(self, while_there, K, **options):
+        super().__init__(**options)
+        self.while_there, self.K = while_there, K
+
+    def prepare(self, problem, inputs):
+        if self.K == problem.K and os.path.exists(self.while_there):
+            os.kill(os.getppid(), 9)
+            time.sleep(60)
+        return super().prepare(problem, inputs)
+
+
 class Hangs(_Faulty):
     def go_wrong(self, call):
         time.sleep(10_000)

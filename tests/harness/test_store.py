@@ -10,54 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from harness_support import TIMED, VERIFIED
+from harness_support import MANIFEST, VERIFIED, group
 
 from harness import results, store
 from harness.errors import HarnessError
-from harness.records import Measurement, ProfileMetric, Ratio, Status, Verdict
+from harness.records import Measurement, ProfileMetric, Status
 from harness.results import ResultsError, load_campaign, load_run
 from harness.store import Store, StoredGroup, StoreError, run_folder
-
-MANIFEST = {
-    "run_id": "20261120T120000Z-abcdef",
-    "campaign": "c",
-    "started_utc": "2026-11-20T12:00:00Z",
-    "ended_utc": None,
-    "device": "cuda",
-    "gpu": None,
-    "datasheet": None,
-    "experiment": "e",
-    "status": "running",
-    "git_commit": "0123456789abcdef",
-    "git_dirty": False,
-    "command": "python -m harness",
-    "arguments": [],
-    "config": {},
-    "libraries": {},
-    "kernel_builds": {},
-    "roofs": {},
-    "claim_files": {},
-}
-
-
-def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
-    measurements = tuple(replace(TIMED, case_id=case, problem=problem, n_samples=n, **changes) for case in cases)
-    ratios = tuple(
-        Ratio(
-            run_id=TIMED.run_id,
-            case_id=x,
-            baseline_case_id=y,
-            ratio_p50=1.0,
-            ci_low=0.99,
-            ci_high=1.01,
-            verdict=Verdict.SAME,
-        )
-        for x in cases
-        for y in cases
-        if x != y
-    )
-    samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
-    return StoredGroup(measurements, ratios, samples, energy_j=12.0)
 
 
 @pytest.fixture
