@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness import stats
 from harness.compare.cases import Row, compare_cases
 from harness.compare.environment import Difference, differences, suppressing
 from harness.errors import HarnessError
-from harness.results import ResultsError, Run, load_campaign, load_run
+from harness.results import MANIFEST, ResultsError, Run, load_manifest, load_run
 
 NOTHING, REGRESSED, SUSPECTED = 0, 1, 3
 """Exit codes; 2 is a mistake in the command, as everywhere."""
@@ -91,24 +92,24 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
 
 
 def history(folder: Path, new: Run, last: int) -> list[Run]:
-    """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order."""
-    if not folder.is_dir():
-        return []
+    """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order.
+
+    Only their manifests are read of all others, so that a year of nights is quick to search.
+    """
+    found = []
+    for path in folder.glob(f"*/{MANIFEST}"):
+        manifest = _manifest(path.parent)
+        earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
+        if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
+            found.append((manifest["started_utc"], manifest["run_id"], path.parent))
+    return [load(path) for *_, path in sorted(found)[-last:]]
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        runs = load_campaign(folder)
+        return load_manifest(folder)
     except ResultsError as error:
-        if not any(folder.glob("*/manifest.json")):
-            return []
         raise HarnessError(str(error)) from None
-    before = [
-        run
-        for run in reversed(runs)
-        if run.manifest["experiment"] == new.manifest["experiment"]
-        and run.manifest["status"] == "completed"
-        and run.run_id != new.run_id
-        and run.manifest["started_utc"] <= new.manifest["started_utc"]
-    ]
-    return before[-last:]
 
 
 def load(folder: Path) -> Run:

@@ -232,6 +232,24 @@ def test_quiet_nights_raise_no_alarm_and_the_slowed_one_does(tmp_path):
     assert [row.runs for row in subjects(found)] == [7, 7]
 
 
+def test_a_night_that_was_cut_short_does_not_spoil_the_next(nights, tmp_path, capsys):
+    """Guard: unfinished runs are not even read; a torn line in one is no reason to stop."""
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / "a")
+    torn = altered(nights["second"], campaign / "b", status="running")
+    with (torn / "measurements.csv").open("a") as file:
+        file.write("half a li")
+    assert main(["--against", str(campaign), str(nights["clock"])]) == 0
+    assert f"against {nights['first'].name}" in capsys.readouterr().out
+
+
+def test_a_damaged_night_is_said(nights, tmp_path, capsys):
+    campaign = tmp_path / "nightly"
+    (altered(nights["first"], campaign / "a") / "samples.parquet").write_bytes(b"damaged")
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 2
+    assert "is truncated or damaged" in capsys.readouterr().err
+
+
 def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
     elsewhere = altered(nights["slowed_again"], tmp_path / "run", gpu={"uuid_hash": "fedcba9876543210"})
     with pytest.raises(HarnessError, match=r"no second measurement of .*: board: "):
