@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -73,27 +73,40 @@ class Row:
         return self.subject and self.verdict is Verdict.SLOWER and self.again is Verdict.SLOWER
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A run with its rows by case id."""
+
+    run: Run
+    rows: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        return cls(run, {str(row["case_id"]): row for row in run.measurements.to_dict("records")})
+
+
 def compare_cases(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Sequence[Run] = ()) -> list[Row]:
     """Every case of the new run, then those that the newest earlier run had and this one has not.
 
     earlier: in time order, at least one.  again: further measurements of the same code; only for cases that are slower.
     """
-    rows = [_judge(_rows(new)[case], new, earlier, subjects) for case in _rows(new)]
-    rows = [_repeated(row, again, earlier, subjects) if row.suspected else row for row in rows]
-    missing = [row for case, row in _rows(earlier[-1]).items() if case not in _rows(new)]
+    now, before, after = _Table.of(new), [_Table.of(run) for run in earlier], [_Table.of(run) for run in again]
+    rows = [_judge(case, now, before, subjects) for case in now.rows]
+    rows = [_repeated(row, after, before, subjects) if row.suspected else row for row in rows]
+    missing = [row for case, row in before[-1].rows.items() if case not in now.rows]
     return rows + [_row(row, subjects, remark="not in the new run") for row in missing]
 
 
-def _judge(row: Mapping[str, Any], run: Run, earlier: Sequence[Run], subjects: Sequence[str]) -> Row:
+def _judge(case_id: str, table: _Table, earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
     """The row of one case of a run."""
-    case_id = str(row["case_id"])
-    before = [seen for seen in (_seen(one, case_id, subjects) for one in earlier) if seen is not None]
-    passed_before = any(_status(one, case_id) == Status.PASSED for one in earlier)
+    row = table.rows[case_id]
     if row["status"] != Status.PASSED:
+        passed_before = any(case_id in one.rows and one.rows[case_id]["status"] == Status.PASSED for one in earlier)
         return _row(row, subjects, failed=passed_before, remark=f"{row['status']}: {row['reason']}")
-    now = _seen(run, case_id, subjects)
+    now = _seen(table, case_id, subjects)
     if now is None:
         return _row(row, subjects, remark="verified, not timed")
+    before = [seen for seen in (_seen(one, case_id, subjects) for one in earlier) if seen is not None]
     alike = [seen for seen in before if seen.conditions == now.conditions]
     if not alike:
         others = " or ".join(sorted({", ".join(seen.conditions) for seen in before}))
@@ -132,13 +145,10 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
     )
 
 
-def _repeated(row: Row, again: Sequence[Run], earlier: Sequence[Run], subjects: Sequence[str]) -> Row:
+def _repeated(row: Row, again: Sequence[_Table], earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
     """The row with the verdict of a second measurement, if there is one of this case."""
-    for run in again:
-        found = _rows(run).get(row.case_id)
-        if found is None:
-            continue
-        second = _judge(found, run, earlier, subjects)
+    for table in (table for table in again if row.case_id in table.rows):
+        second = _judge(row.case_id, table, earlier, subjects)
         if second.failed:
             return replace(row, failed=True, remark=second.remark)
         if second.verdict is not None:
@@ -166,41 +176,31 @@ def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
     return change.control_level(seen.per_round, [seen.controls[name].per_round for name in names])
 
 
-def _seen(run: Run, case_id: str, subjects: Sequence[str]) -> Seen | None:
+def _seen(table: _Table, case_id: str, subjects: Sequence[str]) -> Seen | None:
     """What a run knows of a case that it timed, else None.  A control is never its own control."""
-    rows = _rows(run)
-    row = rows.get(case_id)
+    row = table.rows.get(case_id)
     if row is None or not row["n_samples"]:
         return None
-    latency, rounds = run.samples(case_id), run.rounds(case_id)
+    latency, rounds = table.run.samples(case_id), table.run.rounds(case_id)
     present, per_round = stats.per_round_medians(latency, rounds)
     time = change.time_level(latency, rounds)
     clock = row["sm_clock_mhz"]
-    controls = {}
-    for other in _group(run, case_id) if row["implementation"] in subjects else ():
-        theirs = rows.get(other)
-        if theirs is None or theirs["implementation"] in subjects or not theirs["n_samples"]:
-            continue
-        their_rounds, medians = stats.per_round_medians(run.samples(other), run.rounds(other))
-        if np.array_equal(their_rounds, present):
-            fingerprint = (str(theirs["version"]), str(theirs["kernel_names"]))
-            controls[_label(theirs)] = Control(fingerprint, medians)
+    controls = _controls(table, case_id, present, subjects) if row["implementation"] in subjects else {}
     return Seen(row, time, change.cycles_level(time, None if math.isnan(clock) else clock), per_round, controls)
 
 
-def _group(run: Run, case_id: str) -> Sequence[str]:
-    """The cases that were timed together with this one, the newest time."""
-    return next((group["case_ids"] for group in reversed(run.manifest["groups"]) if case_id in group["case_ids"]), ())
-
-
-def _rows(run: Run) -> dict[str, dict[str, Any]]:
-    """Every row by its case id."""
-    return {str(row["case_id"]): row for row in run.measurements.to_dict("records")}
-
-
-def _status(run: Run, case_id: str) -> str | None:
-    row = _rows(run).get(case_id)
-    return None if row is None else str(row["status"])
+def _controls(table: _Table, case_id: str, rounds: np.ndarray, subjects: Sequence[str]) -> dict[str, Control]:
+    """The baselines that were timed in the same rounds of the same group, the newest in which the case was."""
+    groups = reversed(table.run.manifest["groups"])
+    found = {}
+    for other in next((group["case_ids"] for group in groups if case_id in group["case_ids"]), ()):
+        row = table.rows.get(other)
+        if row is None or row["implementation"] in subjects or not row["n_samples"]:
+            continue
+        theirs, per_round = stats.per_round_medians(table.run.samples(other), table.run.rounds(other))
+        if np.array_equal(theirs, rounds):
+            found[_label(row)] = Control((str(row["version"]), str(row["kernel_names"])), per_round)
+    return found
 
 
 def _label(row: Mapping[str, Any]) -> str:

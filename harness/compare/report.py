@@ -58,7 +58,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{ratio.value:.4f}" if ratio else "",
         f"{ratio.interval.low:.4f} .. {ratio.interval.high:.4f}" if ratio else "",
         f"{row.time.margin_pct:.2f} %" if row.time else "",
-        *(_view(view) if row.time else "" for view in (row.time, row.cycles, row.control)),
+        *(_view(view) if row.time else "" for view in (row.time, row.cycles)),
+        _view(row.control) if row.time and row.subject else "",
         _verdict(row),
         row.remark.replace("|", "/"),
     )
