@@ -98,9 +98,9 @@ def _outcome(comparison: Comparison) -> str:
     lines = [f"- FAILED: {_name(row)}: {row.remark}" for row in comparison.failures]
     if not comparison.complete:
         lines.append(f"- FAILED: the new run did not complete, it is {comparison.new.manifest['status']}")
-    lines += [f"- REGRESSION: {_name(row)} is slower in two measurements" for row in comparison.regressions]
+    lines += [f"- REGRESSION: {_name(row)} is {_slower(row)}, seen twice" for row in comparison.regressions]
     lines += [
-        f"- suspected: {_name(row)} is slower; measure it again, and give that run with --again"
+        f"- suspected: {_name(row)} is {_slower(row)}; measure it again, and give that run with --again"
         for row in comparison.suspects
     ]
     if comparison.suppressed and slower:
@@ -119,6 +119,11 @@ def _machine(comparison: Comparison) -> str:
     for name in (name for name in before if name in after and before[name]):
         facts.append(f"{name} {before[name]:.0f} -> {after[name]:.0f}")
     return f"The machine: {', '.join(facts)}." if facts else ""
+
+
+def _slower(row: Row) -> str:
+    assert row.time is not None
+    return f"{(1 / row.time.ratio.value - 1) * 100:.1f} % slower"
 
 
 def _name(row: Row) -> str:

@@ -126,3 +126,10 @@ def test_more_than_one_visible_gpu_is_refused(visible, words):
 @pytest.mark.parametrize("visible", ["1", "GPU-12345678"])
 def test_one_gpu_of_several_may_be_named(visible):
     assert look({"CUDA_VISIBLE_DEVICES": visible}, nvmlDeviceGetCount=2).complaints == ()
+
+
+@pytest.mark.gpu
+def test_a_real_board_can_be_read():
+    found = preflight()
+    assert [complaint for complaint in found.complaints if "cannot be read" in complaint] == []
+    assert found.facts["compute_capability"] == (9, 0)
