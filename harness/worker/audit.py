@@ -1,11 +1,11 @@
 """After the rounds: does the call that was timed do, inside the clock, the work that was verified?
 
 A verified implementation may still be timed doing something else: giving back what it computed before (by address, by
-shape, by content unchanged), working on a stream that the events do not see, leaving the output as the last call left
-it, writing into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs that change
-under it: they are NaN until, in the order of the stream, right before the clock starts, they become those of the
-verification; free memory and earlier outputs are NaN; the outputs are copied in the stream where the clock stops; and
-the copies must be right.
+shape, by content), working on a stream that the events do not see, leaving the output as the last call left it, writing
+into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs that change under it:
+they are NaN until, in the order of the stream, right before the clock starts, they become others; free memory and
+earlier outputs are NaN; the outputs are copied in the stream where the clock stops.  A few inputs that nobody has seen
+tell how long that takes, and those of the verification whether the copies are right.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
 from harness.workloads.spec import Expected
 
-OBSERVATIONS = 3
-"""Observed calls of each contestant; the last one's outputs are compared with the reference."""
+FRESH = 3
+"""Observed calls on inputs that nobody has seen, before those on the verification's inputs."""
 
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
@@ -44,14 +44,12 @@ class Subject:
     """What is audited: the timed call, and how to prepare it again.
 
     buffers: the inputs that the call reads, to be overwritten.  latency_us: median of the timed calls.
-    comparable: whether `Audit.inputs` are drawn from the distribution of the timed ones, so that times compare.
     """
 
     implementation: Implementation
     call: Call
     buffers: Mapping[str, torch.Tensor]
     latency_us: float
-    comparable: bool = True
 
 
 @dataclass(frozen=True)
@@ -64,27 +62,33 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """The audits of one group: inputs that no timed call has seen, and what the outputs are for them."""
+    """The audits of one group.  draw(0): the verification's inputs, of which `expected` is the reference;
+    draw(n): others, from the distribution of the timed ones, that no call has seen.
+    """
 
     workload: Workload
     problem: Any
     device: Device
     stopwatch: Stopwatch
-    inputs: Mapping[str, torch.Tensor]
+    draw: Callable[[int], Mapping[str, torch.Tensor]]
     expected: Sequence[Expected]
     output_bytes: int
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
-        samples: list[Sample] = []
-        followed = self._observe(subject, subject.call, OBSERVATIONS, samples)
+        fresh: list[Sample] = []
+        followed = self._follow(subject, lambda: subject.call, fresh)
         if isinstance(followed, str):
             return Finding(followed)
         remark = ""
         if not followed.passed:
-            # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.
-            samples.clear()
-            again = self._observe_prepared_again(subject, samples)
+            # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
+            # kept by address, or by what PyTorch can tell of a tensor, has met zeros there before.
+            for buffer in subject.buffers.values():
+                buffer.data.zero_()
+            self._prepared_again(subject)()
+            fresh.clear()
+            again = self._follow(subject, lambda: self._prepared_again(subject), fresh)
             if isinstance(again, str):
                 return Finding(again)
             if not again.passed:
@@ -93,69 +97,60 @@ class Audit:
                     f"the clock started: {'; '.join(dict.fromkeys((followed.reason, again.reason)))}"
                 )
             remark = "audited on inputs prepared anew, since prepare() keeps what it derives from them"
-        complaint = self._complain_of_reuse(subject, samples) or self._complain_of_escape(subject)
+        complaint = self._complain_of_reuse(subject, fresh) or self._complain_of_escape(subject)
         return Finding(complaint, "" if complaint else remark)
 
-    def _observe_prepared_again(self, subject: Subject, samples: list[Sample]) -> Check | str:
-        """As `_observe`, on calls prepared for the audit's inputs; the samples are those of their first calls.
+    def _follow(self, subject: Subject, make_call: Callable[[], Call], fresh: list[Sample]) -> Check | str:
+        """The check on the verification's inputs, or what was wrong without looking at numbers; samples of the others.
 
-        What is kept by address, or by what PyTorch can tell of a tensor, has met zeros there before.
+        make_call: gives the call for inputs that are in the buffers.  A call is asked twice for the result that is
+        checked, the first having been overwritten.
         """
-        for buffer in subject.buffers.values():
-            buffer.data.zero_()
-        self._prepared_again(subject)()
-        check: Check | str = ""
-        for _ in range(OBSERVATIONS):
-            first, call = self._observed(subject, lambda: self._prepared_again(subject))
-            samples.append(Sample(first.latency_us, None, first.in_time))
-            outputs.scribble(first.output)
-            del first
-            check = self._observe(subject, call, 1, [])
-            if isinstance(check, str) or not check.passed:
-                break
-        return check
+        for number in range(1, FRESH + 1):
+            inputs = self.draw(number)
+            sample, _ = self._observed(subject, inputs, make_call)
+            complaint = self._complain_of_form(subject, inputs, sample)
+            if complaint:
+                return complaint
+            outputs.scribble(sample.output)
+            fresh.append(Sample(sample.latency_us, None, sample.in_time))
+            del sample, inputs
+        inputs = self.draw(0)
+        first, call = self._observed(subject, inputs, make_call)
+        outputs.scribble(first.output)
+        del first
+        sample, _ = self._observed(subject, inputs, lambda: call)
+        complaint = self._complain_of_form(subject, inputs, sample)
+        return complaint or check_outputs(self.workload, self.problem, sample.held, self.expected)
+
+    def _complain_of_form(self, subject: Subject, inputs: Mapping[str, torch.Tensor], sample: Sample) -> str:
+        """What is wrong with the outputs as tensors, or with the inputs after the call."""
+        complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
+        changed = [name for name, buffer in subject.buffers.items() if not same_bytes(buffer, inputs[name])]
+        if changed and not complaint:
+            return f"changed its input {changed[0]} in a timed call; the other implementations share it"
+        return complaint or ""
 
     def _prepared_again(self, subject: Subject) -> Call:
         """The call, prepared on the same memory as it is now, as tensors that no cache of layouts has met."""
         same_memory = {name: buffer.data for name, buffer in subject.buffers.items()}
         return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
 
-    def _refill(self, subject: Subject) -> None:
-        """The audit's inputs in the memory that the call reads, unknown to autograd and to versions of tensors."""
-        for name, buffer in subject.buffers.items():
-            buffer.data.copy_(self.inputs[name])
-
-    def _observe(self, subject: Subject, call: Call, times: int, samples: list[Sample]) -> Check | str:
-        """The check of the last of some observed calls, or what was wrong without looking at numbers."""
-        held: tuple[Any, ...] = ()
-        for _ in range(times):
-            del held
-            sample, _ = self._observed(subject, lambda: call)
-            complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
-            if complaint:
-                return complaint
-            for name, buffer in subject.buffers.items():
-                if not same_bytes(buffer, self.inputs[name]):
-                    return f"changed its input {name} in a timed call; the other implementations share it"
-            held = sample.held
-            outputs.scribble(sample.output)
-            samples.append(Sample(sample.latency_us, None, sample.in_time))
-            del sample
-        return check_outputs(self.workload, self.problem, held, self.expected)
-
-    def _observed(self, subject: Subject, make_call: Callable[[], Call]) -> tuple[Sample, Call]:
+    def _observed(
+        self, subject: Subject, inputs: Mapping[str, torch.Tensor], make_call: Callable[[], Call]
+    ) -> tuple[Sample, Call]:
         """One observed call, made anew and held for longer until the stream was ahead of the host, and that call.
 
-        A call that is prepared here finds the audit's inputs.
+        A call that is prepared here finds the inputs; then they are NaN until the clock starts.
         """
         hold_us = 2 * subject.latency_us
         attempts = 0
         while True:
-            self._refill(subject)
+            _refill(subject.buffers, inputs)
             call = make_call()
             for buffer in subject.buffers.values():
                 outputs.fill_nan(buffer.data)
-            sample: Sample = self._poisoned(subject, call, hold_us)
+            sample: Sample = self._poisoned(subject, inputs, call, hold_us)
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
                 return sample, call
@@ -163,9 +158,9 @@ class Audit:
             del sample, call  # their memory is needed by the repetition
             hold_us = max(2 * hold_us, FIRST_HOLD_US)
 
-    def _poisoned(self, subject: Subject, call: Call, hold_us: float) -> Sample:
+    def _poisoned(self, subject: Subject, inputs: Mapping[str, torch.Tensor], call: Call, hold_us: float) -> Sample:
         def observe() -> Sample:
-            return self.stopwatch.observed(call, lambda: self._refill(subject), hold_us)
+            return self.stopwatch.observed(call, lambda: _refill(subject.buffers, inputs), hold_us)
 
         sample: Sample = self.device.poisoned(observe, self.output_bytes)
         return sample
@@ -173,7 +168,7 @@ class Audit:
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:
         """Whether calls on inputs that have just changed take longer than those on inputs that were there before."""
         fresh = [sample.latency_us for sample in samples if sample.in_time]
-        if not fresh or not subject.comparable:
+        if not fresh:
             return ""
         fresh_us = statistics.median(fresh)
         if fresh_us <= SEEN_FACTOR * subject.latency_us + SEEN_SLACK_US:
@@ -192,6 +187,12 @@ class Audit:
             f"keeps the device busy for {busy_us:.0f} us after the call returns, {subject.latency_us:.1f} us were "
             "timed: it works on a stream that the clock does not see"
         )
+
+
+def _refill(buffers: Mapping[str, torch.Tensor], inputs: Mapping[str, torch.Tensor]) -> None:
+    """The inputs in the memory that the call reads, unknown to autograd and to the versions of tensors."""
+    for name, buffer in buffers.items():
+        buffer.data.copy_(inputs[name])
 
 
 def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:

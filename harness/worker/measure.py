@@ -303,16 +303,15 @@ def _audited(
         session.group.problem,
         session.device,
         stopwatch,
-        session.inputs(0),
+        lambda number: session.inputs(number + MAX_INPUT_SETS if number else 0),
         expected,
         _output_bytes(session),
     )
-    comparable = session.verified_distribution == session.group.distribution
     judged = []
     for entrant, mine in zip(entrants, series, strict=True):
         session.begin("audit", entrant.index, session.limits.case_seconds)
         call = mine.calls[last]
-        subject = Subject(entrant.implementation, call, buffers, float(np.median(mine.latency_us)), comparable)
+        subject = Subject(entrant.implementation, call, buffers, float(np.median(mine.latency_us)))
         try:
             finding = audit.examine(subject)
             outcome = entrant.outcome

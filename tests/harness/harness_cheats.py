@@ -4,11 +4,10 @@ They run on the fake GPU and, in the tests marked `gpu`, on a real one.  `median
 GPU is told of a call; a real one measures and profiles.
 """
 
-import threading
 import time
 
 import torch
-from harness_fakes import SIDE_STREAM, Good, function
+from harness_fakes import SIDE_STREAM, Good, function, synchronize
 
 CACHE = {}
 """What the cheats keep over calls, of whichever problem; the tests clear it."""
@@ -72,6 +71,30 @@ class CachedByShape(_Cheat):
         return CACHE.setdefault((*a.shape, *b.shape), function(a, b)) + 0
 
 
+class CachedByContent:
+    """Looks at a few elements of its inputs, and looks up the result; gives back what it keeps, or a copy."""
+
+    def __init__(self, copies=True):
+        self.copies = copies
+
+    def prepare(self, problem, inputs):
+        def call():
+            key = (*(one.flatten()[:: one.numel() // 4].sum().item() for one in inputs.values()), problem.text)
+            told.median_us = 20.0 if key in CACHE else 400.0
+            if key not in CACHE:
+                for _ in range(40):
+                    CACHE[key] = function(**inputs)
+            return CACHE[key] + 0 if self.copies else CACHE[key]
+
+        told = Told(call)
+        return told
+
+
+class KeepsWhatItReturned(CachedByContent):
+    def __init__(self):
+        super().__init__(copies=False)
+
+
 class KeepsItsOutput:
     """Computes in prepare() and returns that."""
 
@@ -115,15 +138,9 @@ class OtherStream(_Cheat):
             with torch.cuda.stream(side_stream()):
                 output.copy_(function(a, b))
         else:
-
-            def work():
-                time.sleep(0.002)
-                output.copy_(function(a, b))
-
-            SIDE_STREAM.append(threading.Thread(target=work))
-            SIDE_STREAM[-1].start()
+            SIDE_STREAM.append(lambda: output.copy_(function(a, b)))
             if not self.timed:
-                SIDE_STREAM[-1].join()
+                synchronize()
         return output
 
 
@@ -172,8 +189,7 @@ class KeepsTheDeviceBusy(_Cheat):
             with torch.cuda.stream(side_stream()):
                 torch.cuda._sleep(4_000_000)  # about 2 ms
         else:
-            SIDE_STREAM.append(threading.Thread(target=time.sleep, args=(0.02,)))
-            SIDE_STREAM[-1].start()
+            SIDE_STREAM.append(lambda: time.sleep(0.02))
         return function(a, b)
 
 

@@ -18,7 +18,7 @@ from harness.timing.rounds import Sample
 from harness.timing.telemetry import Reading
 
 SIDE_STREAM = []
-"""Threads that the fake GPU works on beside its stream."""
+"""What the fake GPU has to do beside its stream; it does it when somebody waits for the whole device."""
 
 GPU = {
     "name": "NVIDIA H200",
@@ -35,7 +35,7 @@ GPU = {
 
 def synchronize():
     while SIDE_STREAM:
-        SIDE_STREAM.pop().join()
+        SIDE_STREAM.pop()()
 
 
 class FakeStopwatch:
