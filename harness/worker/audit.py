@@ -83,10 +83,7 @@ class Audit:
         remark = ""
         if not followed.passed:
             # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
-            # kept by address, or by what PyTorch can tell of a tensor, has met zeros there before.
-            for buffer in subject.buffers.values():
-                buffer.data.zero_()
-            self._prepared_again(subject)()
+            # kept by address, or by what PyTorch can tell of a tensor, meets the fresh inputs there before.
             fresh.clear()
             again = self._follow(subject, lambda: self._prepared_again(subject), fresh)
             if isinstance(again, str):
