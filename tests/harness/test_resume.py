@@ -6,6 +6,7 @@ The fake GPU replays the same samples for a group whenever it is timed, so that 
 import json
 import random
 import time
+from pathlib import Path
 
 import pytest
 from harness_support import FAST, bench, contestant
@@ -44,6 +45,13 @@ def run_folder(results):
     return found[0] if found else None
 
 
+def running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -53,7 +61,7 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
-def test_resume_after_kill(tmp_path, undisturbed, kills):
+def test_resume_after_kill(tmp_path, undisturbed, kills, capsys):
     """Guards: groups are committed as a whole, workers end with their parent, a resumed run skips what is stored."""
     results, log = tmp_path / "results", tmp_path / "log"
     log_elsewhere = undisturbed[0].parents[2] / "log"
@@ -81,10 +89,16 @@ def test_resume_after_kill(tmp_path, undisturbed, kills):
         process.kill()
         process.communicate()
         assert not set(prepared(log)) & set(stored), "what was stored was measured again"
+        workers = {int(line.split()[1]) for line in log.read_text().splitlines()} if log.exists() else set()
+        deadline = time.monotonic() + 20
+        while any(running(pid) for pid in workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(running(pid) for pid in workers), "the worker outlived its parent"
     words, stored = command()
     log.unlink(missing_ok=True)
     assert main(words) == 0
     assert set(prepared(log)) == set(PROBLEMS) - set(stored)
+    assert capsys.readouterr().out.count("already measured in this run, kept") == len(stored)
 
     folder = run_folder(results)
     assert folder is not None
