@@ -347,6 +347,25 @@ class KilledLater(Good):
         return call
 
 
+class HangsLater(Good):
+    """Right when verified, and then for a few timed calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            self.calls += 1
+            if self.calls > 8:
+                time.sleep(10_000)
+            return right()
+
+        return call
+
+
 class TooFast(Good):
     """Claims a time that no H200 can reach."""
 

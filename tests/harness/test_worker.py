@@ -1,6 +1,7 @@
 """The supervisor and its worker, where the command's tests do not reach."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
         assert "got 'cauchy'" in result.outcomes[0].reason
         again = supervisor.measure(group(first="harness_fakes.Good"), TIMER, LIMITS)  # a new worker goes on
     assert again.outcomes[0].status is Status.PASSED
+
+
+def test_a_hang_while_timed_costs_its_case_only():
+    """Guard: silence while rounds go on has a limit of its own, and the running contestant is known by then."""
+    limits = replace(LIMITS, call_seconds=2)
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(group(hangs="harness_fakes.HangsLater", last="harness_fakes.Good"), TIMER, limits)
+    assert [outcome.status for outcome in result.outcomes] == [Status.TIMEOUT, Status.PASSED]
+    assert "during 'time'; killed" in result.outcomes[0].reason
+    assert len(result.outcomes[1].latency_us) >= 10
 
 
 def test_a_death_is_noticed_while_its_children_live_and_they_are_ended(tmp_path):
