@@ -305,3 +305,30 @@ def test_nightly_experiments_have_the_planned_rounds(name):
     assert made.timer.min_rounds >= planned_rounds(effect_pct=3, spread_pct=2)
     assert str(made.contestants[0].variant) == "tk"
     assert len(made.contestants) > 1
+
+
+def recorded(campaign):
+    """Recorded runs of a campaign, on whatever GPU, in time order."""
+    return [path.parent for path in sorted((ROOT / "results").glob(f"*/{campaign}/*/manifest.json"))]
+
+
+@pytest.mark.parametrize("folder", recorded("nightly"), ids=lambda folder: folder.name)
+def test_recorded_nights_raise_no_alarm(folder):
+    """The recorded nights are of equal code: each against those before it, which the first does not have."""
+    new = load(folder)
+    earlier = history(folder.parent, new, 7)
+    assert not earlier or compare(new, earlier, ["tk"]).exit_code == 0
+
+
+@pytest.mark.parametrize("folder", recorded("nightly-slowed"), ids=lambda folder: folder.name)
+def test_recorded_slowed_nights_are_regressions(folder):
+    new = load(folder)
+    again = [
+        run
+        for run in map(load, recorded("nightly-slowed-again"))
+        if run.manifest["experiment"] == new.manifest["experiment"]
+    ]
+    found = compare(new, history(folder.parent.parent / "nightly", new, 7), ["tk"], again)
+    assert found.exit_code == 1
+    assert len(found.regressions) >= 1
+    assert not found.suppressed
