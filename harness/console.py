@@ -99,6 +99,15 @@ class Screen:
         for note in store.manifest["notes"]:
             self._line(f"note: {note}")
 
+    def merged(self, store: Store) -> None:
+        """The jobs of a cluster have become one run."""
+        groups, machines = store.manifest["groups"], store.manifest.get("machines", [])
+        where = (store.manifest["gpu"] or {}).get("name", "CPU")
+        boards = {(machine["gpu"] or {}).get("uuid_hash", machine["part"]) for machine in machines}
+        self._line(f"{len(machines)} jobs on {len(boards)} x {where}: {len(groups)} problems -> {store.folder}")
+        for note in store.manifest["notes"]:
+            self._line(f"note: {note}")
+
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
         able = [one for one in inspected if not one.missing]

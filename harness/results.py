@@ -110,7 +110,8 @@ def load_campaign(path: str | Path) -> list[Run]:
     if not folder.is_dir():
         raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
     stored = (MANIFEST, MEASUREMENTS, RATIOS, SAMPLES)
-    runs = [load_run(child) for child in sorted(folder.iterdir()) if any((child / name).exists() for name in stored)]
+    visible = [child for child in sorted(folder.iterdir()) if not child.name.startswith(".")]  # else it is being made
+    runs = [load_run(child) for child in visible if any((child / name).exists() for name in stored)]
     if not runs:
         raise ResultsError(
             f"{folder} holds no run (no sub-folder with a {MANIFEST}): measure one with python -m harness"

@@ -118,6 +118,7 @@ class Broken:
 
     index: int
     reason: str
+    status: Status = Status.ERROR
 
 
 @dataclass(frozen=True)

@@ -259,44 +259,6 @@ def slow_sweep(tmp_path):
     ], log
 
 
-def test_kill_and_resume(tmp_path, capsys):
-    arguments, log = slow_sweep(tmp_path)
-    process = bench(arguments)
-    folder = wait_for_rows(tmp_path, 2, process)
-    workers = {int(line.split()[1]) for line in log.read_text().splitlines()}
-    process.kill()
-    process.wait()
-    stored = load_run(folder).measurements
-    done = set(stored["problem"])
-    assert json.loads((folder / "manifest.json").read_text())["status"] == "running"
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() and _running(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(_running(pid) for pid in workers), "the worker outlived its parent"
-
-    with open(folder / "measurements.csv", "a") as file:
-        file.write("torn,row")
-    log.unlink()
-    assert main([f"resume={of_this_commit(folder)}"]) == 0
-    run = load_run(folder)
-    assert run.manifest["status"] == "completed"
-    assert run.manifest["run_id"] == folder.name
-    assert len(run.measurements) == 6
-    repeated = {line.split()[0] for line in log.read_text().splitlines()}
-    assert repeated == {f"M=8;N=8;K={k}" for k in (8, 16, 24)} - done, "only what was missing was measured"
-    assert "already measured in this run, kept" in capsys.readouterr().out
-    old = stored.set_index("case_id")["latency_us_p50"]
-    assert (run.measurements.set_index("case_id")["latency_us_p50"].loc[old.index] == old).all()
-    only_run(tmp_path / "results")
-
-
-def _running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting(tmp_path, number):
     arguments, _ = slow_sweep(tmp_path)
@@ -395,14 +357,10 @@ def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, mon
 
     from harness.store import Store
 
-    real = Store._write_samples
+    def full(self, samples, case_ids):
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
 
-    def full(self, table):
-        if len(table):
-            raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
-        real(self, table)
-
-    monkeypatch.setattr(Store, "_write_samples", full)
+    monkeypatch.setattr(Store, "_merged_samples", full)
     assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path}"]) == 1
     err = one_line(capsys.readouterr().err)
     assert "samples.parquet: No space left on device; free some space; go on with: python -m harness resume=" in err

@@ -334,14 +334,19 @@ def test_a_readme_without_the_block_is_said(report: Report, written: Path, tmp_p
         update_readme(report, written, tmp_path)
 
 
-def test_the_newest_campaign_is_found_and_cpu_runs_are_passed_over(place: Path, synthetic: ModuleType) -> None:
+def test_the_newest_campaign_is_found_and_cpu_runs_and_nights_are_passed_over(
+    place: Path, synthetic: ModuleType
+) -> None:
     results = place / "results"
     synthetic.write_run(results / "h200-sxm" / "old", "table1_stages", "20260101T000000Z-aaaaaa")
     synthetic.write_run(results / "h100-sxm" / "new", "table1_stages", "20260105T000000Z-aaaaaa")
     synthetic.write_run(
         results / "cpu" / "verify", "table1_stages", "20260109T000000Z-aaaaaa", manifest={"device": "cpu"}
     )
+    for campaign in ("nightly", "nightly-slowed-again"):
+        synthetic.write_run(results / "h200-sxm" / campaign, "table1_stages", "20260109T000000Z-bbbbbb")
     assert find_campaign(results) == results / "h100-sxm" / "new"
+    assert find_campaign(results, "nightly") == results / "h200-sxm" / "nightly"
     assert find_campaign(results, "old") == results / "h200-sxm" / "old"
     with pytest.raises(PaperFiguresError, match="holds no run on a GPU"):
         load_runs(results / "cpu" / "verify")
