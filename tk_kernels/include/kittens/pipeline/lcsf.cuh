@@ -192,16 +192,18 @@ template <typename K> struct lcsf {
     }
 
     kittens_device static void store_all(shared& s, const globals& g) {
-        ring_position<output_stages> at;
-        task t;
-        for (int i = 0; K::get_task(t, g, i); i++)
-            for (int step = 0; step < t.steps; step++, at.advance()) {
-                wait(s.result_full[at.stage], at.parity);
-                K::store(s.results[at.stage], t, step, g);
-                store_read_wait();
-                arrive(s.result_empty[at.stage]);
-            }
-        store_wait();
+        if constexpr (K::output_stages > 0) {
+            ring_position<output_stages> at;
+            task t;
+            for (int i = 0; K::get_task(t, g, i); i++)
+                for (int step = 0; step < t.steps; step++, at.advance()) {
+                    wait(s.result_full[at.stage], at.parity);
+                    K::store(s.results[at.stage], t, step, g);
+                    store_read_wait();
+                    arrive(s.result_empty[at.stage]);
+                }
+            store_wait();
+        }
     }
 };
 
