@@ -41,29 +41,28 @@ struct call {
                 t.head_stride,
                 t.batch_stride};
     }
-    static states_of states(float* data, int64_t sequences, int segments, int rows, int cols) {
-        return {data, int(sequences), segments, rows, cols};
+    static matrices each_head(float* data, int64_t sequences, int64_t rows, int64_t cols) {
+        return {data, int(sequences), 1, int(rows), int(cols)};
     }
+
+    static int resident(int64_t tasks) { return int(std::min<int64_t>(tasks, 2 * multiprocessors())); }
 
     template <bool Normalize> void run(int segments) const {
         const int64_t sequences = p.batch * p.heads;
-        const int total = steps_of(p), steps = (total + segments - 1) / segments;
+        const int total = steps_of(p), steps = (total + segments - 1) / segments, earlier = segments - 1;
         const segment_order order{int(p.heads), int(sequences), segments, steps, total};
-        const states_of all_values = states(scratch, sequences, segments, features, value_dim);
-        const states_of all_pairs =
-            states(scratch == nullptr ? nullptr : scratch + sequences * segments * state_elements, sequences, segments,
-                   pair_rows, feature_dim);
-        const int blocks = int(std::min<int64_t>(sequences * segments, 2 * multiprocessors()));
-        if (segments > 1) {
+        const matrices each_segment = each_head(scratch, sequences, earlier, state_elements + pair_elements);
+        if (earlier > 0) {
             using pipeline = lcsf<segment_kernel<Normalize>>;
-            kittens::launch<pipeline>({blocks, pipeline::shared_bytes}, stream,
-                                      {heads<narrow>(k), heads<wide>(v), all_values, all_pairs, order});
+            kittens::launch<pipeline>({resident(sequences * earlier), pipeline::shared_bytes}, stream,
+                                      {heads<narrow>(k), heads<wide>(v), each_segment,
+                                       segment_order{int(p.heads), int(sequences), earlier, steps, total}});
         }
         using pipeline = lcsf<kernel<Normalize>>;
-        kittens::launch<pipeline>({blocks, pipeline::shared_bytes}, stream,
-                                  {heads<narrow>(q), heads<narrow>(k), heads<wide>(v), heads<wide>(out), all_values,
-                                   all_pairs, states(state, sequences, 1, features, value_dim),
-                                   states(pairs, sequences, 1, pair_rows, feature_dim), order});
+        kittens::launch<pipeline>({resident(sequences * segments), pipeline::shared_bytes}, stream,
+                                  {heads<narrow>(q), heads<narrow>(k), heads<wide>(v), heads<wide>(out), each_segment,
+                                   each_head(state, sequences, features, value_dim),
+                                   each_head(pairs, sequences, pair_rows, feature_dim), order});
     }
 };
 

@@ -31,7 +31,7 @@ constexpr float linear = 1.f / 4, square = 1.f / 32;  // w = 1 + linear q.k + sq
 using narrow = st_bf<chunk, feature_dim>;
 using wide = st_bf<chunk, value_dim>;
 template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
-using states_of = gl<float, dynamic, dynamic, dynamic, dynamic>;  // (head of all, segment, row, column)
+using matrices = gl<float, dynamic, 1, dynamic, dynamic>;  // of each head of each batch
 
 // Which features are where: group 0 .. 3 of 16 are those of the first 64 that warp 0 .. 3 has, and so on. A number is
 // the t of the diagonal q_c q_(c + t); 9, 10, 11 stand for 7, 6, 5.
@@ -44,11 +44,11 @@ kittens_device void key_features(rt_bf<16, chunk> (&f)[groups], const rt_bf<16, 
     rotate_rows(turned, kt, warp == 2 ? 4 : warp == 3 ? 3 : warp + 1);
     if (warp == 2) {
         mul(f[0], kt, kt);
-        rotate_rows(opposite, kt, 8);
+        rotate_rows<8>(opposite, kt);
         mul(f[2], kt, turned);
     } else {
         mul(f[0], kt, turned);
-        rotate_rows(opposite, turned, 8);
+        rotate_rows<8>(opposite, turned);
         if (warp == 0) copy(f[2], kt);
         else {
             fill(f[2], warp == 1 ? 1.f : 0.f);
@@ -77,22 +77,28 @@ template <bool Normalize> struct state {
         for (int i = 0; i < groups; i++) warpgroup::mma_AB(values[i], f[i], v);
         if constexpr (Normalize) warpgroup::mma_AB(pairs, f[groups - 1], k);
     }
-    kittens_device void store_to(const states_of& all_values, const states_of& all_pairs, int head, int segment) const {
+    kittens_device void store_to(const matrices& all_values, const matrices& all_pairs, int head) const {
+#pragma unroll
+        for (int i = 0; i < groups; i++) warpgroup::store(all_values, values[i], element_coord{head, 0, chunk * i, 0});
+        if constexpr (Normalize) warpgroup::store(all_pairs, pairs, element_coord{head, 0, 0, 0});
+    }
+    // As a segment's own, for add_from to read.
+    kittens_device void save_to(const matrices& segments, int head, int segment) const {
 #pragma unroll
         for (int i = 0; i < groups; i++)
-            warpgroup::store(all_values, values[i], element_coord{head, segment, chunk * i, 0});
-        if constexpr (Normalize) warpgroup::store(all_pairs, pairs, element_coord{head, segment, 0, 0});
+            warpgroup::save(segments, values[i], element_coord{head, 0, segment, i * chunk * value_dim});
+        if constexpr (Normalize) warpgroup::save(segments, pairs, element_coord{head, 0, segment, state_elements});
     }
-    kittens_device void add_from(const states_of& all_values, const states_of& all_pairs, int head, int segment) {
+    kittens_device void add_from(const matrices& segments, int head, int segment) {
 #pragma unroll
         for (int i = 0; i < groups; i++) {
             rt_fl<16, value_dim> more;
-            warpgroup::load(more, all_values, element_coord{head, segment, chunk * i, 0});
+            warpgroup::restore(more, segments, element_coord{head, 0, segment, i * chunk * value_dim});
             add(values[i], values[i], more);
         }
         if constexpr (Normalize) {
             rt_fl<16, feature_dim> more;
-            warpgroup::load(more, all_pairs, element_coord{head, segment, 0, 0});
+            warpgroup::restore(more, segments, element_coord{head, 0, segment, state_elements});
             add(pairs, pairs, more);
         }
     }
@@ -137,8 +143,8 @@ template <bool Normalize> struct kernel {
     struct globals {
         heads_of<narrow> q, k;
         heads_of<wide> v, o;
-        states_of values, pairs;  // of the segments, where there are several; of the whole, if asked for
-        states_of last_values, last_pairs;
+        matrices segments;       // what each adds to the state, a row each, where there are several
+        matrices values, pairs;  // the state after the last row, where it is asked for
         segment_order order;
     };
 
@@ -165,25 +171,28 @@ template <bool Normalize> struct kernel {
         rt_bf<16, 16> once, twice;  // q with the factors of a product that is there once and in both orders
         mul(once, q, square);
         mul(twice, q, 2 * square);
-        rt_bf<16, 16> turned[4];
-        constexpr int turns[4] = {1, 2, 0, 3};
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            rotate_cols(turned[i], turns[i] == 0 ? once : twice, turns[i]);
-            mul(f[i], q, turned[i]);
+        const auto diagonals = [&]<int Turn>(int i, const rt_bf<16, 16>& scaled) {  // Turn, and Turn + 8
+            rt_bf<16, 16> turned;
+            rotate_cols<Turn>(turned, scaled);
+            mul(f[i], q, turned);
             group(f[i], i);
-            rotate_cols(turned[i], turned[i], 8);
-            mul(f[4 + i], q, turned[i]);
+            rotate_cols<8>(turned, turned);
+            mul(f[4 + i], q, turned);
             group(f[4 + i], 4 + i);
             warpgroup::mma_wait<3>();
-        }
+        };
+        diagonals.template operator()<1>(0, twice);
+        diagonals.template operator()<2>(1, twice);
+        diagonals.template operator()<0>(2, once);
+        diagonals.template operator()<3>(3, twice);
         mul(f[8], q, linear);
         group(f[8], 8);
         fill(f[9], 1.f);
         right_fill(f[9], f[9], 1);
         group(f[9], 9);
-        rotate_cols(turned[0], twice, 4);
-        mul(f[10], q, turned[0]);
+        rt_bf<16, 16> turned;
+        rotate_cols<4>(turned, twice);
+        mul(f[10], q, turned);
         group(f[10], 10);
         if constexpr (Normalize) {
             warpgroup::mm_AB(y, f[8], subtile<16, feature_dim>(copy_of.pairs, 0, 0));
@@ -195,7 +204,7 @@ template <bool Normalize> struct kernel {
         workspace& copy_of = s.own();
         state<Normalize> sums;
         sums.clear();
-        for (int before = 0; before < t.segment; before++) sums.add_from(g.values, g.pairs, t.of_all, before);
+        for (int before = 0; before < t.segment; before++) sums.add_from(g.segments, t.of_all, before);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
             rt_bf<16, 16> q;
@@ -250,8 +259,7 @@ template <bool Normalize> struct kernel {
             sums.wait_for();
             s.release();
         }
-        if (g.last_values.data != nullptr && t.segment == g.order.segments - 1)
-            sums.store_to(g.last_values, g.last_pairs, t.of_all, 0);
+        if (g.values.data != nullptr && t.segment == g.order.segments - 1) sums.store_to(g.values, g.pairs, t.of_all);
         warpgroup::sync(1);
     }
 };
@@ -270,7 +278,7 @@ template <bool Normalize> struct segment_kernel {
     struct globals {
         heads_of<narrow> k;
         heads_of<wide> v;
-        states_of values, pairs;
+        matrices segments;
         segment_order order;
     };
 
@@ -296,7 +304,7 @@ template <bool Normalize> struct segment_kernel {
             sums.wait_for();
             s.release();
         }
-        sums.store_to(g.values, g.pairs, t.of_all, t.segment);
+        sums.save_to(g.segments, t.of_all, t.segment);
     }
 };
 

@@ -34,8 +34,8 @@ constexpr std::int64_t state_elements = features * value_dim, pair_elements = pa
 constexpr int most_segments = 64;
 int segments(const problem&, const options&);
 
-// state and pairs may be null: nothing is returned of them. `scratch` holds batch * heads * segments *
-// (state_elements + pair_elements) floats where there is more than one segment; it need not be initialised.
+// state and pairs may be null: nothing is returned of them. `scratch` holds batch * heads * (segments - 1) *
+// (state_elements + pair_elements) floats; it need not be initialised.
 // Throws std::invalid_argument for options or problems that no kernel is built for.
 void launch(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* state,
             float* pairs, float* scratch, const options&, void* stream);

@@ -116,7 +116,8 @@ std::int64_t based(TensorView q, TensorView k, TensorView v, TensorView out, Opt
         const std::int64_t cut = tk::based::segments(p, options);
         Tensor scratch;
         if (cut > 1) {
-            const std::int64_t elements = batch * heads * cut * (tk::based::state_elements + tk::based::pair_elements);
+            const std::int64_t elements =
+                batch * heads * (cut - 1) * (tk::based::state_elements + tk::based::pair_elements);
             scratch = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {elements}, float32, device);
         }
         tk::based::launch(p, as_tensor(q), as_tensor(k), as_tensor(v), as_tensor(out), state_to, pairs_to,

@@ -201,11 +201,10 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
     const cpu::action who = w.doing("load_column", where);
     cpu::check_global(src, at, who);
     if (at.c >= src.cols())
-        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ",
-                  cpu::plural(src.cols(), "column"));
+        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
     for (int i = 0; i < Dst::length; i++)
-        dst.data[i] = from_float<typename Dst::T>(
-            at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
+        dst.data[i] =
+            from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
 }
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
@@ -312,7 +311,8 @@ kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
 template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
-    static_assert(Dst::length == 4 * Src::length, "store: the shared vector has four times the register vector's length");
+    static_assert(Dst::length == 4 * Src::length,
+                  "store: the shared vector has four times the register vector's length");
     cpu::warp& w = cpu::begin();
     for (int i = 0; i < Src::length / 16; i++)
         cpu::access_shared(w, w.doing("store", where), dst.data + warpgroup_rows::base(i), true,
@@ -333,8 +333,7 @@ kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
 // dst = src transposed: of every 64 columns of src each warp takes 16, as rows.
 template <typename T, int R, int C, shared_tile Src>
 kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site where = kittens_here) {
-    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>,
-                  "load_transposed: 16-bit elements of one type");
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>, "load_transposed: 16-bit elements of one type");
     static_assert(Src::cols == 4 * R && Src::rows == C,
                   "load_transposed: the register tile has a quarter of the shared tile's columns, as rows");
     cpu::warp& w = cpu::begin();
@@ -353,6 +352,34 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     store_tile<warpgroup_rows>(dst, src, at, where);
+}
+
+// A tile's 4 x rows x cols elements from element `at` on, one after the other in an order of the registers' own: restore
+// gives a tile of the same type back.
+template <global_tensor Gl, register_tile Tile>
+kittens_device float* saved(const Gl& global, element_coord at, const Tile&, const cpu::action& who) {
+    static_assert(std::is_same_v<typename Gl::T, float> && std::is_same_v<typename Tile::T, float>,
+                  "save, restore: fp32 tiles in fp32 tensors");
+    cpu::check_global(global, at, who, true);
+    constexpr int elements = Tile::rows * Tile::cols;
+    if (at.c + 4 * elements > global.cols() || at.c % 4 != 0)
+        cpu::fail(cpu::name(who), " needs ", 4 * elements, " elements from a multiple of 4 on, got column ", at.c,
+                  " of a tensor with ", cpu::plural(global.cols(), "column"));
+    return global.row(at.b, at.d, at.r) + at.c + warp_in_group() * elements;
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void save(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    src.touch(false, "save", &where);
+    float* to = saved(dst, at, src, w.doing("save", where));
+    w.machine->note_write(to, sizeof(src.data), w.doing("save", where));
+    std::memcpy(to, src.data, sizeof(src.data));
+}
+template <register_tile Dst, global_tensor Src>
+kittens_device void restore(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "restore", &where);
+    std::memcpy(static_cast<void*>(dst.data), saved(src, at, dst, w.doing("restore", where)), sizeof(dst.data));
 }
 
 }  // namespace warpgroup

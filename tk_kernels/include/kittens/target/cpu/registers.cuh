@@ -173,24 +173,24 @@ template <register_vec Vec> kittens_device float value_at(const Vec& vec, int i)
     return to_float(vec.data[i]);
 }
 
-// dst(r, c) = src((r + by) % 16, c), and src(r, (c + by) % 16).
+// dst(r, c) = src((r + by) % 16, c), and src(r, (c + By) % 16). dst may be src.
 template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
     static_assert(sizeof(T) == 2, "rotate_rows: 16-bit elements; convert first");
     if (by < 0) cpu::fail("rotate_rows: got ", by, ", needs a number of rows from 0 on");
     dst.touch(true, "rotate_rows");
-    src.touch(false, "rotate_rows");
-    const rt<T, 16, C> before = src;  // dst may be src
+    const rt<T, 16, C> before = src;
     for (int r = 0; r < 16; r++)
         for (int c = 0; c < C; c++) dst.data[r][c] = before.data[(r + by) % 16][c];
 }
-template <typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src, int by) {
+template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src) {
+    rotate_rows(dst, src, By);
+}
+template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
     static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
-    if (by < 0) cpu::fail("rotate_cols: got ", by, ", needs a number of columns from 0 on");
     dst.touch(true, "rotate_cols");
-    src.touch(false, "rotate_cols");
     const rt<T, R, 16> before = src;
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < 16; c++) dst.data[r][c] = before.data[r][(c + by) % 16];
+        for (int c = 0; c < 16; c++) dst.data[r][c] = before.data[r][(c + By) % 16];
 }
 
 // dst = a b of 16-bit tiles; the product is rounded once.

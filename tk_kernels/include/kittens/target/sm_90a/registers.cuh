@@ -299,24 +299,31 @@ template <register_vec Vec> kittens_device float value_at(const Vec& vec, int i)
     return to_float(shuffle(vec.data[Vec::position(i)], Vec::owner(i)));
 }
 
-// dst(r, c) = src((r + by) % 16, c): the rows of a tile of 16, turned. By a multiple of 8 it costs nothing where `by` is a
-// constant, else a shuffle and a choice for every two elements.
-template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
+// dst(r, c) = src((r + by) % 16, c): the rows of a tile of 16, turned. A shuffle and a choice for every two elements;
+// nothing where `by` is a template argument and a multiple of 8. dst may be src.
+template <bool Shuffled, typename T, int C>
+kittens_device void turn_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
     static_assert(sizeof(T) == 2, "rotate_rows: 16-bit elements; convert first");
     const int row = lane() / 4 + by, from = row % 8 * 4 + lane() % 4;
     const bool swapped = row / 8 % 2 == 1;
 #pragma unroll
-    for (int j = 0; j < 2 * C / 16; j++) {  // eight columns: a register of the upper rows, one of the lower
+    for (int j = 0; j < C / 8; j++) {  // eight columns: a register of the upper rows, one of the lower
         uint32_t upper = packed(&src.data[0][4 * j]), lower = packed(&src.data[0][4 * j + 2]);
-        if (by % 8 != 0) upper = shuffle(upper, from), lower = shuffle(lower, from);
+        if constexpr (Shuffled) upper = shuffle(upper, from), lower = shuffle(lower, from);
         unpack(&dst.data[0][4 * j], swapped ? lower : upper);
         unpack(&dst.data[0][4 * j + 2], swapped ? upper : lower);
     }
 }
+template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
+    turn_rows<true>(dst, src, by);
+}
+template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src) {
+    turn_rows<By % 8 != 0>(dst, src, By);
+}
 
-// dst(r, c) = src(r, (c + by) % 16): the columns of a tile of 16, turned. `by` is to be a constant; a multiple of 8 costs
-// nothing.
-template <typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src, int by) {
+// dst(r, c) = src(r, (c + By) % 16): the columns of a tile of 16, turned. A shuffle and a choice for every two elements,
+// twice that and a permutation where By is odd; nothing where it is a multiple of 8. dst may be src.
+template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
     static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
     // Registers of two columns: lane p of a quad holds pair p (columns 2 p, 2 p + 1) and pair p + 4.
     const auto pairs = [&](uint32_t& low, uint32_t& high, int i, int half, int turn) {
@@ -333,10 +340,10 @@ template <typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, 
 #pragma unroll
         for (int half = 0; half < 2; half++) {  // rows 0 .. 7, rows 8 .. 15
             uint32_t low, high;
-            pairs(low, high, i, half, by / 2);
-            if (by % 2 == 1) {
+            pairs(low, high, i, half, By / 2);
+            if constexpr (By % 2 == 1) {
                 uint32_t next_low, next_high;
-                pairs(next_low, next_high, i, half, by / 2 + 1);
+                pairs(next_low, next_high, i, half, By / 2 + 1);
                 low = __byte_perm(low, next_low, 0x5432), high = __byte_perm(high, next_high, 0x5432);
             }
             unpack(&dst.data[i][2 * half], low);
