@@ -115,6 +115,7 @@ def _run(
 ) -> list[Tensor]:
     """Kernel of `mamba2` on both devices: y, and the final state where it is asked for."""
     _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
+    refuse_gradient("mamba2", *(tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None))
     require_not_growing("A", A)
     results = _outputs(x, B, return_final_state)
     final = results[1] if return_final_state else None
