@@ -196,6 +196,37 @@ template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>
     }
 };
 
+// Rows turned by any number (op 0) or by a constant (1), columns by a constant (2), and in place (3).
+template <typename T, int Other> struct rotations : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        if (g.op < 2) {
+            rt<T, 16, Other> x, z;
+            load(x, g.a, coord{});
+            if (g.op == 0) rotate_rows(z, x, g.numbers[0]);
+            else by_constant(g.numbers[0], [&]<int By>() { rotate_rows<By>(z, x); });
+            store(g.out, z, coord{});
+        } else {
+            rt<T, Other, 16> x, z;
+            load(x, g.a, coord{});
+            by_constant(g.numbers[0], [&]<int By>() { g.op == 2 ? rotate_cols<By>(z, x) : rotate_cols<By>(x, x); });
+            if (g.op == 3) copy(z, x);
+            store(g.out, z, coord{});
+        }
+    }
+    template <typename F> kittens_device static void by_constant(int by, F f) {
+        switch (by) {
+            case 0: f.template operator()<0>(); break;
+            case 1: f.template operator()<1>(); break;
+            case 4: f.template operator()<4>(); break;
+            case 7: f.template operator()<7>(); break;
+            case 8: f.template operator()<8>(); break;
+            case 11: f.template operator()<11>(); break;
+            case 14: f.template operator()<14>(); break;
+            case 15: f.template operator()<15>(); break;
+        }
+    }
+};
+
 // --- vectors --------------------------------------------------------------------------------------------------
 template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
     kittens_device static void run(const uniform<T>& g) {
@@ -250,6 +281,23 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct sh
     }
 };
 
+// The largest of each row of a warpgroup's tile, from its warps' registers to one shared vector; TR there, TM in memory.
+template <typename TR, typename TM, int R> struct group_vectors : family<uniform<TM>, 4> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
+        rt<TR, R, 16> x;
+        typename rt<TR, R, 16>::col_vec largest;
+        warpgroup::load(x, g.a, element_coord{});
+        row_max(largest, x);
+        warpgroup::store(vec, largest);
+        warpgroup::sync(1);
+        rv<TM, 4 * R> all;
+        load(all, vec);
+        if (warp_index() == 0) store(g.out, all, coord{});
+    }
+};
+
 // At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
 template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves
     : family<uniform<TM>, Scope> {
@@ -263,6 +311,20 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
             warpgroup::load(x, g.a, from);
             warpgroup::store(g.out, x, to);
         }
+    }
+};
+
+// A warpgroup's tile, in the order of its registers, to one row of a tensor (a, `numbers[0]` elements on) and back.
+template <int R, int C> struct saves : family<uniform<float>, 4> {
+    kittens_device static void run(const uniform<float>& g) {
+        const gl<float, 1, 1, 1, dynamic> kept(g.b.data, 1, 1, 1, g.b.cols());
+        const element_coord at{0, 0, 0, g.numbers[0]};
+        rt<float, R, C> x, y;
+        warpgroup::load(x, g.a, element_coord{});
+        warpgroup::save(kept, x, at);
+        zero(y);
+        warpgroup::restore(y, kept, at);
+        warpgroup::store(g.out, y, element_coord{});
     }
 };
 

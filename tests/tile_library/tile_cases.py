@@ -64,6 +64,7 @@ def _register_instances() -> list[Instance]:
         *_tiles("masks"),
         *_tiles("layouts", HALVES),
         *(Instance("conversions", (source, to, *shape, layout)) for source, to, shape, layout in conversions),
+        *(Instance("rotations", (dtype, other)) for dtype, other in product(HALVES, (16, 48))),
         *(Instance("vectors", key) for key in product(DTYPES, (16, 48, 64, 128), SPREADS)),
     ]
 
@@ -75,10 +76,12 @@ def _memory_instances() -> list[Instance]:
     return [
         *(Instance("shared_moves", (r, m, *shape, layout, scope)) for r, m, shape, layout, scope in shared),
         *(Instance("global_moves", (*pair, *shape, layout, scope)) for pair, shape, layout, scope in overall),
+        *(Instance("saves", shape) for shape in REGISTER_SHAPES),
         *(Instance("global_adds", ("fp32", *shape)) for shape in REGISTER_SHAPES),
         *(Instance("group_moves", (t, *shape, w)) for t, shape, w in product(DTYPES, SHARED_SHAPES, (1, 4))),
         *(Instance("copies", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES)),
         *(Instance("copies_4d", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES[:4])),
+        *(Instance("group_vectors", (*pair, rows)) for pair, rows in product(pairs, (16, 48))),
         *(Instance("vector_copies", key) for key in product(DTYPES, (16, 64, 256))),
     ]
 

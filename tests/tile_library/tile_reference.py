@@ -199,6 +199,16 @@ def layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             yield _case(instance, f"part {r} {c}", (x,), piece, op=2, numbers=(r, c, 0, 0), tolerance=0 * piece)
 
 
+def rotations(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, other = instance.parameters
+    for op, name in enumerate(("rows", "rows by a constant", "cols by a constant", "cols in place")):
+        axis = int(op > 1)
+        x = _values(rng, dtype, *((other, 16) if axis else (16, other)))
+        for by in (0, 1, 4, 7, 8, 11, 14, 15, *((2, 3, 5, 13, 16, 23) if op == 0 else ())):
+            turned = np.roll(x, -by, axis=axis)
+            yield _case(instance, f"{name} {by}", (x,), turned, op=op, numbers=(by, 0, 0, 0), tolerance=0 * x)
+
+
 def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, length, _ = instance.parameters
     x, y = _values(rng, dtype, 1, length), _values(rng, dtype, 1, length)
@@ -269,6 +279,14 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         )  # fmt: skip
 
 
+def saves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    rows, cols = instance.parameters
+    for at in (0, 16):
+        x = _values(rng, "fp32", 4 * rows, cols)
+        kept = np.zeros((1, 4 * rows * cols + at))
+        yield _case(instance, f"at {at}", (x, kept), x, numbers=(at, 0, 0, 0), dtypes=("fp32",) * 4, tolerance=0 * x)
+
+
 def global_adds(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols = instance.parameters
     for to_r, to_c in ((0, 0), (5, 6), (rows, 8)):
@@ -324,6 +342,13 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def group_vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    in_registers, in_memory, rows = instance.parameters
+    x = rounded(_values(rng, in_memory, 4 * rows, 16), in_registers)
+    largest = rounded(x.max(axis=1)[None], in_memory)
+    yield _case(instance, "largest", (x,), largest, dtypes=(in_memory,) * 4, tolerance=0 * largest)
+
+
 def vector_copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, length = instance.parameters
     for r, c, to_r, to_c in ((0, 0, 0, 0), (2, 1, 1, 1), (1, 0, 2, 1)):
@@ -355,13 +380,16 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "masks": masks,
     "conversions": conversions,
     "layouts": layouts,
+    "rotations": rotations,
     "vectors": vectors,
     "shared_moves": shared_moves,
     "global_moves": global_moves,
+    "saves": saves,
     "global_adds": global_adds,
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,
+    "group_vectors": group_vectors,
     "vector_copies": vector_copies,
     "multiplies": multiplies,
     "group_multiplies": multiplies,
