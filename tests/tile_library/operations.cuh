@@ -315,15 +315,25 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
 };
 
 // A warpgroup's tile, in the order of its registers, to one row of a tensor (a, `numbers[0]` elements on) and back.
-template <int R, int C> struct saves : family<uniform<float>, 4> {
-    kittens_device static void run(const uniform<float>& g) {
-        const gl<float, 1, 1, 1, dynamic> kept(g.b.data, 1, 1, 1, g.b.cols());
-        const element_coord at{0, 0, 0, g.numbers[0]};
+template <int R, int C> struct saves {
+    struct globals {
+        matrix<float> in, out;
+        gl<float, 1, 1, 1, dynamic> kept;
+        int at;
+        explicit globals(const arguments& x)
+            : in(tensor<matrix<float>>(x, 0)),
+              out(tensor<matrix<float>>(x, 3)),
+              kept(static_cast<float*>(x.in[1]), 1, 1, 1, x.cols[1]),
+              at(x.numbers[0]) {}
+    };
+    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1;
+    kittens_device static void run(const globals& g) {
+        const element_coord at{0, 0, 0, g.at};
         rt<float, R, C> x, y;
-        warpgroup::load(x, g.a, element_coord{});
-        warpgroup::save(kept, x, at);
+        warpgroup::load(x, g.in, element_coord{});
+        warpgroup::save(g.kept, x, at);
         zero(y);
-        warpgroup::restore(y, kept, at);
+        warpgroup::restore(y, g.kept, at);
         warpgroup::store(g.out, y, element_coord{});
     }
 };
