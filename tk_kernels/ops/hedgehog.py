@@ -152,7 +152,7 @@ def _fake(
 
 
 def _no_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    raise RuntimeError("hedgehog: there is no backward; call it under torch.no_grad()")
+    raise RuntimeError("hedgehog: has no backward; use torch.no_grad()")
 
 
 LIBRARY.define(
