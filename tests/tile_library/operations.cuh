@@ -88,6 +88,7 @@ template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
             case 24: max(z, x, v); break;
             case 25: min(z, x, v); break;
             case 26: copy(z, x), add(z, z, y); break;  // in place
+            case 27: map(z, x, [](float e) { return math::log1p(e); }); break;
         }
         store(g.out, z, coord{});
     }
@@ -196,6 +197,17 @@ template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>
     }
 };
 
+// The same registers as the transposed matrix.
+template <typename T, int R, int C, layout L> struct transposed_layouts : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x;
+        rt<T, C, R, L == layout::row ? layout::col : layout::row> z;
+        load(x, g.a, coord{});
+        transpose_layout(z, x);
+        store(g.out, z, coord{});
+    }
+};
+
 // Rows turned by any number (op 0) or by a constant (1), columns by a constant (2), and in place (3).
 template <typename T, int Other> struct rotations : family<uniform<T>> {
     kittens_device static void run(const uniform<T>& g) {
@@ -247,6 +259,11 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
             case 8: through<vec_layout::align>(z, x); break;
             case 9: through<vec_layout::naive>(z, x); break;
             case 10: store(s, x), sync_block(), load(z, s); break;
+            case 12: load_column(z, g.c, element_coord{0, 0, g.numbers[2], g.numbers[1]}); break;
+            case 13: fill(z, value_at(x, g.numbers[1])); break;
+            case 14:
+                if constexpr (L == vec_layout::naive) cumulative_sum(z, x);
+                break;
             case 11: settle(x), fill(z, any(x, [](float v) { return v == 8.f; }) ? 1.f : 2.f); break;
         }
         store(g.out, z, coord{0, 0, 0, g.numbers[0]});
@@ -278,6 +295,34 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct sh
             warpgroup::load(y, tiles[1]);
             warpgroup::store(g.out, y, element_coord{});
         }
+    }
+};
+
+// A warp's quarter of a warpgroup's tile, transposed: R of its columns, and all of its rows.
+template <typename T, int R, int C> struct transposed_loads : family<uniform<T>, 4> {
+    kittens_device static void run(const uniform<T>& g) {
+        shared_allocator memory;
+        auto& tile = *memory.allocate<st<T, C, 4 * R>>("tile");
+        group<4>::load(tile, g.a, coord{});
+        sync_block();
+        rt<T, R, C> x;
+        warpgroup::load_transposed(x, tile);
+        warpgroup::store(g.out, x, element_coord{});
+    }
+};
+
+// Values of a shared vector at the rows of a warpgroup's tile: each warp its own.
+template <typename TR, typename TM, int R> struct group_vector_loads : family<uniform<TM>, 4> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
+        group<4>::load(vec, g.a, coord{});
+        sync_block();
+        rt<TR, R, 16> x;
+        typename rt<TR, R, 16>::col_vec values;
+        warpgroup::load(values, vec);
+        broadcast_row(x, values);
+        warpgroup::store(g.out, x, element_coord{});
     }
 };
 

@@ -109,6 +109,9 @@ def maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(instance, name, (x, y), g(x, y), op=op, slack=slack)
         yield _case(instance, f"{name} number", (x, y), g(x, np.float64(v)), op=op + 6, value=v, slack=slack)
     yield _case(instance, "in place", (x, y), x + y, op=26)
+    small = rounded(np.abs(x) * 1e-3, dtype)
+    tolerance = np.abs(small) * (ROUNDING[dtype] * 1.01 + 1e-6) + TINY[dtype]  # relative: that is what it is for
+    yield _case(instance, "log1p", (small, y), np.log1p(small), op=27, tolerance=tolerance)
 
 
 def broadcasts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -199,6 +202,12 @@ def layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             yield _case(instance, f"part {r} {c}", (x,), piece, op=2, numbers=(r, c, 0, 0), tolerance=0 * piece)
 
 
+def transposed_layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = _values(rng, dtype, rows, cols)
+    yield _case(instance, "there", (x,), x.T, tolerance=np.zeros_like(x.T))
+
+
 def rotations(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, other = instance.parameters
     for op, name in enumerate(("rows", "rows by a constant", "cols by a constant", "cols in place")):
@@ -236,6 +245,18 @@ def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             marked[0, place] = 8.0
         expected = np.full_like(x, 2.0 if place is None else 1.0)
         yield _case(instance, f"any at {place}", (marked, y), expected, op=11, tolerance=0 * x)
+    matrix = _values(rng, dtype, length + 3, 5)
+    for col, row in ((0, 0), (4, 2), (2, 7), (1, length + 3)):
+        column = _window(matrix, row, col, length, 1).T
+        numbers = (0, col, row, 0)
+        yield _case(instance, f"column {col} {row}", (x, y, matrix), column, op=12, numbers=numbers, tolerance=0 * x)
+    for i in (0, 1, length // 2, length - 1):
+        everywhere = np.full_like(x, x[0, i])
+        yield _case(instance, f"value {i}", (x, y), everywhere, op=13, numbers=(0, i, 0, 0), tolerance=0 * x)
+    if instance.parameters[2] == "naive":
+        running = x.cumsum(axis=1)
+        tolerance = _near(running, dtype) + 2.0**-22 * np.abs(x).sum()
+        yield _case(instance, "cumulative_sum", (x, y), running, op=14, tolerance=tolerance)
     # Stored at the second vector of a row that ends in its middle.
     before = np.full((1, length + length // 2), 3.0)
     after = before.copy()
@@ -342,6 +363,19 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def transposed_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    x = _values(rng, dtype, cols, 4 * rows)
+    yield _case(instance, "load", (x,), x.T, tolerance=np.zeros_like(x.T))
+
+
+def group_vector_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    in_registers, in_memory, rows = instance.parameters
+    x = _values(rng, in_memory, 1, 4 * rows)
+    expected = np.repeat(rounded(rounded(x, in_registers), in_memory).T, 16, axis=1)
+    yield _case(instance, "load", (x,), expected, dtypes=(in_memory,) * 4, tolerance=0 * expected)
+
+
 def group_vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     in_registers, in_memory, rows = instance.parameters
     x = rounded(_values(rng, in_memory, 4 * rows, 16), in_registers)
@@ -380,6 +414,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "masks": masks,
     "conversions": conversions,
     "layouts": layouts,
+    "transposed_layouts": transposed_layouts,
     "rotations": rotations,
     "vectors": vectors,
     "shared_moves": shared_moves,
@@ -389,6 +424,8 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,
+    "transposed_loads": transposed_loads,
+    "group_vector_loads": group_vector_loads,
     "group_vectors": group_vectors,
     "vector_copies": vector_copies,
     "multiplies": multiplies,
