@@ -1,8 +1,9 @@
 """Causal linear attention with a scalar decay, bf16 in and out.
 
 q, k, v: (B, H, N, D) bfloat16, contiguous; log_decay, float32, <= 0: (H,) for `decay=head`, (B, H, N) for
-`decay=step`, absent for `decay=none`.  state_t = exp(log_decay_t) state_{t-1} + k_t (x) v_t, out_t = D^-1/2 q_t . state_t.
-q, k, v, log_decay -> out (B, H, N, D); with `return_final_state` also the state after the last row, (B, H, D, D) in fp32.
+`decay=step`, absent for `decay=none`.
+state_t = exp(log_decay_t) state_{t-1} + k_t (x) v_t, out_t = D^-1/2 q_t . state_t.
+q, k, v, log_decay -> out (B, H, N, D); with `return_final_state` also the state after the last row, (B, H, D, D) fp32.
 """
 
 from __future__ import annotations
