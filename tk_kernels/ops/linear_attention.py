@@ -112,7 +112,8 @@ def _run(
 ) -> list[Tensor]:
     """Kernel of `linear_attention` on both devices: out, and the final state where it is asked for."""
     _require_problem(q, k, v, log_decay, scale, initial_state)
-    refuse_gradient("linear_attention", *(tensor for tensor in (q, k, v, log_decay, initial_state) if tensor is not None))
+    given = (q, k, v, log_decay, initial_state)
+    refuse_gradient("linear_attention", *(tensor for tensor in given if tensor is not None))
     require_not_growing("log_decay", log_decay)
     results = _outputs(q, v, return_final_state)
     final = results[1] if return_final_state else None

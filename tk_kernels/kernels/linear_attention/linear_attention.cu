@@ -22,12 +22,11 @@ struct plan {
     int64_t slots(const problem& p) const { return p.batch * units * (segments - 1); }
 };
 
-// Chunks of time that a cut into so many segments takes, for `lanes` units at a time: the second pass reads less and
-// computes half, but starting it and combining the states takes as long as some chunks.
-double cost(const plan& of, const problem& p, int segments, int lanes) {
+// Time for a sequence in so many segments, all of them at the same time, in chunks' times (README.md): the sums of the
+// segments take less than the outputs; starting two more kernels and combining the states takes as long as some chunks.
+double cost(const plan& of, int segments) {
     const double length = double(divide_up(of.chunks, segments));
-    const auto rounds = [&](int s) { return double(divide_up(p.batch * of.units * s, lanes)); };
-    return segments == 1 ? rounds(1) * length : rounds(segments) * length + rounds(segments - 1) * length * 0.6 + 14;
+    return segments == 1 ? length : 1.7 * length + 13 + 0.25 * segments;
 }
 
 plan plan_of(const problem& p, const options& o) {
@@ -36,12 +35,12 @@ plan plan_of(const problem& p, const options& o) {
     of.units = int(p.heads) * halves;
     of.shared = p.heads / p.groups * halves % 2 == 0;
     of.chunks = int(divide_up(p.rows, chunk));
-    const int lanes = 2 * multiprocessors();
     int segments = std::min(o.segments, of.chunks);
     if (o.segments < 1) {
+        const int64_t most = 2 * multiprocessors() / (p.batch * of.units);  // that run at the same time
         segments = 1;
-        for (int s = 2; s <= of.chunks && s <= lanes; s++)
-            if (cost(of, p, s, lanes) < cost(of, p, segments, lanes)) segments = s;
+        for (int cut = 2; cut <= std::min<int64_t>(of.chunks, most); cut++)
+            if (cost(of, cut) < cost(of, segments)) segments = cut;
     }
     of.length = int(divide_up(of.chunks, segments));
     of.segments = int(divide_up(of.chunks, of.length));

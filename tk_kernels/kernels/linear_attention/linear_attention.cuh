@@ -73,6 +73,7 @@ template <int Cols> struct state_part {
 
 template <config C> struct chunk_kernel {
     static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
+    static constexpr int preparing_warps = consumers;  // one for each unit
     static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1;
     static constexpr int consumer_registers = consumers == 1 ? 208 : 232;
 
@@ -101,7 +102,7 @@ template <config C> struct chunk_kernel {
         unit_memory unit[C.outputs ? consumers : 1];
     };
     struct preparation {
-        steps given[consumers];
+        steps given;
     };
     struct globals {
         heads_of<keys> q, k;
@@ -147,16 +148,13 @@ template <config C> struct chunk_kernel {
         }
     }
 
-    kittens_device static void fetch(preparation& p, const task& t, int step, const globals& g) {
-#pragma unroll
-        for (int c = 0; c < consumers; c++)
-            g.decay.fetch(p.given[c], t.batch, g.unit.at(t.unit + c).head, t.row + step * chunk);
+    kittens_device static void fetch(preparation& p, const task& t, int step, int part, const globals& g) {
+        g.decay.fetch(p.given, t.batch, g.unit.at(t.unit + part).head, t.row + step * chunk);
     }
-    kittens_device static void prepare(const preparation& p, input& into, const task& t, int step, const globals& g) {
-#pragma unroll
-        for (int c = 0; c < consumers; c++)
-            prepare_factors(into.f[c], g.decay, p.given[c], g.unit.at(t.unit + c).head, t.row + step * chunk,
-                            g.log_scale);
+    kittens_device static void prepare(const preparation& p, input& into, const task& t, int step, int part,
+                                       const globals& g) {
+        prepare_factors(into.f[part], g.decay, p.given, g.unit.at(t.unit + part).head, t.row + step * chunk,
+                        g.log_scale);
     }
 
     // The 64 values of each of a warp's 16 columns, as rows, scaled by what is left of them at the chunk's end.

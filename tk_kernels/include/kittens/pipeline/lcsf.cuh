@@ -15,10 +15,11 @@
 //              consume(stream&, task, globals)    takes every stage of the input and gives each back, in order; asks for
 //                                                 a stage of the output for each step and hands it over
 //
-// and may have a `preparation`, a type: another warp then writes to each stage what no copy engine brings,
+// and may have a `preparation`, a type: `preparing_warps` (1 or 2) other warps then write to each stage what no copy engine
+// brings, each its own part,
 //
-//              fetch(preparation&, task, step, globals)                  ordinary loads, before the stage is free
-//              prepare(const preparation&, input&, task, step, globals)
+//              fetch(preparation&, task, step, part, globals)            starts ordinary loads, a step ahead
+//              prepare(const preparation&, input&, task, step, part, globals)
 //
 // and may have a `workspace` (the consumers' own shared memory: stream::own), `blocks_per_sm` (1 unless given) and
 // output_stages = 0, where it writes no tiles.
@@ -40,6 +41,10 @@ struct workspace_of<K> {
     using type = typename K::workspace;
     static constexpr int bytes = int(sizeof(type));
 };
+template <typename K> constexpr int preparing_warps_of() {
+    if constexpr (requires { typename K::preparation; }) return K::preparing_warps;
+    else return 0;
+}
 template <typename K> constexpr int blocks_per_sm_of() {
     if constexpr (requires { K::blocks_per_sm; }) return K::blocks_per_sm;
     else return 1;
@@ -51,7 +56,8 @@ template <typename K> struct lcsf {
     using output = typename K::output;
     using task = typename K::task;
     using workspace = typename workspace_of<K>::type;
-    static constexpr bool prepares = requires { typename K::preparation; };
+    static constexpr int preparing_warps = preparing_warps_of<K>();
+    static_assert(preparing_warps <= 2, "lcsf: two warps are free to prepare");
 
     static constexpr int cluster_blocks = 1;
     static constexpr int blocks_per_sm = blocks_per_sm_of<K>();
@@ -120,7 +126,7 @@ template <typename K> struct lcsf {
         }
         const bool loader = warp_index() == K::consumers * warpgroup_warps;
         if (loader) {
-            init(s.full, K::stages, prepares ? 2 : 1);
+            init(s.full, K::stages, 1 + preparing_warps);
             init(s.empty, K::stages, computing_warps);
             if constexpr (K::output_stages > 0) {
                 init(s.result_full, K::output_stages, computing_warps);
@@ -132,7 +138,7 @@ template <typename K> struct lcsf {
             decrease_registers<producer_registers(K::consumers, K::consumer_registers, blocks_per_sm)>();
             if (loader) load_all(s, g);
             else if (K::output_stages > 0 && warp_in_group() == 1) store_all(s, g);
-            else if (prepares && warp_in_group() == 2) prepare_all(s, g);
+            else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);
         } else {
             increase_registers<K::consumer_registers>();
             if constexpr (requires { typename K::state; }) compute_all(s, g);
@@ -152,17 +158,21 @@ template <typename K> struct lcsf {
     }
 
     kittens_device static void prepare_all(shared& s, const globals& g) {
-        if constexpr (prepares) {
+        if constexpr (preparing_warps > 0) {
+            const int part = warp_in_group() - 2;
             ring_position<K::stages> at;
-            typename K::preparation ahead;
+            typename K::preparation now, ahead;
             task t;
-            for (int i = 0; K::get_task(t, g, i); i++)
+            for (int i = 0; K::get_task(t, g, i); i++) {
+                K::fetch(ahead, t, 0, part, g);
                 for (int step = 0; step < t.steps; step++, at.advance()) {
-                    K::fetch(ahead, t, step, g);
+                    now = ahead;
+                    if (step + 1 < t.steps) K::fetch(ahead, t, step + 1, part, g);
                     wait(s.empty[at.stage], 1 - at.parity);
-                    K::prepare(ahead, s.ring[at.stage], t, step, g);
+                    K::prepare(now, s.ring[at.stage], t, step, part, g);
                     arrive(s.full[at.stage]);
                 }
+            }
         }
     }
 
