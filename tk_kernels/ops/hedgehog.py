@@ -86,8 +86,10 @@ def hedgehog(
         raise ValueError(f"return_state: got {return_state!r}, needs True or False")
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     refuse_gradient("hedgehog", *operands.values())
-    function = _run if is_plain_eager(*operands.values()) else _hedgehog
-    out, k_state, kv_state = function(q, k, v, q_map, k_map, alpha, beta, bool(return_state), count)
+    if is_plain_eager(*operands.values()):
+        out, k_state, kv_state = _launch(operands, bool(return_state), count)
+    else:
+        out, k_state, kv_state = _hedgehog(q, k, v, q_map, k_map, alpha, beta, bool(return_state), count)
     return (out, (k_state, kv_state)) if return_state else out
 
 
@@ -105,7 +107,12 @@ def _run(
     """Kernel of `hedgehog` on both devices. Without `return_state` the states are empty."""
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
-    outputs = _outputs(q, return_state)
+    return _launch(operands, return_state, segments)
+
+
+def _launch(operands: dict[str, Tensor], return_state: bool, segments: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The outputs, for operands that are as they must be."""
+    outputs = _outputs(operands["q"], return_state)
     launch("hedgehog", "hedgehog", operands, (*outputs, segments))
     return outputs
 

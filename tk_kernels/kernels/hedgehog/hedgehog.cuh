@@ -161,7 +161,7 @@ template <config C> struct kernel {
         t.first = t.begin > 0 ? t.begin - 1 : 0;
         t.end = t.begin + order.per_segment < order.blocks ? t.begin + order.per_segment : order.blocks;
         t.add = !answers || (g.finals && g.whole && t.end == order.blocks) ? t.end : t.end - 1;
-        if constexpr (!answers) t.end--;
+        if (!answers && t.end > 1) t.end--;  // the last block is not looked at; but a task loads something
         return true;
     }
 
@@ -213,11 +213,7 @@ template <config C> struct kernel {
     kittens_device static void load_all(shared& s, const globals& g) {
         position at;
         task t;
-        for (int i = 0; get_task(t, g, i); i++) {
-            wait(*s.maps_empty, 1 - i % 2);
-            expect_bytes(*s.maps_full, map_bytes);
-            load_async(s.maps->k, g.k_map, coord{0, t.head, 0, 0}, *s.maps_full);
-            if constexpr (answers) load_async(s.maps->q, g.q_map, coord{0, t.head, 0, 0}, *s.maps_full);
+        for (int i = 0; get_task(t, g, i); i++)
             for (int block = t.first; block < t.end; block++, at.advance()) {
                 input& into = s.ring[at.stage];
                 const coord place{t.batch, t.head, block, 0};
@@ -226,8 +222,15 @@ template <config C> struct kernel {
                 if constexpr (answers) load_async(into.q, g.q, place, s.full[at.stage]);
                 load_async(into.k, g.k, place, s.full[at.stage]);
                 load_async(into.v, g.v, place, s.full[at.stage]);
+                if (block == t.first)
+                    load_maps(s, g, t, i);  // under way with the first rows, ahead of the last task's end
             }
-        }
+    }
+    kittens_device static void load_maps(shared& s, const globals& g, const task& t, int i) {
+        wait(*s.maps_empty, 1 - i % 2);
+        expect_bytes(*s.maps_full, map_bytes);
+        load_async(s.maps->k, g.k_map, coord{0, t.head, 0, 0}, *s.maps_full);
+        if constexpr (answers) load_async(s.maps->q, g.q_map, coord{0, t.head, 0, 0}, *s.maps_full);
     }
 
     // --- keeper ---------------------------------------------------------------------------------------------------
