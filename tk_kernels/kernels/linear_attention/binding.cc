@@ -172,11 +172,12 @@ void start(const la::problem& p, const TensorView& q, const TensorView& k, const
            std::int64_t segments) {
     launching([&] {
         const la::options options{static_cast<int>(std::clamp<std::int64_t>(segments, -1, largest_size))};
-        const std::int64_t elements = std::max<std::int64_t>(1, la::scratch_elements(p, options));
-        const Tensor scratch = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {elements}, float32, v.device());
+        const std::int64_t elements = la::scratch_elements(p, options);
+        Tensor scratch;
+        if (elements > 0) scratch = Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {elements}, float32, v.device());
         const DLDevice device = v.device();
         la::forward(p, as_tensor(q, where), as_tensor(k, where), as_tensor(v, where), as_tensor(out, where), decays,
-                    states, skip, static_cast<float*>(scratch.data_ptr()), options,
+                    states, skip, elements > 0 ? static_cast<float*>(scratch.data_ptr()) : nullptr, options,
                     TVMFFIEnvGetStream(device.device_type, device.device_id));
     });
 }

@@ -137,7 +137,7 @@ struct call {
 };
 
 void require_indices(const problem& p) {
-    constexpr int64_t most = std::numeric_limits<int>::max() / 256;
+    constexpr int64_t most = std::numeric_limits<int>::max() / 4;
     if (p.rows > most || p.batch * p.heads > most || p.batch * p.heads * 2 * (p.rows / chunk + 1) > most)
         throw std::invalid_argument(
             "linear_attention: the problem has too many chunks for 32-bit indices; split the batch");

@@ -270,7 +270,7 @@ template <config C> struct chunk_kernel {
 // has 16 x 16 of a unit's state.
 template <int Keys> struct combine_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int strips = Keys / 16, ahead = 4;  // segments that are loaded together
+    static constexpr int strips = Keys / 16, ahead = 8;  // segments that are loaded together
     struct globals {
         state_part<16> initial;
         matrices starts, totals;  // as in chunk_kernel
