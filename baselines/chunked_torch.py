@@ -10,6 +10,9 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import pad
 
+ALIGNED = 8
+"""Columns are padded to a multiple of this: cuBLAS's fast kernels want rows of 16 bytes."""
+
 BLOCK = 64
 """Rows of a block of Hedgehog's window."""
 
@@ -23,6 +26,14 @@ def _chunks(tensor: torch.Tensor, chunk: int, dim: int = 2) -> torch.Tensor:
     if missing:
         tensor = pad(tensor, (0, 0) * (tensor.ndim - 1 - dim) + (0, missing))
     return tensor.unflatten(dim, (-1, chunk))
+
+
+def _with_ones(v: torch.Tensor) -> torch.Tensor:
+    """The values, a column of ones whose sums are the normaliser, and zeros up to a multiple of `ALIGNED`."""
+    width = v.shape[-1]
+    padded = pad(v, (0, ALIGNED + -width % ALIGNED))
+    column = torch.arange(padded.shape[-1], device=v.device) == width
+    return torch.where(column, torch.ones_like(padded), padded)
 
 
 def decayed(
@@ -99,33 +110,34 @@ def based(
 
     The column of ones beside the values gives the normaliser; rows past the end have zeros there too.
     """
-    length, width = q.shape[2:]
-    v = torch.cat([v, torch.ones_like(v[..., :1])], -1) if normalize else v
+    (length, width), columns, dtype = q.shape[2:], v.shape[-1], v.dtype
+    v = _with_ones(v) if normalize else v
     q, k, v = (_chunks(tensor, chunk) for tensor in (q, k, v))
     s = (q @ k.transpose(-1, -2)).float() * width**-0.5
-    w = (1 + s + 0.5 * s * s).tril().to(v.dtype)
+    w = (1 + s + 0.5 * s * s).tril().to(dtype)
     phi_q, phi_k = _taylor(q), _taylor(k)
     increments = (phi_k.transpose(-1, -2) @ v).float()
     sums = increments.cumsum(2)
-    carried = (sums - increments).to(v.dtype)
+    carried = (sums - increments).to(dtype)
     out = ((w @ v).float() + (phi_q @ carried).float()).flatten(2, 3)[:, :, :length]
     if normalize:
-        out = out[..., :-1] / (out[..., -1:] + FLOOR)
+        out = out[..., :columns] / (out[..., columns : columns + 1] + FLOOR)
     if not return_state:
-        return out.to(v.dtype)
-    orders = sums[:, :, -1].split([1, width, width**2], 2)
+        return out.to(dtype)
+    orders = sums[:, :, -1, : 1 + width + width**2].split([1, width, width**2], 2)
     states = (orders[0][:, :, 0], orders[1], orders[2].unflatten(2, (width, width)))
     if normalize:
-        states = (*(order[..., :-1] for order in states), *(order[..., -1] for order in states))
-    return (out.to(v.dtype), *states)
+        states = (*(order[..., :columns] for order in states), *(order[..., columns] for order in states))
+    return (out.to(dtype), *states)
 
 
 def _taylor(x: torch.Tensor) -> torch.Tensor:
-    """[1, x F^-1/4, x (x) x / sqrt(2 F)] in bf16."""
+    """[1, x F^-1/4, x (x) x / sqrt(2 F)] in bf16, and zeros up to a multiple of `ALIGNED`."""
     width = x.shape[-1]
     wide = x.float()
     second = (wide[..., :, None] * wide[..., None, :]).flatten(-2) * (2 * width) ** -0.5
-    return torch.cat([torch.ones_like(wide[..., :1]), wide * width**-0.25, second], -1).to(x.dtype)
+    features = torch.cat([torch.ones_like(wide[..., :1]), wide * width**-0.25, second], -1).to(x.dtype)
+    return pad(features, (0, -features.shape[-1] % ALIGNED))
 
 
 def hedgehog_features(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -149,23 +161,22 @@ def hedgehog(
     """Hedgehog: q, k, v (B, H, N, D) bf16 -> out bf16, and the states in fp32."""
     length, width = q.shape[2:]
     phi_q, phi_k = hedgehog_features(q, q_map), hedgehog_features(k, k_map)
-    ones = torch.cat([v, torch.ones_like(v[..., :1])], -1)
-    q, k, phi_q, phi_k, v = (_chunks(tensor, BLOCK) for tensor in (q, k, phi_q, phi_k, ones))
+    q, k, phi_q, phi_k, v = (_chunks(tensor, BLOCK) for tensor in (q, k, phi_q, phi_k, _with_ones(v)))
     seen_k, seen_v = (torch.cat([_before(tensor), tensor], 3) for tensor in (k, v))
     scores = (q @ seen_k.transpose(-1, -2)).float()
     scores = scores.masked_fill(_outside(q.shape[2], q.device), -torch.inf)
     window = ((scores - scores.amax(-1, keepdim=True)) * width**-0.5).exp() * beta[:, None, None, None]
-    increments = (phi_k.transpose(-1, -2) @ v).float()  # (B, H, C, 2F, D + 1)
+    increments = (phi_k.transpose(-1, -2) @ v).float()  # (B, H, C, 2F, D and ones)
     sums = increments.cumsum(2)
     far = phi_q @ _before(_before(sums)).to(v.dtype)
     both = (window.to(v.dtype) @ seen_v).float() + far * alpha[:, None, None, None]
     both = both.flatten(2, 3)[:, :, :length]
-    out = (both[..., :-1] / (both[..., -1:] + FLOOR)).to(v.dtype)
+    out = (both[..., :width] / (both[..., width : width + 1] + FLOOR)).to(v.dtype)
     if not return_state:
         return out
     whole = length // BLOCK - 1
     state = sums[:, :, whole - 1] if whole > 0 else torch.zeros_like(sums[:, :, 0])
-    return out, state[..., -1], state[..., :-1]
+    return out, state[..., width], state[..., :width]
 
 
 def _before(tensor: torch.Tensor) -> torch.Tensor:

@@ -125,7 +125,7 @@ class Based(_Chunked):
 
     def _row(self, problem: BasedProblem) -> int:
         features = 1 + problem.F + problem.F**2
-        return 2 * features + features * (problem.D + 1) // self._chunk
+        return 2 * features + features * (problem.D + 8) // self._chunk
 
     def _arguments(
         self, problem: BasedProblem, inputs: dict[str, torch.Tensor]
