@@ -392,20 +392,13 @@ template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
     static_assert(Dst::length == 4 * Src::length,
                   "store: the shared vector has four times the register vector's length");
+    const int first = warpgroup_rows::base(0);  // asked of the whole warp, not of the lanes that store
     each(
         [&](int i, auto& x) {
             if (lane() == Src::owner(i))
-                dst.data[warpgroup_rows::base(i / 16) + i % 16] = from_float<typename Dst::T>(to_float(x));
+                dst.data[first + i / 16 * 64 + i % 16] = from_float<typename Dst::T>(to_float(x));
         },
         src);
-}
-// Of every 64 values of src each warp takes 16: those of its rows.
-template <register_vec Dst, shared_vec Src>
-kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
-    static_assert(Src::length == 4 * Dst::length, "load: at warpgroup scope a warp holds a quarter of the vector");
-    each([&](int i,
-             auto& x) { x = from_float<typename Dst::T>(to_float(src.data[warpgroup_rows::base(i / 16) + i % 16])); },
-         dst);
 }
 // dst = src transposed: of every 64 columns of src each warp takes 16, as rows.
 template <typename T, int R, int C, shared_tile Src>
