@@ -8,6 +8,7 @@ import torch
 
 from harness import workloads
 from harness.errors import HarnessError
+from harness.implementations import FunctionImplementation
 from harness.verification import check_outputs
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads import based, hedgehog, linear_attention, mamba2
@@ -79,6 +80,23 @@ def test_options_are_what_plain_functions_are_called_with():
     assert problem("linear_attention", decay="head").options == {"return_final_state": False}
     assert problem("mamba2").options == {"return_final_state": False}
     assert with_state("mamba2", boundary="prepared").options == {"return_final_state": True, "scale": 1.0}
+
+
+def test_a_plain_function_computes_a_problem_from_its_inputs_and_options():
+    """The operators' own keywords, so that an operator of this signature competes as it is."""
+
+    def linear(q, k, v, log_decay=None, *, scale=None, return_final_state):
+        p = problem("linear_attention", H=v.shape[1], D=q.shape[-1], return_final_state=return_final_state)
+        heads = {"q": by_definition.expand(q, p.H), "k": by_definition.expand(k, p.H), "v": v}
+        decay = {} if log_decay is None else {"log_decay": log_decay}
+        out, *state = by_definition.emulated_linear_attention(p, {**heads, **decay})
+        factor = 1 if scale is None else scale / p.scale
+        return ((out.float() * factor).bfloat16(), *state)
+
+    for name, keys in (("linear_attention", {"decay": "head"}), ("mamba2", {"boundary": "prepared"})):
+        p = with_state(name, **keys)
+        inputs = draw(name, p)
+        assert verify(name, p, inputs, FunctionImplementation(linear).prepare(p, inputs)()).passed
 
 
 @pytest.mark.parametrize(
