@@ -192,7 +192,9 @@ template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>
         } else {
             rt<T, 16, 16, L> z;
             part(z, x, g.numbers[0], g.numbers[1]);
-            store(g.out, z, coord{});
+            if (g.op == 2) return store(g.out, z, coord{});
+            place(x, z, g.numbers[2], g.numbers[3]);
+            store(g.out, x, coord{});
         }
     }
 };

@@ -200,6 +200,10 @@ def layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         for c in range(cols // 16):
             piece = x[16 * r : 16 * r + 16, 16 * c : 16 * c + 16]
             yield _case(instance, f"part {r} {c}", (x,), piece, op=2, numbers=(r, c, 0, 0), tolerance=0 * piece)
+            placed, to_r, to_c = x.copy(), rows // 16 - 1 - r, cols // 16 - 1 - c
+            placed[16 * to_r : 16 * to_r + 16, 16 * to_c : 16 * to_c + 16] = piece
+            name, numbers = f"place {r} {c}", (r, c, to_r, to_c)
+            yield _case(instance, name, (x,), placed, op=3, numbers=numbers, tolerance=exact)
 
 
 def transposed_layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:

@@ -215,7 +215,7 @@ template <bool Normalize> struct kernel {
                 warpgroup::store(subtile<chunk, value_dim>(copy_of.values, i, 0), sums.values[i]);
             if constexpr (Normalize) {
                 rt_fl<16, feature_dim> halved;
-                mul(halved, sums.pairs, warp_in_group() == 0 ? 2 * square / (linear * linear) / 2 : 1.f);
+                mul(halved, sums.pairs, warp_in_group() == 0 ? square / (linear * linear) : 1.f);
                 warpgroup::store(copy_of.pairs, halved);
             }
             fence_async();

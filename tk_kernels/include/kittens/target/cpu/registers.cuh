@@ -229,6 +229,18 @@ kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r
         for (int j = 0; j < PC; j++) dst.data[i][j] = src.data[r * PR + i][c * PC + j];
 }
 
+// The reverse: dst's part (r, c) = src.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
+    static_assert(R % PR == 0 && C % PC == 0, "place: the tile must be a whole number of parts");
+    dst.touch(true, "place");
+    src.touch(false, "place");
+    if (r < 0 || c < 0 || r >= R / PR || c >= C / PC)
+        cpu::fail("place: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
+    for (int i = 0; i < PR; i++)
+        for (int j = 0; j < PC; j++) dst.data[r * PR + i][c * PC + j] = src.data[i][j];
+}
+
 template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
 template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
 template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;

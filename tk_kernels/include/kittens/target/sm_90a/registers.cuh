@@ -420,6 +420,20 @@ kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r
                 for (int e = 0; e < 8; e++) dst.data[i % (PR / 16)][8 * (j % (PC / 16)) + e] = src.data[i][8 * j + e];
 }
 
+// The reverse: dst's part (r, c) = src.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
+    static_assert(PR <= R && PC <= C, "place: larger than the tile");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+            if (i / (PR / 16) == r && j / (PC / 16) == c)
+#pragma unroll
+                for (int e = 0; e < 8; e++)
+                    dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
+}
+
 template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
 template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
 template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;
