@@ -8,12 +8,11 @@
 // state lies transposed (values x keys) in a consumer's registers, fp32: V^T, scaled, is the multiply's A operand straight
 // from registers, and a bf16 copy of the state in shared memory, written once a chunk, the B operand of Q state.
 //
-// A step: scores and Q state are issued; V^T is loaded and scaled under them; the state's multiply is issued; the scores
-// are weighted under it; (scores o L) V is issued; the state is copied under it; O is stored, by each warp its 16 rows.
-// A warp of the producer's turns decays into factors (factors.cuh). All exponents are <= log2(scale w): nothing overflows.
+// Each warp stores its own 16 rows of O. Warps of the producer's, one a unit, turn decays into factors (factors.cuh). All
+// exponents are <= log2(scale w): nothing overflows.
 //
 // shared memory  a stage: Q, K 64 x keys, V 64 x 64 a unit, factors; a unit: state 64 x keys, O 64 x 64 (README.md)
-// registers      scores 32, O 32, state keys / 2, V^T 16, weights 16, factors 34 a thread
+// registers      scores 32, O 32, state keys / 2, V^T 16, weights 16, result 16, factors 24 a thread
 // any length: tails are zeros on load, do not decay, and are clipped on store
 //
 // Segments: a sequence of few heads is cut so that the multiprocessors are busy. First the same kernel without outputs sums
@@ -75,7 +74,7 @@ template <config C> struct chunk_kernel {
     static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
     static constexpr int preparing_warps = consumers;  // one for each unit
     static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1;
-    static constexpr int consumer_registers = consumers == 1 ? 208 : 232;
+    static constexpr int consumer_registers = consumers == 1 ? 216 : 232;
 
     using keys = st_bf<chunk, C.keys>;
     using values = st_bf<chunk, unit_cols>;
@@ -157,89 +156,135 @@ template <config C> struct chunk_kernel {
                         g.log_scale);
     }
 
+    template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
+        if constexpr (C.outputs) walk(s, t, g);
+        else walk_for_sums(s, t, g);
+    }
+
+    // Of a segment, only what its steps add up to.
+    template <typename Stream> kittens_device static void walk_for_sums(Stream& s, const task& t, const globals& g) {
+        const int mine = warpgroup_index(), first = 16 * warp_in_group(), slot = slot_of(t, g) + t.segment;
+        rt_fl<16, C.keys> state;
+        rt_bf<16, chunk> scaled;
+        typename rt_fl<16, C.keys>::col_vec decay, total;
+        zero(state);
+        one(total);
+        for (int step = 0; step < t.steps; step++) {
+            input& in = s.take();
+            scale_values(scaled, in.v[mine], in.f[mine]);
+            kittens::load(decay, in.f[mine].decay);
+            mul_row(state, state, decay);
+            mul(total, total, decay);
+            warpgroup::mma_AB(state, scaled, in.k);
+            warpgroup::mma_wait(state);
+            s.release();
+        }
+        store(g.starts, state, element_coord{0, slot, first, 0});
+        store(g.totals, total, element_coord{0, slot, 0, first});
+    }
+
+    // One chunk's multiplies that need its state run with the next one's scores, which do not: a chunk's weights and scaled
+    // values are made, in registers, a step ahead, and its result is stored a step late.
+    template <typename Stream> kittens_device static void walk(Stream& s, const task& t, const globals& g) {
+        const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
+        const unit_of_head u = g.unit.at(t.unit + mine);
+        unit_memory& own = s.own().unit[mine];
+        strip& out = own.o[warp_in_group()];
+        rt_fl<16, C.keys> state;  // transposed: 16 of the unit's value columns
+        rt_fl<16, chunk> scores, o;
+        rt_bf<16, chunk> weights, scaled, result;
+        typename rt_fl<16, C.keys>::col_vec decay;
+        typename rt_fl<16, chunk>::col_vec row, grown;
+        typename rt_fl<16, chunk>::row_vec key;
+
+        const auto load_factors = [&](const factors& f) {
+            warpgroup::load(row, f.row);
+            kittens::load(key, f.key);
+            kittens::load(decay, f.decay);
+        };
+        const auto weigh_scores = [&] {
+            weigh(scores, row, key, first);
+            copy(weights, scores);
+            exp2(grown, row);
+        };
+        const auto use_state = [&](const input& in) {  // issues O = Q state, state = decay state + V^T K
+            mul_row(state, state, decay);
+            warpgroup::mm_ABt(o, in.q, own.state);
+            warpgroup::mma_AB(state, scaled, in.k);
+        };
+        const auto add_weighted = [&](const input& in) {
+            mul_row(o, o, grown);
+            warpgroup::mma_AB(o, weights, in.v[mine]);
+        };
+        const auto finish = [&](const input& in) {
+            if (g.negative) neg(o, o);
+            if (g.skip.data) add_skip(o, in.v[mine], u, g);
+            copy(result, o);
+            s.release();
+        };
+        const auto put = [&](int step) {
+            store_read_wait();  // the chunk before has left the strip
+            store(out, result);
+            fence_async();
+            store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
+        };
+
+        zero(state);
+        if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot_of(t, g) + t.segment - 1, first, 0});
+        else if (g.initial.tensor.data) g.initial.get(state, t.batch, u.head, u.column + first, 0);
+        warpgroup::store(own.state, state);
+        fence_async();
+        input* in = &s.take();
+        warpgroup::mm_ABt(scores, in->q, in->k);
+        scale_values(scaled, in->v[mine], in->f[mine]);
+        load_factors(in->f[mine]);
+        warpgroup::mma_wait(scores);
+        weigh_scores();
+        warpgroup::sync(barrier);  // the state is whole
+        for (int step = 0; step + 1 < t.steps; step++) {
+            use_state(*in);
+            input* next = &s.take();
+            warpgroup::mm_ABt(scores, next->q, next->k);
+            if (step > 0) put(step - 1);
+            load_factors(next->f[mine]);
+            warpgroup::mma_wait<2>(o);
+            add_weighted(*in);
+            warpgroup::mma_wait<2>(state);
+            warpgroup::sync(barrier);  // every warp has read the old state
+            warpgroup::store(own.state, state);
+            fence_async();
+            scale_values(scaled, next->v[mine], next->f[mine]);
+            warpgroup::mma_wait(o, scores);
+            finish(*in);
+            weigh_scores();
+            in = next;
+            warpgroup::sync(barrier);  // the new state is whole
+        }
+        use_state(*in);
+        if (t.steps > 1) put(t.steps - 2);
+        warpgroup::mma_wait<1>(o);
+        add_weighted(*in);
+        warpgroup::mma_wait(o, state);
+        finish(*in);
+        put(t.steps - 1);
+        if (g.final.tensor.data && t.segment == g.segments - 1)
+            g.final.put(state, t.batch, u.head, u.column + first, 0);
+        warpgroup::sync(barrier);  // every warp has read the state, before the next task's
+        store_read_wait();         // the block's shared memory must outlive its stores
+    }
+
+    // Of the increments of this consumer's unit: the first.
+    kittens_device static int slot_of(const task& t, const globals& g) {
+        const int unit = t.batch * g.by_pairs.value * consumers + t.unit + warpgroup_index();
+        return unit * (g.segments - 1);
+    }
+
     // The 64 values of each of a warp's 16 columns, as rows, scaled by what is left of them at the chunk's end.
-    kittens_device static void scaled_values(rt_bf<16, chunk>& v, const values& from, const factors& f) {
+    kittens_device static void scale_values(rt_bf<16, chunk>& v, const values& from, const factors& f) {
         typename rt_fl<16, chunk>::row_vec tail;
         kittens::load(tail, f.tail);
         warpgroup::load_transposed(v, from);
         map_cols(v, v, tail, ops::mul{});
-    }
-
-    template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
-        const int mine = warpgroup_index(), warp = warp_in_group(), barrier = mine + 1;
-        const unit_of_head u = g.unit.at(t.unit + mine);
-        const int slot = (t.batch * g.by_pairs.value * consumers + t.unit + mine) * (g.segments - 1) + t.segment;
-        rt_fl<16, C.keys> state;  // transposed: 16 of the unit's value columns
-        rt_bf<16, chunk> scaled;
-        typename rt_fl<16, C.keys>::col_vec decay;
-
-        zero(state);
-        if constexpr (!C.outputs) {
-            typename rt_fl<16, C.keys>::col_vec total;
-            one(total);
-            for (int step = 0; step < t.steps; step++) {
-                input& in = s.take();
-                scaled_values(scaled, in.v[mine], in.f[mine]);
-                kittens::load(decay, in.f[mine].decay);
-                mul_row(state, state, decay);
-                mul(total, total, decay);
-                warpgroup::mma_AB(state, scaled, in.k);
-                warpgroup::mma_wait(state);
-                s.release();
-            }
-            store(g.starts, state, element_coord{0, slot, 16 * warp, 0});
-            store(g.totals, total, element_coord{0, slot, 0, 16 * warp});
-        } else {
-            unit_memory& own = s.own().unit[mine];
-            rt_fl<16, chunk> scores, o;
-            rt_bf<16, chunk> weights;
-            typename rt_fl<16, chunk>::col_vec row, grown;
-            typename rt_fl<16, chunk>::row_vec key;
-            strip& out = own.o[warp];
-
-            if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot - 1, 16 * warp, 0});
-            else if (g.initial.tensor.data) g.initial.get(state, t.batch, u.head, u.column + 16 * warp, 0);
-            warpgroup::store(own.state, state);
-            fence_async();
-            warpgroup::sync(barrier);
-            for (int step = 0; step < t.steps; step++) {
-                input& in = s.take();
-                const factors& f = in.f[mine];
-                kittens::load(decay, f.decay);
-                mul_row(state, state, decay);
-                warpgroup::mm_ABt(scores, in.q, in.k);
-                warpgroup::mm_ABt(o, in.q, own.state);
-                scaled_values(scaled, in.v[mine], f);
-                warpgroup::mma_AB(state, scaled, in.k);
-
-                warpgroup::load(row, f.row);
-                kittens::load(key, f.key);
-                warpgroup::mma_wait<2>(scores);
-                weigh(scores, row, key, 16 * warp);
-                copy(weights, scores);
-                exp2(grown, row);
-                warpgroup::mma_wait<1>(o);
-                mul_row(o, o, grown);
-                warpgroup::mma_AB(o, weights, in.v[mine]);
-
-                warpgroup::mma_wait<1>(state);
-                warpgroup::sync(barrier);  // every warp has read the old state
-                warpgroup::store(own.state, state);
-                fence_async();
-                warpgroup::mma_wait(o);
-                if (g.negative) neg(o, o);
-                if (g.skip.data) add_skip(o, in.v[mine], u, g);
-                s.release();
-                store_read_wait();  // the chunk before has left the strip
-                store(out, o);
-                fence_async();
-                store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + 16 * warp, u.column});
-                warpgroup::sync(barrier);  // the new state is whole
-            }
-            if (g.final.tensor.data && t.segment == g.segments - 1)
-                g.final.put(state, t.batch, u.head, u.column + 16 * warp, 0);
-            store_read_wait();  // the block's shared memory must outlive its stores
-        }
     }
 
     // scores o L: a warp's 16 rows from `first` on.
