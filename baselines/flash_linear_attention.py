@@ -1,7 +1,7 @@
 """flash-linear-attention (fla): Triton kernels for Based, for linear attention with a decay, and so for Mamba-2.
 
 Tuned in `prepare`, outside the clock, for each shape: the chunk size, and of the library's own lists of configurations
-the part that `SHORT` names.
+the part that `is_short` keeps.
 """
 
 from __future__ import annotations
@@ -32,21 +32,24 @@ MAX_FEATURES = 16
 _tuned: dict[tuple[object, ...], int] = {}
 
 
-def _find() -> str | None:
-    return find("fla", ["torch", "triton", "einops", "fla"], INSTALL)
+class _Fla:
+    """What the three have in common."""
+
+    def available(self) -> str | None:
+        """None, or how to install the library."""
+        return find("fla", ["torch", "triton", "einops", "fla"], INSTALL)
+
+    def version(self) -> str:
+        """Versions of the library and of Triton, and the function."""
+        use_site("fla")
+        triton = distribution_version("triton", "pytorch-triton")
+        return f"flash-linear-attention {distribution_version('fla-core')}, triton {triton}, {self._library_function()}"
+
+    def _library_function(self) -> str:
+        raise NotImplementedError
 
 
-def _version() -> str:
-    use_site("fla")
-    triton = distribution_version("triton", "pytorch-triton")
-    return f"flash-linear-attention {distribution_version('fla-core')}, triton {triton}"
-
-
-def _refuse(problem: Any, device: str, name: str) -> str | None:
-    return refuse(problem, device, devices=("cuda",), name=name) or refuse_other_gpus(name, least=AMPERE)
-
-
-class Based:
+class Based(_Fla):
     """Based in (B, N, H, D) views of (B, H, N, D) memory, which is what its kernels read.
 
     Options:
@@ -57,13 +60,8 @@ class Based:
         self._options = chosen("fla", options, {"kernel": ("parallel", "fused_chunk")}, {"kernel": "parallel"})
         self._name = f"fla_{self._options['kernel']}"
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return _find()
-
-    def version(self) -> str:
-        """Versions of the library and of Triton, and the function."""
-        return f"{_version()}, {self._options['kernel']}_based"
+    def _library_function(self) -> str:
+        return f"{self._options['kernel']}_based"
 
     def supports(self, problem: BasedProblem, device: str) -> str | None:
         """bf16 problems without a returned state."""
@@ -92,7 +90,7 @@ class Based:
         return lambda: function(q, k, v, use_norm=normalize).transpose(1, 2)
 
 
-class LinearAttention:
+class LinearAttention(_Fla):
     """Linear attention with a scalar decay, on (B, N, H, D) copies.
 
     Options:
@@ -105,13 +103,8 @@ class LinearAttention:
         self._options = chosen("fla", options, known, {"kernel": "simple_gla", "chunk": "auto"})
         self._name = {"simple_gla": "simple_gla", "linear_attn": "fla_linear_attn"}[self._options["kernel"]]
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return _find()
-
-    def version(self) -> str:
-        """Versions of the library and of Triton, and the function."""
-        return f"{_version()}, chunk_{self._options['kernel']}"
+    def _library_function(self) -> str:
+        return f"chunk_{self._options['kernel']}"
 
     def supports(self, problem: LinearAttentionProblem, device: str) -> str | None:
         """bf16 problems; chunk_linear_attn has no decay."""
@@ -157,7 +150,7 @@ class LinearAttention:
         return tuned(key, self._options["chunk"], make)
 
 
-class Mamba2:
+class Mamba2(_Fla):
     """Mamba-2 as linear attention with a decay per step, `chunk_simple_gla`.
 
     It reads (B, N, H, .) tensors with as many heads of keys and queries as of values: groups are expanded in `prepare`,
@@ -171,17 +164,13 @@ class Mamba2:
     def __init__(self, **options: Any) -> None:
         self._options = chosen("simple_gla", options, {"chunk": ("auto", 16, 32, 64, 128, 256)}, {"chunk": "auto"})
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return _find()
-
-    def version(self) -> str:
-        """Versions of the library and of Triton, and the function."""
-        return f"{_version()}, chunk_simple_gla"
+    def _library_function(self) -> str:
+        return "chunk_simple_gla"
 
     def supports(self, problem: Mamba2Problem, device: str) -> str | None:
         """bf16 problems of either boundary."""
-        return _refuse(problem, device, "simple_gla")
+        reason = refuse(problem, device, devices=("cuda",), name="simple_gla")
+        return reason or refuse_other_gpus("simple_gla", least=AMPERE)
 
     def kernel_names(self, problem: Mamba2Problem) -> tuple[str, ...]:
         """States of all chunks first, then all outputs; from raw inputs, what prepares them before."""
@@ -255,15 +244,15 @@ def tuned(key: tuple[object, ...], chunk: int | str, make: Callable[[int], Calla
 
 
 def short_kernels() -> tuple[Any, ...]:
-    """The library's kernels that are tuned, the longest list of 48 cut to a quarter."""
+    """The library's kernels that are tuned, the longest list of 48 cut to eight."""
     from fla.ops.common import chunk_h, chunk_o
     from fla.ops.utils import cumsum
 
-    shorten(chunk_h.chunk_fwd_kernel_h, SHORT)
+    shorten(chunk_h.chunk_fwd_kernel_h, is_short)
     return chunk_h.chunk_fwd_kernel_h, chunk_o.chunk_fwd_kernel_o, cumsum.chunk_local_cumsum_scalar_kernel
 
 
-def SHORT(config: Any) -> bool:  # noqa: N802
+def is_short(config: Any) -> bool:
     """Tiles of 32 and 64, two or four warps, three stages: what was chosen in trials, and its neighbours."""
     return config.num_warps in (2, 4) and config.num_stages == 3
 
