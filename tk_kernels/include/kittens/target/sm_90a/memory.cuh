@@ -400,6 +400,14 @@ kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
         },
         src);
 }
+// Of every 64 values of src each warp takes 16: those of its rows.
+template <register_vec Dst, shared_vec Src>
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Src::length == 4 * Dst::length, "load: at warpgroup scope a warp holds a quarter of the vector");
+    const int first = warpgroup_rows::base(0);
+    each([&](int i, auto& x) { x = from_float<typename Dst::T>(to_float(src.data[first + i / 16 * 64 + i % 16])); },
+         dst);
+}
 // dst = src transposed: of every 64 columns of src each warp takes 16, as rows.
 template <typename T, int R, int C, shared_tile Src>
 kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site = kittens_here) {
