@@ -86,27 +86,24 @@ def test_what_is_forgotten_leaves_no_trace(device: str) -> None:
     assert torch.equal(out[:, :, 90:], again[:, :, 90:])
 
 
-@pytest.mark.parametrize("segments", [1, 2, 3, 5, 12, 100])
+@pytest.mark.parametrize("segments", [1, 3, 100])
 @pytest.mark.parametrize(("G", "Dk", "Dv"), [(1, 64, 64), (3, 64, 64), (1, 128, 64), (3, 128, 128)])
 def test_segments(device: str, segments: int, G: int, Dk: int, Dv: int) -> None:
-    inputs = operands(1, G, 3, 700, Dk, Dv, device)
+    inputs = operands(1, G, 3, 610, Dk, Dv, device)
     state = uniform(1, 3, Dk, Dv, low=-1.0, high=1.0, device=device)
-    check(*inputs, decays("step", 1, 3, 700, device), initial_state=state, segments=segments)
-    check(*inputs, decays("head", 1, 3, 700, device), segments=segments)
+    check(*inputs, decays("step", 1, 3, 610, device), initial_state=state, segments=segments)
+    check(*inputs, decays("head", 1, 3, 610, device), segments=segments)
 
 
-@pytest.mark.parametrize("kind", ["none", "remembers", "step"])
+@pytest.mark.parametrize("kind", ["none", "step"])
 @pytest.mark.parametrize("N", [4096, pytest.param(16384, marks=pytest.mark.long)])
 def test_long_sequences_do_not_drift(device: str, N: int, kind: str) -> None:
-    for B, H, segments in ((1, 1, None), (1, 2, 1)):
-        inputs = operands(B, 1, H, N, 64, 64, device)
-        out = check(*inputs, decays(kind, B, H, N, device), segments=segments)
-        last = slice(N - 256, N)
-        exact, emulated = (
-            scan(*inputs, decays(kind, B, H, N, device), 64**-0.5, rounded=rounded)[0][:, :, last]
-            for rounded in (False, True)
-        )
-        error, allowed = (float((x[:, :, -256:].double() - exact).norm()) for x in (out, emulated))
+    inputs, decay = operands(1, 1, 1, N, 64, 64, device), decays(kind, 1, 1, N, device)
+    exact, emulated = (scan(*inputs, decay, 64**-0.5, rounded=rounded) for rounded in (False, True))
+    for segments in (None, 1):
+        out, state = tk.linear_attention(*inputs, decay, return_final_state=True, segments=segments)
+        assert_good((out, state), exact, emulated)
+        error, allowed = (float((x[:, :, -256:] - exact[0][:, :, -256:]).norm()) for x in (out, emulated[0]))
         assert error <= 1.2 * allowed
 
 
