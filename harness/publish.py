@@ -105,7 +105,7 @@ def summary(run: Run) -> dict[str, float]:
 def size_points(run: Run) -> list[dict[str, float]]:
     """One point a size, ascending: `<series>/<implementation>/<metric>` of every case that was timed.
 
-    The size is the first problem key that varies over the run, else the first key. The series is the workload,
+    The size is the problem key that varies most over the run, else the first key. The series is the workload,
     `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`.
     """
     timed = run.measurements[run.measurements["n_samples"] > 0]
@@ -119,9 +119,9 @@ def size_points(run: Run) -> list[dict[str, float]]:
         series = "_".join(
             [row.workload]
             + [row.direction] * (row.direction != "fwd")
-            + [f"{other}={keys[other]:g}" for other in others if other in keys]
+            + [f"{other}={keys[other]}" for other in others if other in keys]
         )
-        point = points.setdefault(keys[key], {"size": keys[key]})
+        point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
         for name, column in METRICS.items():
             value = getattr(row, column)
             if not math.isnan(value):
@@ -130,17 +130,17 @@ def size_points(run: Run) -> list[dict[str, float]]:
 
 
 def varying_key(problems: Sequence[str]) -> str:
-    """The first numeric key whose value is not the same in all canonical texts; the first key if none varies.
+    """The numeric key with the most values over all canonical texts, the first of equals.
 
     A key that some texts leave out is an option, and no size.
     """
     table = pd.DataFrame([_keys(text) for text in problems]).dropna(axis="columns")
-    varying = [key for key in table.columns if table[key].nunique() > 1]
-    return str(varying[0] if varying else table.columns[0])
+    numeric = [key for key in table.columns if table[key].map(_is_number).all()]
+    return str(max(numeric, key=lambda key: table[key].nunique()))
 
 
 def also_varying(problems: Sequence[str], size: str) -> list[str]:
-    """The numeric keys that differ between canonical texts of one size; an absent key is at its default."""
+    """The keys that differ between canonical texts of one size; an absent key is at its default."""
     table = pd.DataFrame([_keys(text) for text in problems])
     groups = table.groupby(size)
     return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
@@ -170,10 +170,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _keys(problem: str) -> dict[str, float]:
-    """The numeric keys of a canonical text."""
-    pairs = (item.partition("=") for item in problem.split(";"))
-    return {key: float(value) for key, _, value in pairs if re.fullmatch(r"-?\d+(\.\d+)?", value)}
+def _keys(problem: str) -> dict[str, str]:
+    """The keys of a canonical text."""
+    return dict(item.split("=", 1) for item in problem.split(";") if "=" in item)
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
 
 
 def _label(implementation: str, variant: str) -> str:

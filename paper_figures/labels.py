@@ -20,6 +20,13 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
     "pytorch_eager": "PyTorch eager",
+    "torch": "PyTorch",
+    "fla": "flash-linear-attention",
+    "fla_parallel": "fla parallel_based",
+    "fla_fused_chunk": "fla fused_chunk_based",
+    "fla_linear_attn": "fla chunk_linear_attn",
+    "simple_gla": "fla chunk_simple_gla",
+    "mamba_ssm": "mamba_ssm (Triton)",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

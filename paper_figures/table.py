@@ -209,13 +209,20 @@ def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Tex
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
         Text(" over ".join(filter(None, names))),
-        Text(exhibit.name_problem(point.problem) if point.problem else ABSENT),
+        Text(_problem(result, exhibit)),
         Text(range_text(point.published) or ABSENT, kind="paper"),
         *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept) or "any", kind="paper"),
         _measured_cell(result),
         Text(words(result.outcome), kind="verdict"),
     )
+
+
+def _problem(result: PointResult, exhibit: Exhibit) -> str:
+    """The problem of a point; the largest of several is called so."""
+    name = exhibit.name_problem(result.problem) if result.problem else ABSENT
+    count = len(result.point.among)
+    return f"the largest of {count}: {name}" if count else name
 
 
 def _over(result: PointResult, exhibit: Exhibit) -> str:

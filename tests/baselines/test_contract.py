@@ -40,12 +40,78 @@ class AttentionProblem:
     options: dict = field(default_factory=dict)
 
 
-HEAVY = ("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy")
+@dataclass(frozen=True)
+class BasedProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 96
+    F: int = 16
+    D: int = 64
+    normalize: bool = True
+    return_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class HedgehogProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 200
+    D: int = 128
+    F: int = 64
+    return_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class LinearAttentionProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 96
+    D: int = 64
+    decay: str = "none"
+    return_final_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+    @property
+    def scale(self) -> float:
+        return self.D**-0.5
+
+
+@dataclass(frozen=True)
+class Mamba2Problem:
+    B: int = 1
+    H: int = 4
+    N: int = 96
+    P: int = 64
+    S: int = 64
+    G: int = 2
+    boundary: str = "raw"
+    return_final_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+HEAVY = (
+    *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
+    *("fla", "mamba_ssm", "einops"),
+)
+PROBLEMS = {
+    "Gemm": Problem,
+    "Attention": AttentionProblem,
+    "Based": BasedProblem,
+    "Hedgehog": HedgehogProblem,
+    "LinearAttention": LinearAttentionProblem,
+    "Mamba2": Mamba2Problem,
+}
 
 
 def problem_for(target: str, **keys):
     """A small problem of the workload that the target's class is named after."""
-    return {"Gemm": Problem, "Attention": AttentionProblem}[target.rpartition(".")[2]](**keys)
+    return PROBLEMS[target.rpartition(".")[2]](**keys)
 
 
 def targets() -> list[str]:
@@ -82,6 +148,20 @@ def test_the_attention_workload_names_its_six_baselines():
         "baselines.flash_attn_3.Attention",
         "baselines.flash_attn_4.Attention",
         "baselines.torch_compile_attention.Attention",
+    }
+
+
+def test_the_linear_attentions_name_their_baselines():
+    assert {t.removeprefix("baselines.") for t in targets() if not t.endswith((".Gemm", ".Attention"))} >= {
+        "flash_linear_attention.Based",
+        "flash_linear_attention.LinearAttention",
+        "flash_linear_attention.Mamba2",
+        "flash_linear_hedgehog.Hedgehog",
+        "mamba_ssm.Mamba2",
+        "torch_linear.Based",
+        "torch_linear.Hedgehog",
+        "torch_linear.LinearAttention",
+        "torch_linear.Mamba2",
     }
 
 
@@ -126,7 +206,7 @@ def test_version_is_one_line(target):
 @every_baseline
 def test_what_is_not_offered_is_refused_in_words(target):
     implementation = load(target)()
-    direction = "bwd" if target.endswith(".Gemm") else "sideways"
+    direction = "sideways" if target.endswith(".Attention") else "bwd"
     for keys in ({"dtype": "fp32"}, {"direction": direction}):
         reason = implementation.supports(problem_for(target, **keys), "cuda")
         assert reason is not None

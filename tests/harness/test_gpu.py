@@ -109,3 +109,41 @@ def test_the_reference_of_the_papers_largest_attention_takes_seconds(device, dir
     assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)
     del expected
     device.release()
+
+
+LINEAR = {
+    "based": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "hedgehog": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "mamba2": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "linear_attention": ["problem.B=1", "problem.H=4", "problem.N=1024", "problem.decay=step"],
+}
+
+
+@pytest.mark.parametrize("workload", sorted(LINEAR))
+def test_a_run_of_a_linear_attention(tmp_path, workload):
+    arguments = [*SHORT, f"workload={workload}", *LINEAR[workload], "implementations=[torch]"]
+    assert main([*arguments, f"results_dir={tmp_path}"]) == 0
+    rows = load_run(only_run(tmp_path)).measurements
+    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
+    assert (rows["kernel_names"] != "").all()
+
+
+@pytest.mark.parametrize("workload", sorted(LINEAR))
+def test_the_references_of_the_papers_largest_linear_attentions_take_seconds(device, workload):
+    import time
+
+    from harness import workloads
+
+    sizes = {"based": "F=16;D=64", "hedgehog": "D=128;F=64", "mamba2": "P=64;S=64;G=1", "linear_attention": "D=128"}
+    heads = 32 if workload == "mamba2" else 16
+    module = workloads.load(workload)
+    text = f"B=16;H={heads};N=16384;{sizes[workload]}"
+    problem = module.Problem.parse(workload, text, dtype="bf16", direction="fwd")
+    inputs = module.make_inputs(problem, device.generator(0), "normal")
+    start = time.monotonic()
+    expected = module.reference(problem, inputs, 0)
+    torch.cuda.synchronize()
+    assert time.monotonic() - start < 60
+    assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)
+    del expected
+    device.release()

@@ -167,3 +167,18 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     }
     assert second["attention/tk/tflops"] == 3.0
     assert second["size"] == 2
+
+
+def test_heads_and_kinds_of_inputs_are_series_and_the_length_is_the_size():
+    lengths, kinds = (1024, 2048, 4096), ("", ";boundary=prepared")
+    problems = [f"B=16;H={heads};N={n};P=64{kind}" for kind in kinds for heads in (32, 16) for n in lengths]
+    assert varying_key(problems) == "N"
+    assert also_varying(problems, "N") == ["H", "boundary"]
+    row = {"workload": "mamba2", "direction": "fwd", "implementation": "tk", "variant": "", "n_samples": 3}
+    table = pd.DataFrame([{**row, "problem": text, "latency_us_p50": 5.0} for text in problems])
+    for column in ("tflops", "gbps", "roof_pct_measured"):
+        table[column] = range(len(problems))
+    points = size_points(types.SimpleNamespace(measurements=table))
+    assert [point["size"] for point in points] == list(lengths)
+    names = {key for key in points[0] if key.endswith("tflops")}
+    assert names == {f"mamba2_H={heads}{kind}/tk/tflops" for heads in (32, 16) for kind in ("", "_boundary=prepared")}

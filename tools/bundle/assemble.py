@@ -94,7 +94,10 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
 def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
     constraints = order.root / "constraints.txt"
     downloader = Downloader(
-        order.node.python, order.cache / "wheels" / name, constraints if constraints.is_file() else None
+        order.node.python,
+        order.cache / "wheels" / name,
+        constraints if constraints.is_file() else None,
+        order.groups[name].build,
     )
 
     def fetch(package: str, specifier: SpecifierSet, from_source: bool) -> Wheel:
