@@ -30,6 +30,8 @@ CASES = {
     "table3_attention_order": (1, ["tk[order=head_major]", "tk[order=row_major]"]),
     "table4_attention": (1, ATTENTION[:-1]),
     "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
+    "nightly_attention": (6, ["tk", "sdpa_flash", "sdpa_cudnn"]),
+    "nightly_gemm": (4, ["tk", "cublas"]),
     "fig9_based": (10, BASED),
     "fig9_hedgehog": (10, HEDGEHOG),
     "fig9_mamba2": (20, MAMBA2),
