@@ -25,8 +25,9 @@ from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
 from harness.workloads.spec import Expected
 
-FRESH = 3
-"""Observed calls on inputs that nobody has seen, before those on the verification's inputs."""
+DRAWS = (1, 0, 2, 3, 0)
+"""Inputs of the observed calls, see `Audit.draw`.  Those that are checked, 0, come at an even and at an odd place, each
+behind others, so that a call which computes every other time is met when it does not."""
 
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
@@ -60,6 +61,10 @@ class Finding:
     remark: str = ""
 
 
+class _ComplaintError(Exception):
+    """What is wrong without looking at a number."""
+
+
 @dataclass(frozen=True)
 class Audit:
     """The audits of one group.  draw(0): the verification's inputs, of which `expected` is the reference;
@@ -76,18 +81,18 @@ class Audit:
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
-        fresh: list[Sample] = []
-        followed = self._follow(subject, lambda: subject.call, fresh)
-        if isinstance(followed, str):
-            return Finding(followed)
+        try:
+            return self._examine(subject)
+        except _ComplaintError as complaint:
+            return Finding(str(complaint))
+
+    def _examine(self, subject: Subject) -> Finding:
+        followed, fresh = self._follow(subject, lambda: subject.call)
         remark = ""
         if not followed.passed:
             # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
-            # kept by address, or by what PyTorch can tell of a tensor, meets the fresh inputs there before.
-            fresh.clear()
-            again = self._follow(subject, lambda: self._prepared_again(subject), fresh)
-            if isinstance(again, str):
-                return Finding(again)
+            # kept by address, or by what PyTorch can tell of a tensor, meets other inputs there before.
+            again, fresh = self._follow(subject, lambda: self._prepared_again(subject))
             if not again.passed:
                 return Finding(
                     "the timed call is wrong, the verified one was right; its inputs changed in place right before "
@@ -97,36 +102,37 @@ class Audit:
         complaint = self._complain_of_reuse(subject, fresh) or self._complain_of_escape(subject)
         return Finding(complaint, "" if complaint else remark)
 
-    def _follow(self, subject: Subject, make_call: Callable[[], Call], fresh: list[Sample]) -> Check | str:
-        """The check on the verification's inputs, or what was wrong without looking at numbers; samples of the others.
+    def _follow(self, subject: Subject, make_call: Callable[[], Call]) -> tuple[Check, list[Sample]]:
+        """(the check on the verification's inputs, samples of calls on the others).
 
-        make_call: gives the call for inputs that are in the buffers.  A call is asked twice for the result that is
-        checked, the first having been overwritten.
+        make_call: gives the call for inputs that are in the buffers.  The last call is asked for its result once more,
+        when that has been overwritten.
         """
-        for number in range(1, FRESH + 1):
+        fresh: list[Sample] = []
+        for number in DRAWS:
             inputs = self.draw(number)
-            sample, _ = self._observed(subject, inputs, make_call)
-            complaint = self._complain_of_form(subject, inputs, sample)
-            if complaint:
-                return complaint
+            sample, call = self._observed(subject, inputs, make_call)
+            self._look_at_form(subject, inputs, sample)
+            if number:
+                fresh.append(Sample(sample.latency_us, None, sample.in_time))
+            else:
+                check = check_outputs(self.workload, self.problem, sample.held, self.expected)
+                if not check.passed:
+                    return check, fresh
             outputs.scribble(sample.output)
-            fresh.append(Sample(sample.latency_us, None, sample.in_time))
-            del sample, inputs
-        inputs = self.draw(0)
-        first, call = self._observed(subject, inputs, make_call)
-        outputs.scribble(first.output)
-        del first
+            del sample
         sample, _ = self._observed(subject, inputs, lambda: call)
-        complaint = self._complain_of_form(subject, inputs, sample)
-        return complaint or check_outputs(self.workload, self.problem, sample.held, self.expected)
+        self._look_at_form(subject, inputs, sample)
+        return check_outputs(self.workload, self.problem, sample.held, self.expected), fresh
 
-    def _complain_of_form(self, subject: Subject, inputs: Mapping[str, torch.Tensor], sample: Sample) -> str:
-        """What is wrong with the outputs as tensors, or with the inputs after the call."""
+    def _look_at_form(self, subject: Subject, inputs: Mapping[str, torch.Tensor], sample: Sample) -> None:
+        """Raises `_ComplaintError` for outputs that are no plain tensors, or inputs that the call has changed."""
         complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
-        changed = [name for name, buffer in subject.buffers.items() if not same_bytes(buffer, inputs[name])]
-        if changed and not complaint:
-            return f"changed its input {changed[0]} in a timed call; the other implementations share it"
-        return complaint or ""
+        if complaint:
+            raise _ComplaintError(complaint)
+        for name, buffer in subject.buffers.items():
+            if not same_bytes(buffer, inputs[name]):
+                raise _ComplaintError(f"changed its input {name} in a timed call; the other implementations share it")
 
     def _prepared_again(self, subject: Subject) -> Call:
         """The call, prepared on the same memory as it is now, as tensors that no cache of layouts has met."""

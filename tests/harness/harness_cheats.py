@@ -310,6 +310,24 @@ class SleepsThenSkips(_Cheat):
         return function(a, b)
 
 
+class SkipsEveryOther(_Cheat):
+    """Computes in every other timed call, and gives back in the next what it has."""
+
+    def compute(self, a, b):
+        if not self.timed or self.calls % 2 == self.skipped or "kept" not in CACHE:
+            CACHE["kept"] = function(a, b)
+        return CACHE["kept"] + 0
+
+    def __init__(self, skipped=0):
+        super().__init__()
+        self.skipped = skipped
+
+
+class SkipsTheOthers(SkipsEveryOther):
+    def __init__(self):
+        super().__init__(1)
+
+
 class HalfOfK(_Cheat):
     def compute(self, a, b):
         half = a.shape[1] // 2
