@@ -10,6 +10,7 @@ tell how long that takes, and those of the verification whether the copies are r
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +26,9 @@ from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
 from harness.workloads.spec import Expected
 
-DRAWS = (1, 0, 2, 3, 0)
-"""Inputs of the observed calls, see `Audit.draw`.  Those that are checked, 0, come at an even and at an odd place, each
-behind others, so that a call which computes every other time is met when it does not."""
+ORDER = ("fresh", "checked", "fresh", "fresh", "checked")
+"""Inputs of the observed calls: some that no call has seen, and those of the verification.  The checked ones come at an
+even and at an odd place, each behind others, so that a call which computes every other time is met when it does not."""
 
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
@@ -35,6 +36,9 @@ ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 SEEN_FACTOR, SEEN_SLACK_US = 1.5, 10.0
 """A call on inputs that have just changed may take this much longer than the median of the timed calls: caches, the
 translation of addresses and the clocks are not quite those of the rounds."""
+
+LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
+"""And this much if it waits for the device itself, so that the host's time is in all of its samples."""
 
 IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
 """The device may stay busy for this long after a call has returned: its median, and the way of the news to the host."""
@@ -59,6 +63,16 @@ class Finding:
 
     complaint: str = ""
     remark: str = ""
+
+
+@dataclass(frozen=True)
+class _Observation:
+    """An observed call: what was timed, on which inputs, and how long the stream was held for the host."""
+
+    sample: Sample
+    call: Call
+    inputs: Mapping[str, torch.Tensor]
+    hold_us: float
 
 
 class _ComplaintError(Exception):
@@ -109,29 +123,37 @@ class Audit:
         when that has been overwritten.
         """
         fresh: list[Sample] = []
-        for number in DRAWS:
-            inputs = self.draw(number)
-            sample, call = self._observed(subject, inputs, make_call)
-            self._look_at_form(subject, inputs, sample)
-            if number:
-                fresh.append(Sample(sample.latency_us, None, sample.in_time))
+        verified, numbers = self.draw(0), itertools.count(1)
+        hold_us = 2 * subject.latency_us
+        for kind in ORDER:
+            seen = self._observed(
+                subject,
+                (lambda: verified) if kind == "checked" else (lambda: self.draw(next(numbers))),
+                make_call,
+                hold_us,
+            )
+            hold_us = seen.hold_us
+            self._look_at_form(subject, seen)
+            if kind == "fresh":
+                fresh.append(Sample(seen.sample.latency_us, None, seen.sample.in_time))
             else:
-                check = check_outputs(self.workload, self.problem, sample.held, self.expected)
+                check = check_outputs(self.workload, self.problem, seen.sample.held, self.expected)
                 if not check.passed:
                     return check, fresh
-            outputs.scribble(sample.output)
-            del sample
-        sample, _ = self._observed(subject, inputs, lambda: call)
-        self._look_at_form(subject, inputs, sample)
-        return check_outputs(self.workload, self.problem, sample.held, self.expected), fresh
+            outputs.scribble(seen.sample.output)
+            call = seen.call
+            del seen
+        seen = self._observed(subject, lambda: verified, lambda: call, hold_us)
+        self._look_at_form(subject, seen)
+        return check_outputs(self.workload, self.problem, seen.sample.held, self.expected), fresh
 
-    def _look_at_form(self, subject: Subject, inputs: Mapping[str, torch.Tensor], sample: Sample) -> None:
+    def _look_at_form(self, subject: Subject, seen: _Observation) -> None:
         """Raises `_ComplaintError` for outputs that are no plain tensors, or inputs that the call has changed."""
-        complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
+        complaint = complain_of_form(self.workload, self.problem, outputs.parts(seen.sample.output), subject.buffers)
         if complaint:
             raise _ComplaintError(complaint)
         for name, buffer in subject.buffers.items():
-            if not same_bytes(buffer, inputs[name]):
+            if not same_bytes(buffer, seen.inputs[name]):
                 raise _ComplaintError(f"changed its input {name} in a timed call; the other implementations share it")
 
     def _prepared_again(self, subject: Subject) -> Call:
@@ -140,25 +162,29 @@ class Audit:
         return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
 
     def _observed(
-        self, subject: Subject, inputs: Mapping[str, torch.Tensor], make_call: Callable[[], Call]
-    ) -> tuple[Sample, Call]:
-        """One observed call, made anew and held for longer until the stream was ahead of the host, and that call.
+        self,
+        subject: Subject,
+        make_inputs: Callable[[], Mapping[str, torch.Tensor]],
+        make_call: Callable[[], Call],
+        hold_us: float,
+    ) -> _Observation:
+        """One observed call: inputs and call made anew, and held for longer, until the stream was ahead of the host.
 
         A call that is prepared here finds the inputs; then they are NaN until the clock starts.
         """
-        hold_us = 2 * subject.latency_us
         attempts = 0
         while True:
+            inputs = make_inputs()
             _refill(subject.buffers, inputs)
             call = make_call()
             for buffer in subject.buffers.values():
                 outputs.fill_nan(buffer.data)
-            sample: Sample = self._poisoned(subject, inputs, call, hold_us)
+            sample = self._poisoned(subject, inputs, call, hold_us)
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
-                return sample, call
+                return _Observation(sample, call, inputs, hold_us)
             outputs.scribble(sample.output)  # right, and perhaps in memory that only another stream gets
-            del sample, call  # their memory is needed by the repetition
+            del sample, call, inputs  # their memory is needed by the repetition
             hold_us = max(2 * hold_us, FIRST_HOLD_US)
 
     def _poisoned(self, subject: Subject, inputs: Mapping[str, torch.Tensor], call: Call, hold_us: float) -> Sample:
@@ -170,11 +196,10 @@ class Audit:
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:
         """Whether calls on inputs that have just changed take longer than those on inputs that were there before."""
-        fresh = [sample.latency_us for sample in samples if sample.in_time]
-        if not fresh:
-            return ""
-        fresh_us = statistics.median(fresh)
-        if fresh_us <= SEEN_FACTOR * subject.latency_us + SEEN_SLACK_US:
+        in_time = [sample.latency_us for sample in samples if sample.in_time]
+        fresh_us = statistics.median(in_time or [sample.latency_us for sample in samples])
+        factor, slack_us = (SEEN_FACTOR, SEEN_SLACK_US) if in_time else (LATE_FACTOR, LATE_SLACK_US)
+        if fresh_us <= factor * subject.latency_us + slack_us:
             return ""
         return (
             f"takes {fresh_us:.1f} us when its inputs have just changed and {subject.latency_us:.1f} us when they have "
@@ -183,8 +208,9 @@ class Audit:
 
     def _complain_of_escape(self, subject: Subject) -> str:
         """Whether the device works on after the call for longer than the events say that the call takes."""
-        busy_us = self.stopwatch.idle_after_us(subject.call)
-        if busy_us <= IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US:
+        limit_us = IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US
+        busy_us = self.stopwatch.idle_after_us(subject.call, limit_us)
+        if busy_us <= limit_us:
             return ""
         return (
             f"keeps the device busy for {busy_us:.0f} us after the call returns, {subject.latency_us:.1f} us were "

@@ -180,6 +180,7 @@ def test_skipped_in_timing(contest):
     assert_caught(contest("SleepsThenSkips"), CHANGED)
 
 
+@pytest.mark.parametrize("device", ["cpu"])  # on a real GPU a repeated attempt may shift which calls are met
 @pytest.mark.parametrize("cheat", ["SkipsEveryOther", "SkipsTheOthers"])
 def test_every_other_call_skipped(contest, cheat):
     """Guard: the audit checks two calls in a row, whichever of them is computed."""
