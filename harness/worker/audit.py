@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,12 +101,13 @@ class Audit:
             return Finding(str(complaint))
 
     def _examine(self, subject: Subject) -> Finding:
-        followed, fresh = self._follow(subject, lambda: subject.call)
+        numbers = itertools.count(1)
+        followed, fresh = self._follow(subject, lambda: subject.call, numbers)
         remark = ""
         if not followed.passed:
             # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
             # kept by address, or by what PyTorch can tell of a tensor, meets other inputs there before.
-            again, fresh = self._follow(subject, lambda: self._prepared_again(subject))
+            again, fresh = self._follow(subject, lambda: self._prepared_again(subject), numbers)
             if not again.passed:
                 return Finding(
                     "the timed call is wrong, the verified one was right; its inputs changed in place right before "
@@ -116,14 +117,16 @@ class Audit:
         complaint = self._complain_of_reuse(subject, fresh) or self._complain_of_escape(subject)
         return Finding(complaint, "" if complaint else remark)
 
-    def _follow(self, subject: Subject, make_call: Callable[[], Call]) -> tuple[Check, list[Sample]]:
-        """(the check on the verification's inputs, samples of calls on the others).
+    def _follow(
+        self, subject: Subject, make_call: Callable[[], Call], numbers: Iterator[int]
+    ) -> tuple[Check, list[Sample]]:
+        """(the check on the verification's inputs, samples of calls on fresh ones, drawn by their numbers).
 
         make_call: gives the call for inputs that are in the buffers.  The last call is asked for its result once more,
         when that has been overwritten.
         """
         fresh: list[Sample] = []
-        verified, numbers = self.draw(0), itertools.count(1)
+        verified = self.draw(0)
         hold_us = 2 * subject.latency_us
         for kind in ORDER:
             seen = self._observed(
