@@ -23,8 +23,9 @@ FIRST_SPIN_US = 30.0
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
 
-_IDLE_TRIALS = 5
-"""Looks at how long the device stays busy after a call: the least counts, so that a hiccup of the host does not."""
+_IDLE_TRIALS = 30
+"""Looks at how long the device stays busy after a call, at most: the least counts, so that a hiccup of the host, or
+somebody else's time slice, does not."""
 
 _GRAPH_WARMUPS = 3
 """Calls before a capture, as torch.cuda.graph asks for: lazy initialisation may not happen in one."""
@@ -77,8 +78,8 @@ class EventStopwatch:
         sample = self._once(call, spin_us, _nothing, ahead, lambda output: held.extend(snapshot(output)))
         return Sample(sample.latency_us, sample.output, sample.in_time, tuple(held))
 
-    def idle_after_us(self, call: Call) -> float:
-        """How long the device is busy after the call has returned, on whichever stream."""
+    def idle_after_us(self, call: Call, enough_us: float) -> float:
+        """How long the device is busy after the call has returned, on whichever stream; the first that is enough."""
         least = float("inf")
         for _ in range(_IDLE_TRIALS):
             torch.cuda.synchronize()
@@ -87,6 +88,8 @@ class EventStopwatch:
             torch.cuda.synchronize()
             least = min(least, (time.perf_counter() - returned) * 1e6)
             del output
+            if least <= enough_us:
+                break
         return least
 
     def _once(

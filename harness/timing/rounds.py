@@ -57,8 +57,10 @@ class Stopwatch(Protocol):
         """
         ...
 
-    def idle_after_us(self, call: Call) -> float:
-        """Time from the return of a call until nothing runs on the whole device, the least of several."""
+    def idle_after_us(self, call: Call, enough_us: float) -> float:
+        """Time from the return of a call until nothing runs on the whole device: the first of several that is enough,
+        or the least of them.
+        """
         ...
 
 

@@ -10,8 +10,9 @@ tell how long that takes, and those of the verification whether the copies are r
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,8 +26,9 @@ from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
 from harness.workloads.spec import Expected
 
-FRESH = 3
-"""Observed calls on inputs that nobody has seen, before those on the verification's inputs."""
+ORDER = ("fresh", "checked", "fresh", "fresh", "checked")
+"""Inputs of the observed calls: some that no call has seen, and those of the verification.  The checked ones come at an
+even and at an odd place, each behind others, so that a call which computes every other time is met when it does not."""
 
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
@@ -34,6 +36,9 @@ ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 SEEN_FACTOR, SEEN_SLACK_US = 1.5, 10.0
 """A call on inputs that have just changed may take this much longer than the median of the timed calls: caches, the
 translation of addresses and the clocks are not quite those of the rounds."""
+
+LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
+"""And this much if it waits for the device itself, so that the host's time is in all of its samples."""
 
 IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
 """The device may stay busy for this long after a call has returned: its median, and the way of the news to the host."""
@@ -61,6 +66,20 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class _Observation:
+    """An observed call: what was timed, on which inputs, and how long the stream was held for the host."""
+
+    sample: Sample
+    call: Call
+    inputs: Mapping[str, torch.Tensor]
+    hold_us: float
+
+
+class _ComplaintError(Exception):
+    """What is wrong without looking at a number."""
+
+
+@dataclass(frozen=True)
 class Audit:
     """The audits of one group.  draw(0): the verification's inputs, of which `expected` is the reference;
     draw(n): others, from the distribution of the timed ones, that no call has seen.
@@ -76,18 +95,19 @@ class Audit:
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
-        fresh: list[Sample] = []
-        followed = self._follow(subject, lambda: subject.call, fresh)
-        if isinstance(followed, str):
-            return Finding(followed)
+        try:
+            return self._examine(subject)
+        except _ComplaintError as complaint:
+            return Finding(str(complaint))
+
+    def _examine(self, subject: Subject) -> Finding:
+        numbers = itertools.count(1)
+        followed, fresh = self._follow(subject, lambda: subject.call, numbers)
         remark = ""
         if not followed.passed:
             # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
-            # kept by address, or by what PyTorch can tell of a tensor, meets the fresh inputs there before.
-            fresh.clear()
-            again = self._follow(subject, lambda: self._prepared_again(subject), fresh)
-            if isinstance(again, str):
-                return Finding(again)
+            # kept by address, or by what PyTorch can tell of a tensor, meets other inputs there before.
+            again, fresh = self._follow(subject, lambda: self._prepared_again(subject), numbers)
             if not again.passed:
                 return Finding(
                     "the timed call is wrong, the verified one was right; its inputs changed in place right before "
@@ -97,36 +117,47 @@ class Audit:
         complaint = self._complain_of_reuse(subject, fresh) or self._complain_of_escape(subject)
         return Finding(complaint, "" if complaint else remark)
 
-    def _follow(self, subject: Subject, make_call: Callable[[], Call], fresh: list[Sample]) -> Check | str:
-        """The check on the verification's inputs, or what was wrong without looking at numbers; samples of the others.
+    def _follow(
+        self, subject: Subject, make_call: Callable[[], Call], numbers: Iterator[int]
+    ) -> tuple[Check, list[Sample]]:
+        """(the check on the verification's inputs, samples of calls on fresh ones, drawn by their numbers).
 
-        make_call: gives the call for inputs that are in the buffers.  A call is asked twice for the result that is
-        checked, the first having been overwritten.
+        make_call: gives the call for inputs that are in the buffers.  The last call is asked for its result once more,
+        when that has been overwritten.
         """
-        for number in range(1, FRESH + 1):
-            inputs = self.draw(number)
-            sample, _ = self._observed(subject, inputs, make_call)
-            complaint = self._complain_of_form(subject, inputs, sample)
-            if complaint:
-                return complaint
-            outputs.scribble(sample.output)
-            fresh.append(Sample(sample.latency_us, None, sample.in_time))
-            del sample, inputs
-        inputs = self.draw(0)
-        first, call = self._observed(subject, inputs, make_call)
-        outputs.scribble(first.output)
-        del first
-        sample, _ = self._observed(subject, inputs, lambda: call)
-        complaint = self._complain_of_form(subject, inputs, sample)
-        return complaint or check_outputs(self.workload, self.problem, sample.held, self.expected)
+        fresh: list[Sample] = []
+        verified = self.draw(0)
+        hold_us = 2 * subject.latency_us
+        for kind in ORDER:
+            seen = self._observed(
+                subject,
+                (lambda: verified) if kind == "checked" else (lambda: self.draw(next(numbers))),
+                make_call,
+                hold_us,
+            )
+            hold_us = seen.hold_us
+            self._look_at_form(subject, seen)
+            if kind == "fresh":
+                fresh.append(Sample(seen.sample.latency_us, None, seen.sample.in_time))
+            else:
+                check = check_outputs(self.workload, self.problem, seen.sample.held, self.expected)
+                if not check.passed:
+                    return check, fresh
+            outputs.scribble(seen.sample.output)
+            call = seen.call
+            del seen
+        seen = self._observed(subject, lambda: verified, lambda: call, hold_us)
+        self._look_at_form(subject, seen)
+        return check_outputs(self.workload, self.problem, seen.sample.held, self.expected), fresh
 
-    def _complain_of_form(self, subject: Subject, inputs: Mapping[str, torch.Tensor], sample: Sample) -> str:
-        """What is wrong with the outputs as tensors, or with the inputs after the call."""
-        complaint = complain_of_form(self.workload, self.problem, outputs.parts(sample.output), subject.buffers)
-        changed = [name for name, buffer in subject.buffers.items() if not same_bytes(buffer, inputs[name])]
-        if changed and not complaint:
-            return f"changed its input {changed[0]} in a timed call; the other implementations share it"
-        return complaint or ""
+    def _look_at_form(self, subject: Subject, seen: _Observation) -> None:
+        """Raises `_ComplaintError` for outputs that are no plain tensors, or inputs that the call has changed."""
+        complaint = complain_of_form(self.workload, self.problem, outputs.parts(seen.sample.output), subject.buffers)
+        if complaint:
+            raise _ComplaintError(complaint)
+        for name, buffer in subject.buffers.items():
+            if not same_bytes(buffer, seen.inputs[name]):
+                raise _ComplaintError(f"changed its input {name} in a timed call; the other implementations share it")
 
     def _prepared_again(self, subject: Subject) -> Call:
         """The call, prepared on the same memory as it is now, as tensors that no cache of layouts has met."""
@@ -134,25 +165,29 @@ class Audit:
         return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
 
     def _observed(
-        self, subject: Subject, inputs: Mapping[str, torch.Tensor], make_call: Callable[[], Call]
-    ) -> tuple[Sample, Call]:
-        """One observed call, made anew and held for longer until the stream was ahead of the host, and that call.
+        self,
+        subject: Subject,
+        make_inputs: Callable[[], Mapping[str, torch.Tensor]],
+        make_call: Callable[[], Call],
+        hold_us: float,
+    ) -> _Observation:
+        """One observed call: inputs and call made anew, and held for longer, until the stream was ahead of the host.
 
         A call that is prepared here finds the inputs; then they are NaN until the clock starts.
         """
-        hold_us = 2 * subject.latency_us
         attempts = 0
         while True:
+            inputs = make_inputs()
             _refill(subject.buffers, inputs)
             call = make_call()
             for buffer in subject.buffers.values():
                 outputs.fill_nan(buffer.data)
-            sample: Sample = self._poisoned(subject, inputs, call, hold_us)
+            sample = self._poisoned(subject, inputs, call, hold_us)
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
-                return sample, call
+                return _Observation(sample, call, inputs, hold_us)
             outputs.scribble(sample.output)  # right, and perhaps in memory that only another stream gets
-            del sample, call  # their memory is needed by the repetition
+            del sample, call, inputs  # their memory is needed by the repetition
             hold_us = max(2 * hold_us, FIRST_HOLD_US)
 
     def _poisoned(self, subject: Subject, inputs: Mapping[str, torch.Tensor], call: Call, hold_us: float) -> Sample:
@@ -164,11 +199,10 @@ class Audit:
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:
         """Whether calls on inputs that have just changed take longer than those on inputs that were there before."""
-        fresh = [sample.latency_us for sample in samples if sample.in_time]
-        if not fresh:
-            return ""
-        fresh_us = statistics.median(fresh)
-        if fresh_us <= SEEN_FACTOR * subject.latency_us + SEEN_SLACK_US:
+        in_time = [sample.latency_us for sample in samples if sample.in_time]
+        fresh_us = statistics.median(in_time or [sample.latency_us for sample in samples])
+        factor, slack_us = (SEEN_FACTOR, SEEN_SLACK_US) if in_time else (LATE_FACTOR, LATE_SLACK_US)
+        if fresh_us <= factor * subject.latency_us + slack_us:
             return ""
         return (
             f"takes {fresh_us:.1f} us when its inputs have just changed and {subject.latency_us:.1f} us when they have "
@@ -177,8 +211,9 @@ class Audit:
 
     def _complain_of_escape(self, subject: Subject) -> str:
         """Whether the device works on after the call for longer than the events say that the call takes."""
-        busy_us = self.stopwatch.idle_after_us(subject.call)
-        if busy_us <= IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US:
+        limit_us = IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US
+        busy_us = self.stopwatch.idle_after_us(subject.call, limit_us)
+        if busy_us <= limit_us:
             return ""
         return (
             f"keeps the device busy for {busy_us:.0f} us after the call returns, {subject.latency_us:.1f} us were "

@@ -16,8 +16,8 @@ CACHE = {}
 class Told:
     """A call with what the fake GPU is told of it."""
 
-    def __init__(self, function, median_us=100.0, kernels=("fake_gemm_kernel",)):
-        self.function, self.median_us, self.kernels = function, median_us, kernels
+    def __init__(self, function, median_us=100.0, kernels=("fake_gemm_kernel",), waits=False):
+        self.function, self.median_us, self.kernels, self.waits = function, median_us, kernels, waits
 
     def __call__(self):
         return self.function()
@@ -72,7 +72,7 @@ class CachedByShape(_Cheat):
 
 
 class CachedByContent:
-    """Looks at a few elements of its inputs, and looks up the result; gives back what it keeps, or a copy."""
+    """Looks at a few elements of its inputs, for which it waits, and looks its result up; gives back that or a copy."""
 
     def __init__(self, copies=True):
         self.copies = copies
@@ -80,13 +80,13 @@ class CachedByContent:
     def prepare(self, problem, inputs):
         def call():
             key = (*(one.flatten()[:: one.numel() // 4].sum().item() for one in inputs.values()), problem.text)
-            told.median_us = 20.0 if key in CACHE else 400.0
+            told.median_us = 20.0 if key in CACHE else 4000.0
             if key not in CACHE:
                 for _ in range(40):
                     CACHE[key] = function(**inputs)
             return CACHE[key] + 0 if self.copies else CACHE[key]
 
-        told = Told(call)
+        told = Told(call, waits=True)
         return told
 
 
@@ -308,6 +308,24 @@ class SleepsThenSkips(_Cheat):
             return torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
         time.sleep(0.05)
         return function(a, b)
+
+
+class SkipsEveryOther(_Cheat):
+    """Computes in every other timed call, and gives back in the next what it has."""
+
+    def compute(self, a, b):
+        if not self.timed or self.calls % 2 == self.skipped or "kept" not in CACHE:
+            CACHE["kept"] = function(a, b)
+        return CACHE["kept"] + 0
+
+    def __init__(self, skipped=0):
+        super().__init__()
+        self.skipped = skipped
+
+
+class SkipsTheOthers(SkipsEveryOther):
+    def __init__(self):
+        super().__init__(1)
 
 
 class HalfOfK(_Cheat):

@@ -58,9 +58,10 @@ class FakeStopwatch:
     def observed(self, call, ahead, hold_us):
         ahead()
         output = call()
-        return Sample(getattr(call, "median_us", 100.0), output, held=snapshot(output))
+        in_time = not getattr(call, "waits", False)
+        return Sample(getattr(call, "median_us", 100.0), output, in_time, snapshot(output))
 
-    def idle_after_us(self, call):
+    def idle_after_us(self, call, enough_us):
         synchronize()
         call()
         start = time.perf_counter()

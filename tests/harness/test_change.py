@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from harness_support import ROOT
 
 from harness import change, stats
 from harness.change import Level, confirmed, planned_rounds
 from harness.records import Verdict
+from harness.results import load_run
 
 SAME, FASTER, SLOWER, AMBIGUOUS = Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.AMBIGUOUS
 VERDICTS = (SAME, FASTER, SLOWER, AMBIGUOUS)
@@ -290,3 +292,26 @@ def test_stopping_when_the_median_is_known_keeps_its_coverage():
         assert 30 <= n < 3000
         covered += interval.low <= 100 <= interval.high
     assert covered >= 0.9 * 300
+
+
+def recorded_groups():
+    """(samples of each case, clock of the first) of the recorded GEMM groups."""
+    for manifest in sorted((ROOT / "results" / "h200-sxm" / "2026-11-paper").glob("*/manifest.json")):
+        run = load_run(manifest.parent)
+        clocks = run.measurements.set_index("case_id")["sm_clock_mhz"]
+        for group in (group for group in run.manifest["groups"] if group["workload"] == "gemm"):
+            samples = [run.samples(case) for case in group["case_ids"] if case in group["passed"]]
+            yield samples, float(clocks[group["case_ids"][0]])
+
+
+def test_recorded_samples_replayed():
+    """Real samples of a board: the even rounds as one run, the odd ones as another, as they are or 3 % slower."""
+    found = {1.0: [], 1.03: []}
+    for (first, *others), clock in recorded_groups():
+        even = Run(first[::2], tuple(other[::2] for other in others), clock)
+        for slower, got in found.items():
+            odd = Run(slower * first[1::2], tuple(other[1::2] for other in others), clock)
+            got.append(judge([even], odd))
+    assert len(found[1.0]) >= 10
+    assert found[1.0].count(SLOWER) + found[1.0].count(FASTER) == 0
+    assert found[1.03].count(SLOWER) >= 0.9 * len(found[1.03])
