@@ -262,7 +262,13 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
             case 8: through<vec_layout::align>(z, x); break;
             case 9: through<vec_layout::naive>(z, x); break;
             case 10: store(s, x), sync_block(), load(z, s); break;
-            case 12: load_column(z, g.c, element_coord{0, 0, g.numbers[2], g.numbers[1]}); break;
+            case 12: {
+                const element_coord at{0, 0, g.numbers[2], g.numbers[1]};
+                prefetch_row<N>(g.a, element_coord{});  // nothing to see but that it does no harm
+                prefetch_column<N>(g.c, at);
+                load_column(z, g.c, at);
+                break;
+            }
             case 13: fill(z, value_at(x, g.numbers[1])); break;
             case 14:
                 if constexpr (L == vec_layout::naive) cumulative_sum(z, x);

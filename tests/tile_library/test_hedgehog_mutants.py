@@ -66,12 +66,12 @@ MUTANTS = (
     mutant("maps_not_given_back", "arrive(*s.maps_empty); store_read_wait();", "store_read_wait();", DEADLOCK),
     mutant("no_wait_for_the_scores", "warpgroup::mma_wait(far, near);", "", REGISTERS),
     mutant(
-        "a_block_too_many_in_the_state",
-        "sum.add(s, blocks.at(block - 1));",
-        "sum.add(s, blocks.at(block));",
-        *EVERY_RACE,
+        "values_of_the_next_block",
+        "const input& of = blocks.at(block);",
+        "const input& of = blocks.at(next);",
         NUMBERS,
     ),
+    mutant("first_block_not_projected", "sum.project(s, blocks.at(t.first)); warpgroup::mma_wait(sum.x);", "", NUMBERS),
     mutant("segments_start_from_nothing", "if (answers && t.begin > 0)", "if (answers && t.begin > 9999)", NUMBERS),
     mutant("no_causal_mask", "tril(near, near, 16 * warp_in_group(), -INFINITY);", "", NUMBERS),
 )

@@ -13,7 +13,7 @@ from .options import integer
 
 HEAD_DIM = 128
 FEATURE_DIM = 64  # of each sign
-MOST_SEGMENTS = 16
+MOST_SEGMENTS = 64
 
 State = tuple[Tensor, Tensor]
 
@@ -71,7 +71,7 @@ def hedgehog(
     With `return_state` also (k_state, kv_state), float32: (B, H, 128), the sum of phi(k_j), and (B, H, 128, 128), that
     of phi(k_j) v_j^T, over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64 rows.
 
-    `segments` (1-16) forces into how many parts each sequence is cut; not given, it is chosen by shape, so that a few
+    `segments` (1-64) forces into how many parts each sequence is cut; not given, it is chosen by shape, so that a few
     long sequences keep the GPU busy. q, k and v are read in place where their last dimension is dense, their other
     strides are positive multiples of 8 elements and their base is a multiple of 16 bytes; the maps, alpha and beta
     where they are contiguous. What is not goes through a copy; the first is logged by the logger `tk_kernels`.

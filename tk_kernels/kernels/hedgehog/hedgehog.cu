@@ -9,7 +9,7 @@
 namespace tk::hedgehog {
 namespace {
 
-constexpr int most_segments = 16;
+constexpr int most_segments = 64;
 
 int64_t blocks_of(const problem& p) { return (p.rows + rows - 1) / rows; }
 

@@ -45,8 +45,8 @@ struct state_list {
     gl<float, dynamic, dynamic, 2 * features, dim> kv;
 };
 
-// p = softmax over each row of Sign * x, at least 1e-6.
-template <int Sign> kittens_device void feature(block_scores& p, const block_scores& x) {
+// p = scale times the softmax over each row of Sign * x, which is at least 1e-6.
+template <int Sign> kittens_device void feature(block_scores& p, const block_scores& x, float scale = 1.f) {
     rows_vec top, total, least;
     if constexpr (Sign > 0) row_max(top, x);
     else row_min(top, x);
@@ -54,8 +54,11 @@ template <int Sign> kittens_device void feature(block_scores& p, const block_sco
     map_rows(p, x, top, [](float a, float t) { return math::exp2(a * (Sign * log2e) - t); });
     row_sum(total, p);
     mul(least, total, least_feature);
-    map(total, total, [](float s) { return 1.f / s; });
-    map_rows(p, p, least, ops::max{});  // before the division: a row that is no number stays none
+    map(total, total, [=](float sum) {
+        const float root = math::rsqrt(sum);  // a division would branch, and keep the two signs apart
+        return root * root * scale;
+    });
+    map_rows(p, p, least, ops::max{});  // before the scaling: a row that is no number stays none
     mul_row(p, p, total);
 }
 
@@ -237,18 +240,19 @@ template <config C> struct kernel {
     struct state {
         rt_fl<16, dim> plus, minus;  // a warp's rows: features
         rows_vec plus_sum, minus_sum;
+        block_scores x;
 
         kittens_device void load(const state_list& from, int sequence, int which) {
             const int row = 16 * warp_in_group();
-            warpgroup::load(plus, from.kv, element_coord{sequence, which, 0, 0});
-            warpgroup::load(minus, from.kv, element_coord{sequence, which, features, 0});
+            kittens::load(plus, from.kv, element_coord{sequence, which, row, 0});
+            kittens::load(minus, from.kv, element_coord{sequence, which, features + row, 0});
             kittens::load(plus_sum, from.k, element_coord{sequence, which, 0, row});
             kittens::load(minus_sum, from.k, element_coord{sequence, which, 0, features + row});
         }
         kittens_device void store(const state_list& to, int sequence, int which) const {
             const int row = 16 * warp_in_group();
-            warpgroup::store(to.kv, plus, element_coord{sequence, which, 0, 0});
-            warpgroup::store(to.kv, minus, element_coord{sequence, which, features, 0});
+            kittens::store(to.kv, plus, element_coord{sequence, which, row, 0});
+            kittens::store(to.kv, minus, element_coord{sequence, which, features + row, 0});
             kittens::store(to.k, plus_sum, element_coord{sequence, which, 0, row});
             kittens::store(to.k, minus_sum, element_coord{sequence, which, 0, features + row});
         }
@@ -259,11 +263,13 @@ template <config C> struct kernel {
             zero(minus_sum);
         }
 
-        // state += phi(k) (x) v
-        kittens_device void add(shared& s, const input& of) {
-            block_scores x, p;
-            warpgroup::mm_AB(x, of.k, s.maps->k);
-            warpgroup::mma_wait(x);
+        // x = k W, ahead of its block's turn
+        kittens_device void project(shared& s, const input& of) { warpgroup::mm_AB(x, of.k, s.maps->k); }
+
+        // state += phi(k) (x) v of a block whose x is there; then projects the next one.
+        kittens_device void add(shared& s, reader& blocks, int block, int next) {
+            const input& of = blocks.at(block);
+            block_scores p;
             feature<1>(p, x);
             warpgroup::store(s.phi->plus, p);
             feature<-1>(p, x);
@@ -275,7 +281,8 @@ template <config C> struct kernel {
             warpgroup::mma_AtB(minus, s.phi->minus, of.v);
             warpgroup::mm_AtBt(plus_count, s.phi->plus, *s.ones);
             warpgroup::mm_AtBt(minus_count, s.phi->minus, *s.ones);
-            warpgroup::mma_wait(plus, minus, plus_count, minus_count);
+            project(s, blocks.at(next));
+            warpgroup::mma_wait(plus, minus, plus_count, minus_count, x);
             rows_vec added;
             row_max(added, plus_count);
             kittens::add(plus_sum, plus_sum, added);
@@ -302,9 +309,11 @@ template <config C> struct kernel {
             if (answers && t.begin > 0) sum.load(g.before, t.sequence, t.segment - 1);
             else sum.clear();
             wait(*s.maps_full, i % 2);
+            sum.project(s, blocks.at(t.first));
+            warpgroup::mma_wait(sum.x);
             for (int block = t.begin; block < t.add; block++) {
                 if constexpr (answers) copy_state(s, sum, copies++);
-                if (block > 0) sum.add(s, blocks.at(block - 1));
+                if (block > 0) sum.add(s, blocks, block - 1, block < t.end ? block : block - 1);
                 blocks.release_before(block);
             }
             if constexpr (answers)
@@ -347,10 +356,11 @@ template <config C> struct kernel {
                                             reader& blocks) {
         input& before = blocks.at(block > 0 ? block - 1 : 0);  // hidden from the first block
         input& here = blocks.at(block);
-        const float alpha = g.alpha[t.head], beta = g.beta[t.head];
+        // With a negative beta everything changes its sign, so that the window's weights can be powers of two.
+        const float beta = g.beta[t.head], sign = beta < 0 ? -1.f : 1.f, alpha = sign * g.alpha[t.head];
         block_scores x, p, far, near;
         rt_bf<16, rows> plus, minus, far_weights, near_weights;
-        rows_vec top, total;
+        rows_vec top, total, near_total;
         warpgroup::mm_AB(x, here.q, s.maps->q);
         const auto score = [&] {
             warpgroup::mm_ABt(far, here.q, before.k);
@@ -361,11 +371,9 @@ template <config C> struct kernel {
         blocks.release_before(block - 1);
         if constexpr (queries == 1) warpgroup::mma_wait<2>(x);
         else warpgroup::mma_wait(x);
-        feature<1>(p, x);
-        mul(p, p, alpha);
+        feature<1>(p, x, alpha);
         copy(plus, p);
-        feature<-1>(p, x);
-        mul(p, p, alpha);
+        feature<-1>(p, x, alpha);
         copy(minus, p);
         if constexpr (queries == 2) score();
         warpgroup::mma_wait(far, near);
@@ -374,15 +382,16 @@ template <config C> struct kernel {
         tril(near, near, 16 * warp_in_group(), -INFINITY);
         row_max(top, far);
         row_max(top, near, top);
-        mul(top, top, window_scale);
+        const float beta_log = math::log2(math::abs(beta));
+        map(top, top, [=](float m) { return m * window_scale - beta_log; });
         const auto weigh = [](float a, float m) { return math::exp2(a * window_scale - m); };
         map_rows(far, far, top, weigh);
         map_rows(near, near, top, weigh);
-        mul(far, far, beta);
-        mul(near, near, beta);
         zero(total);
+        zero(near_total);
         row_sum_partial(total, far);
-        row_sum_partial(total, near);
+        row_sum_partial(near_total, near);
+        add(total, total, near_total);
         copy(far_weights, far);
         copy(near_weights, near);
 
@@ -395,7 +404,7 @@ template <config C> struct kernel {
         add_linear(total, plus, s.sums->plus);
         add_linear(total, minus, s.sums->minus);
         row_sum_finish(total);
-        map(total, total, [](float sum) { return 1.f / (sum + normaliser_offset); });
+        map(total, total, [=](float sum) { return 1.f / (sum + sign * normaliser_offset); });
         settle(total);
         warpgroup::mma_wait(o);
         arrive(s.state_empty[mine]);
@@ -422,7 +431,7 @@ template <config C> struct kernel {
 
 // In place: the n-th of each sequence's states becomes the sum of the first n + 1.
 struct prefix_kernel {
-    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 4, batch = 4;
+    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 4, batch = 8;
     static constexpr int lines = 2 * features + 1;  // of 128 numbers: kv, k
     struct globals {
         state_list states;

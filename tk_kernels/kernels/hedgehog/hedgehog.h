@@ -29,7 +29,7 @@ struct states {
 };
 
 // Parts into which each sequence is cut, so that few sequences keep the GPU busy: `wanted` of them, or by shape if
-// `wanted` is negative. Throws std::invalid_argument where it is neither negative nor from 1 to 16.
+// `wanted` is negative. Throws std::invalid_argument where it is neither negative nor from 1 to 64.
 int segments(const problem&, int wanted);
 
 // fp32 elements of scratch for so many segments; they need not be initialised.

@@ -17,12 +17,17 @@ inline constexpr float least = -150.f;
 
 using steps = rv_fl<chunk>;  // one value for each step of a chunk
 
-// With c the running sum of a in a chunk: step i reads what step j <= i wrote with the factor exp2(row_i - key_j).
+// With c the running sum of a in a chunk: step i reads what step j <= i wrote with the factor exp2(row_i - key_j). Where a
+// warp's 16 rows lie behind j it is far_i before_j, without an exponential in the consumers: with c at the end of the 16 rows
+// before, m, they are exp2(row_i - m) and exp2(m - key_j), both of what decays.
 struct factors {
-    sv_fl<chunk> row;   // c_i + log2(scale)
-    sv_fl<chunk> key;   // c_j - log2(w_j)
-    sv_fl<chunk> tail;  // exp2(c_last - key_j): how much of step j is left at the chunk's end
-    sv_fl<16> decay;    // exp2(c_last), how much of the state is; the same 16 times
+    sv_fl<chunk> row;  // c_i + log2(scale)
+    sv_fl<chunk> key;  // c_j - log2(w_j)
+    sv_fl<chunk> far;
+    sv_fl<chunk> before[warpgroup_warps];  // of each warp; 0 from its own rows on
+    sv_fl<chunk> grown;                    // exp2(row_i): of the state at the chunk's start
+    sv_fl<chunk> tail;                     // exp2(c_last - key_j): how much of step j is left at the chunk's end
+    sv_fl<16> decay;                       // exp2(c_last), how much of the state is; the same 16 times
 };
 
 struct decay_source {
@@ -34,11 +39,19 @@ struct decay_source {
     gl<float, dynamic, 1, dynamic, dynamic> dt32;       // (batch, 1, row, head)
     gl<bf16, dynamic, 1, dynamic, dynamic> dt16;
 
-    // What lies in memory for the 64 steps from `row` on; zeros past the end.
+    // What lies in memory for the 64 steps from `row` on; zeros past the end. It is asked for some chunks ahead.
     kittens_device void fetch(steps& given, int batch, int head, int row) const {
-        if (from == decays::per_step) load(given, log_decay, element_coord{batch, head, 0, row});
-        else if (from == decays::from_dt && dt_is_bf16) load_column(given, dt16, element_coord{batch, 0, row, head});
-        else if (from == decays::from_dt) load_column(given, dt32, element_coord{batch, 0, row, head});
+        const int later = row + 4 * chunk;
+        if (from == decays::per_step) {
+            load(given, log_decay, element_coord{batch, head, 0, row});
+            prefetch_row<chunk>(log_decay, element_coord{batch, head, 0, later});
+        } else if (from == decays::from_dt && dt_is_bf16) {
+            load_column(given, dt16, element_coord{batch, 0, row, head});
+            prefetch_column<chunk>(dt16, element_coord{batch, 0, later, head});
+        } else if (from == decays::from_dt) {
+            load_column(given, dt32, element_coord{batch, 0, row, head});
+            prefetch_column<chunk>(dt32, element_coord{batch, 0, later, head});
+        }
     }
 
     // a in base 2, zero past the end, and log2(w).
@@ -69,19 +82,33 @@ struct decay_source {
 // Writes the factors of the steps from `row` on.
 kittens_device void prepare_factors(factors& into, const decay_source& source, const steps& given, int head, int row,
                                     float log_scale) {
-    steps a, log_weight, sum, tail;
+    steps a, log_weight, sum, key, x;
     source.evaluate(a, log_weight, given, head, row);
     cumulative_sum(sum, a);
+    sub(key, sum, log_weight);
+    store(into.key, key);
     const float last = value_at(sum, chunk - 1);
-    add(a, sum, log_scale);
-    store(into.row, a);
-    sub(sum, sum, log_weight);
-    store(into.key, sum);
-    map(tail, sum, [=](float key) { return math::exp2(last - key); });
-    store(into.tail, tail);
+    map(x, key, [=](float k) { return math::exp2(last - k); });
+    store(into.tail, x);
     rv_fl<16> decay;
     fill(decay, math::exp2(last));
     store(into.decay, decay);
+
+    const float ends[] = {0.f, value_at(sum, 15), value_at(sum, 31), value_at(sum, 47)};  // of the rows before a warp's
+#pragma unroll
+    for (int warp = 0; warp < warpgroup_warps; warp++) {
+        const float end = ends[warp];
+        each([=](int j, float& y, float k) { y = j < 16 * warp ? math::exp2(end - k) : 0.f; }, x, key);
+        store(into.before[warp], x);
+    }
+    add(sum, sum, log_scale);
+    store(into.row, sum);
+    exp2(x, sum);
+    store(into.grown, x);
+    const float first = ends[1], second = ends[2], third = ends[3];
+    each([=](int i, float& y) { y -= i < 16 ? 0.f : i < 32 ? first : i < 48 ? second : third; }, sum);
+    exp2(sum, sum);
+    store(into.far, sum);
 }
 
 }  // namespace tk::linear_attention

@@ -154,7 +154,7 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
              const states& s, const skip& extra, float* scratch, const options& o, void* stream) {
     require_indices(p);
     const call c{p, q, k, v, out, d, s, extra, scratch, plan_of(p, o), stream};
-    if (p.key_dim == 64 && c.of.shared) c.run_all<64, 2, 5, 6>();
+    if (p.key_dim == 64 && c.of.shared) c.run_all<64, 2, 4, 6>();
     else if (p.key_dim == 64) c.run_all<64, 1, 3, 4>();
     else if (c.of.shared) c.run_all<128, 2, 3, 5>();
     else c.run_all<128, 1, 2, 3>();

@@ -76,6 +76,8 @@ template <config C> struct chunk_kernel {
     static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1;
     static constexpr int consumer_registers = consumers == 1 ? 216 : 232;
 
+    static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
+
     using keys = st_bf<chunk, C.keys>;
     using values = st_bf<chunk, unit_cols>;
     using strip = st_bf<16, unit_cols>;
@@ -94,7 +96,7 @@ template <config C> struct chunk_kernel {
     using input = std::conditional_t<C.outputs, full_input, sums_input>;
     struct output {};
     struct unit_memory {
-        st_bf<unit_cols, C.keys> state;  // transposed
+        st_bf<unit_cols, C.keys> state[copies];  // transposed
         strip o[warpgroup_warps];
     };
     struct workspace {
@@ -183,8 +185,8 @@ template <config C> struct chunk_kernel {
         store(g.totals, total, element_coord{0, slot, 0, first});
     }
 
-    // One chunk's multiplies that need its state run with the next one's scores, which do not: a chunk's weights and scaled
-    // values are made, in registers, a step ahead, and its result is stored a step late.
+    // A step's multiplies are issued as soon as their operands are there and waited for as late as their results are needed;
+    // what the two units of a multiprocessor wait for is hidden by one another. One fence serves both copies to shared memory.
     template <typename Stream> kittens_device static void walk(Stream& s, const task& t, const globals& g) {
         const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
         const unit_of_head u = g.unit.at(t.unit + mine);
@@ -192,85 +194,48 @@ template <config C> struct chunk_kernel {
         strip& out = own.o[warp_in_group()];
         rt_fl<16, C.keys> state;  // transposed: 16 of the unit's value columns
         rt_fl<16, chunk> scores, o;
-        rt_bf<16, chunk> weights, scaled, result;
+        rt_bf<16, chunk> weights, scaled;
         typename rt_fl<16, C.keys>::col_vec decay;
-        typename rt_fl<16, chunk>::col_vec row, grown;
-        typename rt_fl<16, chunk>::row_vec key;
-
-        const auto load_factors = [&](const factors& f) {
-            warpgroup::load(row, f.row);
-            kittens::load(key, f.key);
-            kittens::load(decay, f.decay);
-        };
-        const auto weigh_scores = [&] {
-            weigh(scores, row, key, first);
-            copy(weights, scores);
-            exp2(grown, row);
-        };
-        const auto use_state = [&](const input& in) {  // issues O = Q state, state = decay state + V^T K
-            mul_row(state, state, decay);
-            warpgroup::mm_ABt(o, in.q, own.state);
-            warpgroup::mma_AB(state, scaled, in.k);
-        };
-        const auto add_weighted = [&](const input& in) {
-            mul_row(o, o, grown);
-            warpgroup::mma_AB(o, weights, in.v[mine]);
-        };
-        const auto finish = [&](const input& in) {
-            if (g.negative) neg(o, o);
-            if (g.skip.data) add_skip(o, in.v[mine], u, g);
-            copy(result, o);
-            s.release();
-        };
-        const auto put = [&](int step) {
-            store_read_wait();  // the chunk before has left the strip
-            store(out, result);
-            fence_async();
-            store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
-        };
+        typename rt_fl<16, chunk>::col_vec grown;
 
         zero(state);
         if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot_of(t, g) + t.segment - 1, first, 0});
         else if (g.initial.tensor.data) g.initial.get(state, t.batch, u.head, u.column + first, 0);
-        warpgroup::store(own.state, state);
+        warpgroup::store(own.state[0], state);
         fence_async();
-        input* in = &s.take();
-        warpgroup::mm_ABt(scores, in->q, in->k);
-        scale_values(scaled, in->v[mine], in->f[mine]);
-        load_factors(in->f[mine]);
-        warpgroup::mma_wait(scores);
-        weigh_scores();
-        warpgroup::sync(barrier);  // the state is whole
-        for (int step = 0; step + 1 < t.steps; step++) {
-            use_state(*in);
-            input* next = &s.take();
-            warpgroup::mm_ABt(scores, next->q, next->k);
-            if (step > 0) put(step - 1);
-            load_factors(next->f[mine]);
-            warpgroup::mma_wait<2>(o);
-            add_weighted(*in);
-            warpgroup::mma_wait<2>(state);
-            warpgroup::sync(barrier);  // every warp has read the old state
-            warpgroup::store(own.state, state);
+        warpgroup::sync(barrier);
+        for (int step = 0; step < t.steps; step++) {
+            input& in = s.take();
+            const factors& f = in.f[mine];
+            kittens::load(decay, f.decay);
+            mul_row(state, state, decay);
+            warpgroup::mm_ABt(scores, in.q, in.k);
+            warpgroup::mm_ABt(o, in.q, own.state[step % copies]);
+            scale_values(scaled, in.v[mine], f);
+            warpgroup::mma_AB(state, scaled, in.k);
+            warpgroup::load(grown, f.grown);
+            warpgroup::mma_wait<2>(scores);
+            weigh(weights, scores, f);
+            warpgroup::mma_wait<1>(o);
+            mul_row(o, o, grown);
+            warpgroup::mma_AB(o, weights, in.v[mine]);
+
+            warpgroup::mma_wait<1>(state);
+            if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
+            warpgroup::store(own.state[(step + 1) % copies], state);
+            store_read_wait();  // the chunk before has left the strip
+            warpgroup::mma_wait(o);
+            if (g.negative) neg(o, o);
+            if (g.skip.data) add_skip(o, in.v[mine], u, g);
+            s.release();
+            store(out, o);
             fence_async();
-            scale_values(scaled, next->v[mine], next->f[mine]);
-            warpgroup::mma_wait(o, scores);
-            finish(*in);
-            weigh_scores();
-            in = next;
             warpgroup::sync(barrier);  // the new state is whole
+            store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
         }
-        use_state(*in);
-        if (t.steps > 1) put(t.steps - 2);
-        warpgroup::mma_wait<1>(o);
-        add_weighted(*in);
-        warpgroup::mma_wait(o, state);
-        finish(*in);
-        put(t.steps - 1);
         if (g.final.tensor.data && t.segment == g.segments - 1)
             g.final.put(state, t.batch, u.head, u.column + first, 0);
-        warpgroup::sync(barrier);  // every warp has read the state, before the next task's
-        store_read_wait();         // the block's shared memory must outlive its stores
+        store_read_wait();  // the block's shared memory must outlive its stores
     }
 
     // Of the increments of this consumer's unit: the first.
@@ -287,15 +252,31 @@ template <config C> struct chunk_kernel {
         map_cols(v, v, tail, ops::mul{});
     }
 
-    // scores o L: a warp's 16 rows from `first` on.
-    template <typename Row, typename Key>
-    kittens_device static void weigh(rt_fl<16, chunk>& scores, const Row& row, const Key& key, int first) {
-        rt_fl<16, chunk> power;
+    // scores o L, for a warp's 16 rows: with far and before for the rows before them, with exponentials for their own.
+    kittens_device static void weigh(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const factors& f) {
+        rt_fl<16, 16> own, power;
+        typename rt_fl<16, 16>::col_vec row, far;
+        typename rt_fl<16, 16>::row_vec key;
+        typename rt_fl<16, chunk>::row_vec before;
+        const int warp = warp_in_group();
+        warpgroup::load(row, f.row);
+        warpgroup::load(key, f.key);
+        warpgroup::load(far, f.far);
+        kittens::load(before, f.before[warp]);
         broadcast_row(power, row);
         sub_col(power, power, key);
-        mask(power, power, [=](int r, int c) { return c <= first + r; }, -INFINITY);
+        make_causal(power, power, -INFINITY);
         exp2(power, power);
-        mul(scores, scores, power);
+#pragma unroll
+        for (int j = 0; j < warpgroup_warps; j++)
+            if (j == warp) part(own, scores, 0, j);
+        mul(own, own, power);
+        mul_col(scores, scores, before);
+        mul_row(scores, scores, far);
+#pragma unroll
+        for (int j = 0; j < warpgroup_warps; j++)
+            if (j == warp) place(scores, own, 0, j);
+        copy(weights, scores);
     }
 
     // o += skip x values, a column or a head with its own weight.

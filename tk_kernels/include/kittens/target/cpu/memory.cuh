@@ -225,6 +225,9 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
         dst.data[i] =
             from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
 }
+// On a GPU: asks for a row's (a column's) next Length elements to be brought into the L2 cache.
+template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}
+template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src&, element_coord) {}
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();

@@ -290,6 +290,22 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
         },
         dst);
 }
+// Asks for a row's (a column's) next Length elements to be brought into the L2 cache; nothing past the tensor's end.
+template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src& src, element_coord at) {
+    constexpr int sector = 32 / sizeof(typename Src::T);
+#pragma unroll
+    for (int i = 0; i < Length; i += 32 * sector) {
+        const int col = at.c + i + lane() * sector;
+        if (col < src.cols() && col < at.c + Length)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, at.r) + col));
+    }
+}
+template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src& src, element_coord at) {
+#pragma unroll
+    for (int i = 0; i < Length; i += 32)
+        if (at.r + i + lane() < src.rows())
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, at.r + i + lane()) + at.c));
+}
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     each(
