@@ -430,8 +430,7 @@ kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int 
         for (int j = 0; j < C / 16; j++)
             if (i / (PR / 16) == r && j / (PC / 16) == c)
 #pragma unroll
-                for (int e = 0; e < 8; e++)
-                    dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
+                for (int e = 0; e < 8; e++) dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
 }
 
 template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
