@@ -158,16 +158,17 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
 
 def _roofs(dtype: str, machine: Machine) -> tuple[roofline.Roof | None, roofline.Roof | None]:
     """(measured in this run, from the datasheet), each None where there is none for this dtype."""
-    matmul, copy = machine.roofs.get(f"matmul_{dtype}_tflops"), machine.roofs.get("copy_gbps")
     sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
-    return roofline.Roof(matmul, copy) if matmul and copy else None, sheet.roof(dtype) if sheet else None
+    return roofline.measured_roof(machine.roofs, dtype), sheet.roof(dtype) if sheet else None
 
 
 def _bound(group: Group, machine: Machine) -> str:
     measured, datasheet = _roofs(group.problem.dtype, machine)
     roof = measured or datasheet
-    workload = workloads.load(group.workload)
-    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem)) if roof else ""
+    if roof is None:
+        return ""
+    workload, launch_us = workloads.load(group.workload), machine.roofs.get("launch_us", 0.0)
+    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem), launch_us)
 
 
 def _ratios(

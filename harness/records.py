@@ -130,7 +130,7 @@ class Measurement(_Row):
     roof_pct_datasheet: float | None
     """Share of the roofline built from the datasheet's numbers; empty for a GPU that we have no datasheet of."""
     bound: str
-    """`compute` or `memory`: which roof is the lower one for this problem."""
+    """`compute` or `memory`: which roof is the lower one for this problem; `launch`: an empty kernel takes longer."""
     aa_noise_pct: float | None
     """Distance between the medians of the interleaved halves of the case's own samples."""
     sm_clock_mhz: float | None

@@ -32,7 +32,7 @@ class Device(Protocol):
         ...
 
     def roofs(self) -> dict[str, float]:
-        """Measured roofs: `copy_gbps`, `matmul_<dtype>_tflops`; empty where nothing is timed."""
+        """Measured roofs, see `harness.roofs.measure_roofs`; empty where nothing is timed."""
         ...
 
     def generator(self, seed: int) -> torch.Generator:
