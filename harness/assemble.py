@@ -31,6 +31,10 @@ class Timed:
     aa_noise_pct: float
     energy_mj: float | None
     tflops_per_w: float | None
+    settled_latency_us: float | None
+    settled_clock_mhz: float | None
+    settled_power_w: float | None
+    settled_energy_mj: float | None
 
 
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
@@ -95,6 +99,7 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
         sm_clock_mhz=None,
         power_w=None,
         throttled="",
+        settled=None,
     )
 
 
@@ -141,7 +146,7 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
     flops, traffic = workload.flops(problem), workload.traffic(problem)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
     measured, datasheet = _roofs(problem.dtype, machine)
-    tflops, power = flops / (p50 * 1e6), outcome.power_w
+    tflops, power, alone = flops / (p50 * 1e6), outcome.power_w, outcome.settled
     return Timed(
         latency_us_p10=p10,
         latency_us_p50=p50,
@@ -153,6 +158,10 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
         aa_noise_pct=stats.aa_noise_pct(outcome.latency_us, outcome.rounds),
         energy_mj=power * p50 / 1e3 if power is not None else None,
         tflops_per_w=tflops / power if power else None,
+        settled_latency_us=alone.latency_us if alone else None,
+        settled_clock_mhz=alone.sm_clock_mhz if alone else None,
+        settled_power_w=alone.power_w if alone else None,
+        settled_energy_mj=alone.energy_mj if alone else None,
     )
 
 

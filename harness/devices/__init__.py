@@ -63,6 +63,10 @@ class Device(Protocol):
         """The board's energy counter in joules; None where there is none."""
         ...
 
+    def wait(self) -> None:
+        """Returns when nothing runs on the device any more."""
+        ...
+
     def free_bytes(self) -> int:
         """Memory that input sets may take a share of."""
         ...

@@ -178,6 +178,21 @@ def test_bound_by_its_launch(tmp_path, launch_us, bound):
     assert rows["roof_pct_measured"].notna().all()
 
 
+def test_settled_clock_power_and_energy_are_columns(tmp_path):
+    """Guard: `_settled` in harness/worker/measure.py.  The fake's counter goes 10 J further each time it is read."""
+    arguments = [*FAST, *small(), *GOOD, "timer.settled_seconds=0.02", f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    run = load_run(only_run(tmp_path))
+    for row in run.measurements.itertuples():
+        assert row.status == "passed"
+        assert row.settled_clock_mhz == 1755.0
+        assert row.settled_latency_us > 0
+        assert row.settled_energy_mj == pytest.approx(row.settled_power_w * row.settled_latency_us / 1e3)
+        assert row.settled_power_w != row.power_w == 642.0
+        assert row.energy_mj == pytest.approx(642.0 * row.latency_us_p50 / 1e3)
+    assert run.manifest["groups"][0]["energy_j"] == 10.0, "of the rounds alone"
+
+
 def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
     arguments = ["device=cpu", "wandb=disabled", *small(17, 5, 33), *GOOD, f"results_dir={tmp_path}"]
     assert main([*arguments, "profile=ncu"]) == 0
