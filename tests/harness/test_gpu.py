@@ -33,8 +33,12 @@ def test_a_run(tmp_path, timer):
     assert rows["sm_clock_mhz"].between(300, 3000).all()
     assert rows["power_w"].between(50, 1500).all()
     assert rows["peak_memory_mib"].between(2, 1000).all()  # the output alone is 2 MiB
-    assert 500 < run.manifest["roofs"]["copy_gbps"] < 20_000
-    assert 50 < run.manifest["roofs"]["matmul_bf16_tflops"] < 5000
+    roofs = run.manifest["roofs"]
+    assert 500 < roofs["copy_gbps"] < 20_000
+    assert 0.8 < roofs["read_gbps"] / roofs["copy_gbps"] < 1.5
+    assert 50 < roofs["matmul_bf16_tflops"] < 5000
+    assert 1.3 < roofs["matmul_e4m3_tflops"] / roofs["matmul_bf16_tflops"] < 2.5
+    assert 0.5 < roofs["launch_us"] < 10
     assert len(run.ratios) == 2
 
 
