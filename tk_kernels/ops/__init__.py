@@ -1,7 +1,9 @@
 """The public operators, one module a kernel."""
 
 from .attention import attention
+from .dropout_add_layernorm import dropout_add_layernorm
 from .gemm import gemm
+from .rotary import rotary
 from .sdpa import scaled_dot_product_attention
 
-__all__ = ["attention", "gemm", "scaled_dot_product_attention"]
+__all__ = ["attention", "dropout_add_layernorm", "gemm", "rotary", "scaled_dot_product_attention"]

@@ -75,6 +75,12 @@ def refuse_tangents(**tensors: torch.Tensor) -> None:
             raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
 
 
+def refuse_gradient(operator: str, *tensors: torch.Tensor) -> None:
+    """Raise RuntimeError where autograd would want a gradient of an operator that has none."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise RuntimeError(f"{operator}: has no backward, and an input requires a gradient; use torch.no_grad()")
+
+
 def unsupported_gpu(device: torch.device) -> str | None:
     """Why the kernels cannot run on this GPU, or None."""
     capability = torch.cuda.get_device_capability(device)

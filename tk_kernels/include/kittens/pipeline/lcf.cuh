@@ -22,10 +22,17 @@ namespace kittens {
 
 // Registers a thread of the producer keeps where each thread of `consumers` warpgroups takes `each`: at most what is left of
 // those that the block has at its start. (The last warpgroup to ask for more than there are would wait for ever.)
-constexpr int producer_registers(int consumers, int each) {
-    const int groups = consumers + 1, at_start = 65536 / (groups * warpgroup_warps * warp_threads) / 8 * 8;
+constexpr int producer_registers(int consumers, int each, int blocks_per_sm = 1) {
+    const int groups = consumers + 1,
+              at_start = 65536 / (blocks_per_sm * groups * warpgroup_warps * warp_threads) / 8 * 8;
     const int left = groups * at_start - consumers * each;
     return left < 40 ? left : 40;
+}
+
+// Bytes that a load of X announces: a struct of tiles that is padded for alignment says itself (`bytes`).
+template <typename X> constexpr int loaded_bytes() {
+    if constexpr (requires { X::bytes; }) return X::bytes;
+    else return sizeof(X);
 }
 
 template <typename K> struct lcf {

@@ -21,12 +21,6 @@
 
 namespace kittens {
 
-// Bytes that a load of X announces: a struct of tiles that is padded for alignment says itself (`bytes`).
-template <typename X> constexpr int loaded_bytes() {
-    if constexpr (requires { X::bytes; }) return X::bytes;
-    else return sizeof(X);
-}
-
 template <typename K> struct lcf_stream {
     using globals = typename K::globals;
     using tile = typename K::tile;

@@ -1,0 +1,88 @@
+"""Operands of a kernel: checked before a launch, and copied where the kernel cannot read them in place."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .library import compiled
+
+_log = logging.getLogger("tk_kernels")
+_copies_logged: set[str] = set()
+
+
+def launch(kernel: str, export: str, operands: dict[str, Tensor], rest: tuple[Any, ...]) -> None:
+    """Call an exported function of `kernel`, with dense copies of the operands that it asks them of.
+
+    The function is called with the operands and then `rest`, on the device of the first operand. It returns 0 when
+    it has launched, else launches nothing and returns a bit for each operand that it needs a copy of.
+    """
+    device = next(iter(operands.values())).device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch(kernel, export, operands, rest)
+    function = compiled(kernel, device, export)
+    copies = function(*operands.values(), *rest)
+    if copies:
+        asked = {name: tensor for bit, (name, tensor) in enumerate(operands.items()) if copies >> bit & 1}
+        _log_copies_once(kernel, asked)
+        dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
+        remaining = function(*(operands | dense).values(), *rest)
+        if remaining:
+            raise RuntimeError(f"{kernel}: dense copies were refused (code {remaining}); this is a bug in tk_kernels")
+    return None
+
+
+def _log_copies_once(kernel: str, copied: dict[str, Tensor]) -> None:
+    """Tell, the first time in a process that it happens to a kernel, that an operand is copied."""
+    if kernel in _copies_logged:
+        return
+    _copies_logged.add(kernel)
+    named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
+    _log.info(
+        "%s: %s goes through a dense copy; strides of multiples of 8 and an aligned base avoid it",
+        kernel,
+        ", ".join(named),
+    )
+
+
+def like(tensor: Tensor) -> Tensor:
+    """Uninitialised dense tensor of the same shape: rows outside heads where `tensor` has them so, else contiguous."""
+    B, H, N, D = tensor.shape
+    if tensor.stride(1) < tensor.stride(2):
+        return tensor.new_empty((B, N, H, D)).transpose(1, 2)
+    return tensor.new_empty((B, H, N, D))
+
+
+def is_dense_bfloat16(tensor: Tensor) -> bool:
+    """Whether a tensor is strided, not nested, and bfloat16."""
+    return tensor.dtype is torch.bfloat16 and tensor.layout is torch.strided and not tensor.is_nested
+
+
+def require_tensor(
+    name: str, tensor: Any, rank: int, dtypes: tuple[torch.dtype, ...], device: torch.device | None, like_name: str
+) -> None:
+    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
+    if tensor.dim() != rank:
+        raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank {rank}")
+    if tensor.dtype not in dtypes:
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs {wanted}")
+    if any(size == 0 for size in tensor.shape):
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+    if device is not None and tensor.device != device:
+        raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")
+
+
+def require_shape(name: str, tensor: Tensor, wanted: tuple[int, ...], why: str) -> None:
+    """Raises ValueError where a shape is another one."""
+    if tuple(tensor.shape) != tuple(wanted):
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs {tuple(wanted)}, {why}")
