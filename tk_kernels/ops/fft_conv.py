@@ -51,9 +51,9 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
 def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
     """Return the transform of the filters k as `fft_conv` takes it, for sequences of length n.
 
-    k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048 or 4096.
-    `causal`: any n up to 2048. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of the transform
-    over 64 R points divided by 64 R, frequency c + R d at (c, d).
+    k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048 or
+    4096. `causal`: any n up to 2048. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of the
+    transform over 64 R points divided by 64 R, frequency c + R d at (c, d).
 
     It is made of PyTorch's own operators and differentiable as they are, up to the rounding. Raises ValueError that
     names the argument.
