@@ -80,8 +80,8 @@ def dropout_add_layernorm(
     go through a copy; the first is logged by the logger `tk_kernels`.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, p outside [0, 1),
-    or a negative or infinite eps.
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, p outside
+    [0, 1), or a negative or infinite eps.
     """
     _require_problem(x, residual, weight, bias, p, eps)
     rms, return_mask = flag("rms", rms), flag("return_mask", return_mask)

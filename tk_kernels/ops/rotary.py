@@ -41,9 +41,9 @@ def rotary(
     The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 16 bytes and
     whose base is a multiple of 16 bytes. Others go through a copy; the first is logged by the logger `tk_kernels`.
 
-    Differentiable in x any number of times, unless in place; cos and sin carry no gradient. Raises ValueError that names
-    the argument for a wrong dtype, layout, device, rank or shape or an empty tensor; RuntimeError for `inplace` where a
-    gradient of x is wanted, and NotImplementedError where one of cos or sin is.
+    Differentiable in x any number of times, unless in place; cos and sin carry no gradient. Raises ValueError that
+    names the argument for a wrong dtype, layout, device, rank or shape or an empty tensor; RuntimeError for `inplace`
+    where a gradient of x is wanted, and NotImplementedError where one of cos or sin is.
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got {layout!r}, needs 'bhnd' or 'bnhd'")

@@ -1,4 +1,4 @@
-"""What the operators that stream rows share: checks of their operands, and the launch with copies where it needs any."""
+"""What the operators that stream rows share: checks of their operands, and the launch, with copies where needed."""
 
 from __future__ import annotations
 

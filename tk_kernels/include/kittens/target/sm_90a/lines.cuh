@@ -38,16 +38,30 @@ kittens_device void each_run(F f, Lines& lines, Others&... others) {
         if (Lines::holds(u)) f(Lines::row(u), Lines::col(u), lines.data[u], others.data[u]...);
 }
 
-// A run in as few moves as its bytes allow: 16 at a time, or 8 or 4 where it has no more.
-template <int Bytes> kittens_device void copy_run(void* to, const void* from) {
+// A run from or to global memory in as few moves as its bytes allow: 16 at a time, or 8 where it has no more.
+template <int Bytes> kittens_device void load_run(void* to, const void* from) {
     if constexpr (Bytes >= 16) {
 #pragma unroll
         for (int i = 0; i < Bytes / 16; i++) static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
-    } else if constexpr (Bytes == 8) {
-        *static_cast<uint2*>(to) = *static_cast<const uint2*>(from);
     } else {
-        static_assert(Bytes == 4);
-        *static_cast<uint32_t*>(to) = *static_cast<const uint32_t*>(from);
+        static_assert(Bytes == 8, "rl: a run moves 8 bytes or a multiple of 16");
+        *static_cast<uint2*>(to) = *static_cast<const uint2*>(from);
+    }
+}
+// By the instruction itself: a plain store of 16 bytes that were computed two at a time is taken apart into four.
+template <int Bytes> kittens_device void store_run(void* to, const void* from) {
+    if constexpr (Bytes >= 16) {
+#pragma unroll
+        for (int i = 0; i < Bytes / 16; i++) {
+            const uint4 unit = static_cast<const uint4*>(from)[i];
+            asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(static_cast<uint4*>(to) + i), "r"(unit.x),
+                         "r"(unit.y), "r"(unit.z), "r"(unit.w)
+                         : "memory");
+        }
+    } else {
+        static_assert(Bytes == 8, "rl: a run moves 8 bytes or a multiple of 16");
+        const uint2 unit = *static_cast<const uint2*>(from);
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(unit.x), "r"(unit.y) : "memory");
     }
 }
 
@@ -60,7 +74,7 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kitt
         [&](int row, int col, T* run) {
             alignas(16) From loaded[Dst::run] = {};
             if (at.r + row < src.rows() && at.c + col < src.cols())
-                copy_run<Dst::run * sizeof(From)>(loaded, src.row(at.b, at.d, at.r + row) + at.c + col);
+                load_run<Dst::run * sizeof(From)>(loaded, src.row(at.b, at.d, at.r + row) + at.c + col);
 #pragma unroll
             for (int i = 0; i < Dst::run; i++)
                 if constexpr (std::is_same_v<T, From>) run[i] = loaded[i];
@@ -80,7 +94,7 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
             for (int i = 0; i < Src::run; i++)
                 if constexpr (std::is_same_v<T, To>) stored[i] = run[i];
                 else stored[i] = from_float<To>(to_float(run[i]));
-            copy_run<Src::run * sizeof(To)>(dst.row(at.b, at.d, at.r + row) + at.c + col, stored);
+            store_run<Src::run * sizeof(To)>(dst.row(at.b, at.d, at.r + row) + at.c + col, stored);
         },
         src);
 }
