@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from harness.workloads import Workload
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Expected, Reference
 
 TORCH_DTYPES = {
     "bf16": torch.bfloat16,
@@ -35,7 +35,7 @@ class Check:
     tolerance: float | None = None
 
 
-def check_outputs(workload: Workload, problem: Any, outputs: object, expected: Sequence[Expected]) -> Check:
+def check_outputs(workload: Workload, problem: Any, outputs: object, expected: Reference) -> Check:
     """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
 
     The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.
@@ -45,6 +45,8 @@ def check_outputs(workload: Workload, problem: Any, outputs: object, expected: S
     if complaint:
         return Check(False, complaint)
     by_name = dict(zip(workload.outputs(problem), tensors, strict=True))
+    if callable(expected):
+        expected = expected(by_name)
     for name, tensor in by_name.items():
         bad = int((~torch.isfinite(tensor)).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):

@@ -23,7 +23,7 @@ from harness.timing.rounds import ContestantError, Progress, Series, time_rounds
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.verification import TORCH_DTYPES, check_outputs
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Reference
 
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
@@ -72,7 +72,7 @@ class Session:
         generator = self.device.generator(self.group.seed + number)
         return self.workload.make_inputs(self.group.problem, generator, self.group.distribution)
 
-    def reference(self, inputs: dict[str, torch.Tensor]) -> tuple[Expected, ...]:
+    def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
         """The float64 reference of these inputs."""
         return self.workload.reference(self.group.problem, inputs, self.group.seed)
 
@@ -138,7 +138,7 @@ def _verify(
     index: int,
     contestant: Contestant,
     inputs: dict[str, torch.Tensor],
-    expected: tuple[Expected, ...],
+    expected: Reference,
 ) -> Entrant | CaseOutcome:
     """The gate: an `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
     device, problem = session.device, session.group.problem

@@ -80,7 +80,7 @@ def test_views_of_a_projection_are_read_and_changed_where_they_lie(device: str) 
     B, N, H, D = 2, 11, 3, 64
     projected = heads(B, N, 3 * H, D, device)
     before = projected.clone()
-    q, k, _ = projected.split(H, dim=2)
+    q, _, _ = projected.split(H, dim=2)
     cos, sin = tables(N, D // 2, torch.bfloat16, device)
     wanted = turned(q.transpose(1, 2), cos, sin, False).transpose(1, 2)
     assert_rounded(tk.rotary(q, cos, sin, layout="bnhd"), wanted)

@@ -7,5 +7,6 @@ from .attention import Attention
 from .fft_conv import FftConv
 from .gemm import Gemm
 from .kernel import TARGET_OF_DEVICE, Kernel
+from .rows import DropoutAddLayernorm, Rotary
 
-__all__ = ["TARGET_OF_DEVICE", "Attention", "FftConv", "Gemm", "Kernel"]
+__all__ = ["TARGET_OF_DEVICE", "Attention", "DropoutAddLayernorm", "FftConv", "Gemm", "Kernel", "Rotary"]
