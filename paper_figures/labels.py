@@ -19,7 +19,12 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn": "FlashAttention-2",
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
+    "flash_attn_triton": "flash-attn (Triton)",
+    "torch": "PyTorch",
     "pytorch_eager": "PyTorch eager",
+    "flash_fft_conv": "FlashFFTConv",
+    "triton_monarch": "Monarch in Triton (ours)",
+    "torch_real": "PyTorch, real FFT",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

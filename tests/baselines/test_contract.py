@@ -40,12 +40,55 @@ class AttentionProblem:
     options: dict = field(default_factory=dict)
 
 
-HEAVY = ("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy")
+@dataclass(frozen=True)
+class FftConvProblem:
+    B: int = 2
+    D: int = 3
+    N: int = 1024
+    causal: bool = False
+    filter: str = "outside"
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class RotaryProblem:
+    B: int = 1
+    H: int = 3
+    N: int = 20
+    D: int = 64
+    layout: str = "bhnd"
+    interleaved: bool = False
+    tensors: int = 2
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class LayernormProblem:
+    B: int = 2
+    N: int = 5
+    D: int = 128
+    p: float = 0.0
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+HEAVY = ("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "flashfftconv", "numpy")
+
+
+PROBLEMS = {
+    "Gemm": Problem,
+    "Attention": AttentionProblem,
+    "DropoutAddLayernorm": LayernormProblem,
+    "FftConv": FftConvProblem,
+    "Rotary": RotaryProblem,
+}
 
 
 def problem_for(target: str, **keys):
     """A small problem of the workload that the target's class is named after."""
-    return {"Gemm": Problem, "Attention": AttentionProblem}[target.rpartition(".")[2]](**keys)
+    return PROBLEMS[target.rpartition(".")[2]](**keys)
 
 
 def targets() -> list[str]:
@@ -82,6 +125,14 @@ def test_the_attention_workload_names_its_six_baselines():
         "baselines.flash_attn_3.Attention",
         "baselines.flash_attn_4.Attention",
         "baselines.torch_compile_attention.Attention",
+    }
+
+
+def test_the_long_convolution_names_its_baselines():
+    assert {t for t in targets() if t.endswith(".FftConv")} >= {
+        "baselines.flash_fft_conv.FftConv",
+        "baselines.triton_monarch.FftConv",
+        "baselines.torch_fft.FftConv",
     }
 
 
@@ -126,7 +177,7 @@ def test_version_is_one_line(target):
 @every_baseline
 def test_what_is_not_offered_is_refused_in_words(target):
     implementation = load(target)()
-    direction = "bwd" if target.endswith(".Gemm") else "sideways"
+    direction = "sideways" if target.endswith(".Attention") else "bwd"
     for keys in ({"dtype": "fp32"}, {"direction": direction}):
         reason = implementation.supports(problem_for(target, **keys), "cuda")
         assert reason is not None

@@ -14,6 +14,8 @@ from harness.planning import KEYS, MAPPINGS, expand_problems, make_plan
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
 ATTENTION = ["tk", "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile"]
+FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
+ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
 CASES = {
     "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
@@ -26,6 +28,10 @@ CASES = {
     "table3_attention_order": (1, ["tk[order=head_major]", "tk[order=row_major]"]),
     "table4_attention": (1, ATTENTION[:-1]),
     "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
+    "fig9_fft_conv": (6, FFT_CONV),
+    "fig9_layernorm": (14, ROWS),
+    "fig9_rotary": (14, ROWS),
+    "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 
 

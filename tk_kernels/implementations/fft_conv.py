@@ -13,7 +13,7 @@ from .kernel import TARGET_OF_DEVICE, Kernel
 
 
 class FftConv(Kernel):
-    """`tk.fft_conv`; the filter's transform is made in `prepare`, or in the call where the problem's `filter` is inside.
+    """`tk.fft_conv`; the filter is transformed in `prepare`, or in the call where the problem's `filter` is inside.
 
     Raises TypeError for an option: there is none.
     """
