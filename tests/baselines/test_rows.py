@@ -105,7 +105,9 @@ def test_the_kernels_are_imported_without_running_the_package(tmp_path: Path, mo
     for package in (folder.parent, folder):
         (package / "__init__.py").write_text("")
     (folder / "rotary.py").write_text(
-        "def apply_rotary(x, cos, sin, interleaved):\n    assert x.shape[1] == 20\n    return -x\n"  # rows outside heads
+        "def apply_rotary(x, cos, sin, interleaved):\n"
+        "    assert x.shape[1] == 20, 'needs rows outside heads'\n"
+        "    return -x\n"
     )
     for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
         monkeypatch.delitem(sys.modules, name)
