@@ -26,7 +26,7 @@ from harness.timing.telemetry import median_or_none, throttle_text
 from harness.verification import TORCH_DTYPES, check_outputs
 from harness.worker.audit import Audit, Subject, keep, same_bytes
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Reference
 
 DEGENERATE = ("zeros",)
 """Distributions on which nearly anything is right; verification uses the workload's first one instead."""
@@ -85,7 +85,7 @@ class Session:
         distribution = self.group.distribution if number else self.verified_distribution
         return self.workload.make_inputs(self.group.problem, generator, distribution)
 
-    def reference(self, inputs: dict[str, torch.Tensor]) -> tuple[Expected, ...]:
+    def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
         """The float64 reference of these inputs."""
         return self.workload.reference(self.group.problem, inputs, self.group.seed)
 
@@ -155,7 +155,7 @@ def _verify(
     index: int,
     contestant: Contestant,
     inputs: dict[str, torch.Tensor],
-    expected: tuple[Expected, ...],
+    expected: Reference,
 ) -> Entrant | CaseOutcome:
     """The gate: an `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
     device, problem = session.device, session.group.problem
@@ -216,7 +216,7 @@ def _check_kernels(session: Session, implementation: Implementation, call: Call,
     return outcome
 
 
-def _time(session: Session, entrants: list[Entrant], expected: Callable[[], tuple[Expected, ...]]) -> float | None:
+def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Reference]) -> float | None:
     """Times the entrants together and sends their outcomes; gives the energy.  expected: of input set 0.
 
     Whoever fails on the way, in an audit or at the second verification leaves, and the others are timed again without
@@ -304,7 +304,7 @@ def _audited(
     entrants: list[Entrant],
     series: list[Series],
     buffers: dict[str, torch.Tensor],
-    expected: tuple[Expected, ...],
+    expected: Reference,
     stopwatch: Stopwatch,
 ) -> list[CaseOutcome]:
     """The outcome of each entrant after its audit.  buffers: the inputs of the last round; they are overwritten."""

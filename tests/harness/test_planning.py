@@ -18,6 +18,8 @@ BASED = ["tk", "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
 HEDGEHOG = ["tk", "fla", "torch", "torch_compile"]
 MAMBA2 = ["tk", "mamba_ssm", "simple_gla", "torch", "torch_compile"]
 LINEAR = ["tk", "simple_gla", "fla_linear_attn", "torch", "torch_compile"]
+FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
+ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
 CASES = {
     "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
@@ -40,6 +42,10 @@ CASES = {
     "small_batch_hedgehog": (6, HEDGEHOG[:2]),
     "small_batch_mamba2": (12, MAMBA2[:3]),
     "small_batch_linear_attention": (6, LINEAR[:2]),
+    "fig9_fft_conv": (6, FFT_CONV),
+    "fig9_layernorm": (14, ROWS),
+    "fig9_rotary": (14, ROWS),
+    "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 
 

@@ -38,7 +38,26 @@ def plausible_rate(problem: str, contestant: Contestant) -> float | str:
     keys = problem_keys(problem)
     if "F" in keys or "P" in keys or "decay" in keys:
         return _linear_rate(keys, contestant)
+    if "tensors" in keys or list(keys)[:3] == ["B", "N", "D"]:
+        return _row_rate(keys, contestant)
+    if "D" in keys and "H" not in keys and "p" not in keys:
+        return _fft_conv_rate(keys, contestant)
     return _attention_rate(keys, contestant) if "D" in keys else _gemm_rate(keys, contestant)
+
+
+def _row_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
+    operations_a_byte = 0.4 if "tensors" in keys else 1.0
+    base = 4.2 * operations_a_byte * int(keys["N"]) / (int(keys["N"]) + 200)
+    factors = {"flash_attn_triton": 0.9, "torch": 0.3, "torch_compile": 0.95}
+    return base * factors.get(contestant.implementation, 1.0)
+
+
+def _fft_conv_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
+    if contestant.implementation == "flash_fft_conv":
+        return "unavailable: flashfftconv is not installed: pip install git+https://example.invalid/flash-fft-conv"
+    base = 100.0 * (0.6 if keys.get("filter") == "inside" else 1.0)
+    factors = {"triton_monarch": 0.4, "torch": 0.06, "torch_real": 0.09, "torch_compile": 0.1}
+    return base * factors.get(contestant.implementation, 1.0)
 
 
 def _linear_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
