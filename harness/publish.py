@@ -6,6 +6,7 @@ Everything published is read back from the run folder, so the mirror can be made
 from __future__ import annotations
 
 import argparse
+import datetime
 import math
 import re
 import sys
@@ -21,6 +22,9 @@ from harness.results import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
 """Name in wandb -> column of measurements.csv."""
+
+STARTED = "started"
+"""Key of the summary: when the run started, in seconds since 1970, the axis of what is shown over time."""
 
 FAILED = ("failed_verification", "out_of_memory", "timeout", "error")
 
@@ -76,13 +80,23 @@ def job_type(run: Run) -> str:
 
 
 def summary(run: Run) -> dict[str, float]:
-    """`<workload>/ratio/<implementation>/<baseline>/geomean` for our kernel against each, and the number of failures.
+    """Scalars of a run: `failures`, when it `started`, and geometric means over its problems.
 
-    For `tk` without options the key is `<workload>/ratio/<baseline>/geomean`; for another direction than fwd the
-    workload is `<workload>_bwd`.
+    `<workload>/ratio/<baseline>/geomean` is the speed of `tk` without options over each baseline, and
+    `<workload>/<implementation>/latency_us/geomean` the median latency; for another direction than fwd the workload is
+    `<workload>_bwd`.
     """
     table = run.measurements
-    scalars: dict[str, float] = {"failures": float(table["status"].isin(FAILED).sum())}
+    scalars: dict[str, float] = {
+        "failures": float(table["status"].isin(FAILED).sum()),
+        STARTED: _seconds(str(run.manifest["started_utc"])),
+    }
+    latencies: dict[str, list[float]] = {}
+    for row in table[table["n_samples"] > 0].itertuples():
+        workload = row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}"
+        key = f"{workload}/{_label(row.implementation, row.variant)}/latency_us/geomean"
+        latencies.setdefault(key, []).append(row.latency_us_p50)
+    scalars |= {key: stats.geometric_mean(values) for key, values in latencies.items()}
     label = {
         row.case_id: (
             row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}",
@@ -106,13 +120,15 @@ def size_points(run: Run) -> list[dict[str, float]]:
     """One point a size, ascending: `<series>/<implementation>/<metric>` of every case that was timed.
 
     The size is the problem key that varies most over the run, else the first key. The series is the workload,
-    `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`.
+    `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`,
+    and the kind of inputs where there are several, `gemm_zeros`.
     """
     timed = run.measurements[run.measurements["n_samples"] > 0]
     if timed.empty:
         return []
     key = varying_key(list(timed["problem"]))
     others = also_varying(list(timed["problem"]), key)
+    kinds = timed["distribution"].nunique() > 1
     points: dict[float, dict[str, float]] = {}
     for row in timed.itertuples():
         keys = _keys(row.problem)
@@ -120,6 +136,7 @@ def size_points(run: Run) -> list[dict[str, float]]:
             [row.workload]
             + [row.direction] * (row.direction != "fwd")
             + [f"{other}={keys[other]}" for other in others if other in keys]
+            + [row.distribution] * kinds
         )
         point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
         for name, column in METRICS.items():
@@ -168,6 +185,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     print(f"published {arguments.run} ({arguments.mode}), local copy in {where}")
     return 0
+
+
+def _seconds(utc: str) -> float:
+    return datetime.datetime.fromisoformat(utc).timestamp()
 
 
 def _keys(problem: str) -> dict[str, str]:

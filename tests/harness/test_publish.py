@@ -6,38 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness_support import FAST, contestant, only_run, small
+from harness_support import FAST, contestant, key_of, only_run, records, small
 
 from harness.cli import main
-from harness.publish import also_varying, publish, size_points, varying_key
+from harness.publish import METRICS, also_varying, publish, size_points, varying_key
 from harness.publish import main as publish_main
 from harness.results import load_run
-
-
-def records(folder):
-    """Every record of an offline run, as wandb's own reader gives them."""
-    from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
-
-    (path,) = Path(folder).glob("*.wandb")
-    store = DataStore()
-    store.open_for_scan(str(path))
-    found = []
-    while (data := store.scan_data()) is not None:
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        found.append(record)
-    return found
-
-
-def key_of(item):
-    return item.key or "/".join(item.nested_key)
-
-
-@pytest.fixture(scope="module")
-def published(stored_run, tmp_path_factory):
-    where = publish(stored_run, mode="offline", project="tk-test", entity=None, dir=str(tmp_path_factory.mktemp("w")))
-    return where, records(where)
 
 
 def test_the_run_is_grouped_by_run_id_and_says_what_it_did(published, stored_run):
@@ -154,6 +128,7 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     assert also_varying(problems, "N") == ["causal"]
     assert also_varying(["M=1;N=1", "M=2;N=2"], "M") == []
     row = {"workload": "attention", "implementation": "tk", "variant": "", "n_samples": 3, "latency_us_p50": 5.0}
+    row["distribution"] = "normal"
     table = pd.DataFrame([{**row, "direction": d, "problem": p} for d in ("fwd", "bwd") for p in problems])
     for column in ("tflops", "gbps", "roof_pct_measured"):
         table[column] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -169,12 +144,24 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     assert second["size"] == 2
 
 
+def test_kinds_of_inputs_are_series():
+    """Guard: `kinds` in `size_points`, without which the last kind would overwrite the others."""
+    row = {"workload": "gemm", "direction": "fwd", "implementation": "tk", "variant": "", "n_samples": 3}
+    table = pd.DataFrame([{**row, "problem": "M=1;N=1;K=1", "distribution": kind} for kind in ("normal", "zeros")])
+    for column in METRICS.values():
+        table[column] = [1.0, 2.0]
+    (point,) = size_points(types.SimpleNamespace(measurements=table))
+    assert point["gemm_normal/tk/tflops"] == 1.0
+    assert point["gemm_zeros/tk/tflops"] == 2.0
+
+
 def test_heads_and_kinds_of_inputs_are_series_and_the_length_is_the_size():
     lengths, kinds = (1024, 2048, 4096), ("", ";boundary=prepared")
     problems = [f"B=16;H={heads};N={n};P=64{kind}" for kind in kinds for heads in (32, 16) for n in lengths]
     assert varying_key(problems) == "N"
     assert also_varying(problems, "N") == ["H", "boundary"]
     row = {"workload": "mamba2", "direction": "fwd", "implementation": "tk", "variant": "", "n_samples": 3}
+    row["distribution"] = "normal"
     table = pd.DataFrame([{**row, "problem": text, "latency_us_p50": 5.0} for text in problems])
     for column in ("tflops", "gbps", "roof_pct_measured"):
         table[column] = range(len(problems))
