@@ -138,20 +138,20 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     workload = str(config["workload"]["name"])
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
-    distribution = str(config["distribution"])
-    if distribution not in module.DISTRIBUTIONS:
-        known = ", ".join(module.DISTRIBUTIONS)
-        raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
     contestants = _contestants(config)
     groups = []
     for entry in entries:
-        own = {key: value for key, value in entry.items() if key not in ("dtype", "direction")}
+        own = {key: value for key, value in entry.items() if key not in ("dtype", "direction", "distribution")}
         problem = workloads.parse_problem(
             workload,
             own,
             dtype=str(entry.get("dtype", config["dtype"])),
             direction=str(entry.get("direction", config["direction"])),
         )
+        distribution = str(entry.get("distribution", config["distribution"]))
+        if distribution not in module.DISTRIBUTIONS:
+            known = ", ".join(module.DISTRIBUTIONS)
+            raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
         group = Group(workload, problem, distribution, _whole_number("seed", config["seed"]), contestants)
         if group not in groups:
             groups.append(group)

@@ -314,7 +314,7 @@ def test_interrupting(tmp_path, number):
     run = load_run(folder)
     assert run.manifest["status"] == "interrupted"
     assert len(run.measurements) >= 2
-    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1, "what there is, is mirrored"
+    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 2, "what there is, is mirrored"
 
 
 MIRRORED = [word for word in FAST if not word.startswith("wandb")]
