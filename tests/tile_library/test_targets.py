@@ -36,6 +36,7 @@ GPU_ONLY = {
     "rank",
     "row",
     "row_slot",
+    "run_slowed",
     "shared_address",
     "shared_offset",
     "shuffle",
