@@ -42,6 +42,21 @@ def test_a_run(tmp_path, timer):
     assert len(run.ratios) == 2
 
 
+def test_settled_clock_power_and_energy(tmp_path):
+    """Zeros draw less power than normal inputs, and the counter agrees with the power that is read."""
+    kinds = "problems=[{grid: {M: [4096], N: [4096], K: [4096], distribution: [normal, zeros]}}]"
+    arguments = [*SHORT, "timer.settled_seconds=1.0", kinds, "implementations=[cublas]", f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    rows = load_run(only_run(tmp_path)).measurements.set_index("distribution")
+    normal, zeros = rows.loc["normal"], rows.loc["zeros"]
+    for row in (normal, zeros):
+        assert 0.8 < row["settled_latency_us"] / row["latency_us_p50"] < 2
+        assert 300 < row["settled_clock_mhz"] < 3000
+        assert row["settled_energy_mj"] == pytest.approx(row["settled_power_w"] * row["settled_latency_us"] / 1e3)
+    assert zeros["settled_power_w"] < 0.95 * normal["settled_power_w"]
+    assert zeros["settled_energy_mj"] < normal["settled_energy_mj"]
+
+
 def test_unwritten_output_is_caught_in_poisoned_memory(tmp_path):
     """Partial writes all rows but the last, into memory that a right result has just been freed from."""
     arguments = [*SHORT, *small(), *contestant("partial", "Partial"), *contestant("good", "Good")]

@@ -26,7 +26,7 @@ class Board:
 
     def read(self):
         assert self.waiting, "read while the board is at work"
-        return Reading(1410.0 if self.seconds > 0.3 else 1980.0, 480.0, ())
+        return Reading(1980.0 - 1000 * self.seconds, 480.0, ())
 
     def energy_j(self):
         return None if self._step is None else math.floor(self.seconds / self._step) * self._step * self._watts
@@ -38,17 +38,17 @@ def settled(board, seconds=0.5, sets=3):
 
 
 def test_energy_is_that_of_the_counter_between_two_of_its_steps():
-    """Guard: `until_it_moves`.  Read at any time, a counter of 0.1 s steps would be off by up to 20 % in 0.5 s."""
-    seen = settled(Board())
+    """Guard: `until_it_moves`.  Read at any time, a counter of 0.1 s steps would here be off by 10 %."""
+    seen = settled(Board(), seconds=0.45)
     assert seen.latency_us == pytest.approx(CALL_US)
-    assert seen.power_w == pytest.approx(WATTS, rel=2 * BATCH_US * 1e-6 / 0.5)
-    assert seen.energy_mj == pytest.approx(WATTS * CALL_US * 1e-3, rel=2 * BATCH_US * 1e-6 / 0.5)
-    assert seen.calls * CALL_US * 1e-6 >= 0.5
+    assert seen.power_w == pytest.approx(WATTS, rel=2 * BATCH_US * 1e-6 / 0.45)
+    assert seen.energy_mj == pytest.approx(WATTS * CALL_US * 1e-3, rel=2 * BATCH_US * 1e-6 / 0.45)
+    assert seen.calls * CALL_US * 1e-6 >= 0.45
 
 
 def test_the_clock_is_that_after_settling():
     """Guard: `readings.clear()`: what was read before the board had settled does not count."""
-    assert settled(Board()).sm_clock_mhz == 1410.0
+    assert 1980 - 1250 < settled(Board()).sm_clock_mhz < 1980 - 750  # between 0.6 and 1.2 s, not from 0 on
 
 
 def test_inputs_take_turns():
