@@ -207,7 +207,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == exhibit.drawn
         assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
     undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
-    assert undrawn == {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa"}
+    assert undrawn == {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa", "fig9_fft_conv", "fig9_rotary"}
     fig8 = (tmp_path / "out" / "tables" / "fig8_attention.md").read_text()
     assert fig8.count("not run") == 40
     assert "python -m harness experiment=fig8_attention campaign=c" in fig8.replace("\\", "")
