@@ -88,7 +88,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
     said = capsys.readouterr().out
     assert said.startswith("No Hopper GPU here: nothing is timed.")
     assert "results/h200-sxm/paper" in said.splitlines()[0]
-    assert "verified here, on the cpu target: 92 of 92 cases passed" in said
+    assert "verified here, on the cpu target: 104 of 104 cases passed" in said
     assert "recorded, not measured here" in said
     assert (place / "report" / "index.html").exists()
 
@@ -112,7 +112,7 @@ def test_cases_that_did_not_run_are_no_pass(
     """The harness ends with 0 where a case cannot run on a machine; here that is a failure."""
     monkeypatch.setattr(steps, "passed_cases", lambda exhibit: 1)
     assert run(place) == 1
-    assert "14 of 92 cases passed" in capsys.readouterr().out
+    assert "18 of 104 cases passed" in capsys.readouterr().out
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:

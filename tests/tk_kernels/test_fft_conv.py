@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from convolutions import convolved, emulated
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels.implementations import FftConv
 from tk_kernels.ops import operands as tk_operands
 
 OPERATOR = torch.ops.tk_kernels.fft_conv.default
@@ -263,6 +265,30 @@ def test_fake_tensors_need_no_kernel() -> None:
         u = torch.empty(2, 3, 1024, dtype=torch.bfloat16, device="cuda")
         y = tk.fft_conv(u, tk.fft_conv_filter(torch.empty(3, 1024, device="cuda")))
     assert (tuple(y.shape), y.dtype, y.device.type) == ((2, 3, 1024), torch.bfloat16, "cuda")
+
+
+@pytest.mark.parametrize("filter", ["outside", "inside"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_prepared_call_convolves(device: str, filter: str, causal: bool) -> None:
+    problem = SimpleNamespace(B=2, D=2, N=1024, causal=causal, filter=filter, dtype="bf16", direction="fwd")
+    u, k = operands(2, 2, 1024, device)
+    implementation = FftConv()
+    assert implementation.supports(problem, device) is None
+    y = implementation.prepare(problem, {"u": u, "k": k})()
+    assert torch.equal(y, tk.fft_conv(u, tk.fft_conv_filter(k, causal=causal), causal=causal))
+
+
+def test_the_implementation_refuses_in_words() -> None:
+    problem = {"B": 1, "D": 1, "N": 1024, "causal": False, "filter": "outside", "dtype": "bf16", "direction": "fwd"}
+    for change, words in (
+        ({"dtype": "fp32"}, "takes bf16, not fp32"),
+        ({"direction": "bwd"}, "no kernel of its own for direction bwd"),
+        ({"N": 512}, "takes N of 1024, 2048, 4096, not 512"),
+        ({"N": 4096, "causal": True}, "takes N up to 2048 where it is causal, not 4096"),
+    ):
+        assert words in (FftConv().supports(SimpleNamespace(**(problem | change)), "cpu") or "")
+    with pytest.raises(TypeError, match="'stages', it takes none"):
+        FftConv(stages=2)
 
 
 @pytest.mark.gpu
