@@ -17,6 +17,9 @@ EXHIBIT = Exhibit(
     problem_label="{distribution}",
     axis="Inputs, at M = N = K = 8192",
     tick="{distribution}",
+    small_problems=tuple(
+        {"M": 130, "N": 72, "K": 136, "distribution": kind} for kind in ("normal", "uniform", "sparse24", "zeros")
+    ),
     baseline="cublas",
     columns=(
         RowColumn("Settled SM clock MHz", "settled_clock_mhz"),

@@ -36,7 +36,7 @@ def one_line(text):
         (["problm.K=3"], "'problm'"),
         (["problem.Q=3"], "problem.Q"),
         (["experiment=fig77"], "experiment=fig77 is no choice: there is attention_small_grids, fig6_occupancy"),
-        (["workload=gem"], "workload=gem is no choice: there is attention, based, gemm,"),
+        (["workload=gem"], "workload=gem is no choice: there is attention, based, dropout_add_layernorm, fft_conv,"),
         (["workload=gem"], "did you mean gemm?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),
         (["implementations=[tkk]"], "did you mean tk?"),
