@@ -61,7 +61,7 @@ class Screen:
         problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
         self._line(f"{plan.name} on {where}: {problems} -> {store.folder}")
         if machine.roofs:
-            self._line("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items()))
+            self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
 

@@ -11,7 +11,7 @@ import torch
 
 from harness.outputs import parts, unusable
 from harness.workloads import Workload
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Expected, Reference
 
 TORCH_DTYPES = {
     "bf16": torch.bfloat16,
@@ -40,7 +40,7 @@ def check_outputs(
     workload: Workload,
     problem: Any,
     outputs: object,
-    expected: Sequence[Expected],
+    expected: Reference,
     inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Check:
     """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
@@ -57,6 +57,8 @@ def check_outputs(
         for name, tensor in zip(workload.outputs(problem), tensors, strict=True)
         if isinstance(tensor, torch.Tensor)
     }
+    if callable(expected):
+        expected = expected(by_name)
     for name, tensor in by_name.items():
         bad = int((~torch.isfinite(tensor)).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):

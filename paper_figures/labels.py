@@ -19,14 +19,18 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn": "FlashAttention-2",
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
-    "pytorch_eager": "PyTorch eager",
+    "flash_attn_triton": "flash-attn (Triton)",
     "torch": "PyTorch",
+    "pytorch_eager": "PyTorch eager",
     "fla": "flash-linear-attention",
     "fla_parallel": "fla parallel_based",
     "fla_fused_chunk": "fla fused_chunk_based",
     "fla_linear_attn": "fla chunk_linear_attn",
     "simple_gla": "fla chunk_simple_gla",
     "mamba_ssm": "mamba_ssm (Triton)",
+    "flash_fft_conv": "FlashFFTConv",
+    "triton_monarch": "Monarch in Triton (ours)",
+    "torch_real": "PyTorch, real FFT",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

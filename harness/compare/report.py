@@ -117,7 +117,7 @@ def _machine(comparison: Comparison) -> str:
         facts.append(f"the controls' speed is {comparison.controls_speed:.4f} of before")
     before, after = comparison.earlier[-1].manifest["roofs"], comparison.new.manifest["roofs"]
     for name in (name for name in before if name in after and before[name]):
-        facts.append(f"{name} {before[name]:.0f} -> {after[name]:.0f}")
+        facts.append(f"{name} {before[name]:.4g} -> {after[name]:.4g}")
     return f"The machine: {', '.join(facts)}." if facts else ""
 
 

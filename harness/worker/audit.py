@@ -24,7 +24,7 @@ from harness.implementations import Implementation
 from harness.timing.rounds import Sample, Stopwatch
 from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Expected, Reference
 
 ORDER = ("fresh", "checked", "fresh", "fresh", "checked")
 """Inputs of the observed calls: some that no call has seen, and those of the verification.  The checked ones come at an
@@ -90,7 +90,7 @@ class Audit:
     device: Device
     stopwatch: Stopwatch
     draw: Callable[[int], Mapping[str, torch.Tensor]]
-    expected: Sequence[Expected]
+    expected: Reference
     output_bytes: int
 
     def examine(self, subject: Subject) -> Finding:
@@ -235,11 +235,14 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
     return torch.equal(left.contiguous().view(raw), right.contiguous().view(raw))
 
 
-def keep(expected: Sequence[Expected], free_bytes: int) -> Callable[[], tuple[Expected, ...]]:
+def keep(expected: Reference, free_bytes: int) -> Callable[[], Reference]:
     """The reference, held where it is if it takes a tenth of the free memory or less, else moved to the host.
 
     Gives a function that brings it back.
     """
+    if callable(expected):  # depends on the outputs: there is nothing to hold yet
+        made_later = expected
+        return lambda: made_later
     devices = [part.values.device for part in expected]
     size = sum(part.values.numel() * part.values.element_size() for part in expected)
     if size <= free_bytes // 10:

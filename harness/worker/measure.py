@@ -21,11 +21,12 @@ from harness.outputs import snapshot
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.timing.rounds import ContestantError, Progress, Series, Stopwatch, time_rounds
+from harness.timing.settled import Settled, settle
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.verification import TORCH_DTYPES, check_outputs
 from harness.worker.audit import Audit, Subject, keep, same_bytes
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
-from harness.workloads.spec import Expected
+from harness.workloads.spec import Reference
 
 DEGENERATE = ("zeros",)
 """Distributions on which nearly anything is right; verification uses the workload's first one instead."""
@@ -84,7 +85,7 @@ class Session:
         distribution = self.group.distribution if number else self.verified_distribution
         return self.workload.make_inputs(self.group.problem, generator, distribution)
 
-    def reference(self, inputs: dict[str, torch.Tensor]) -> tuple[Expected, ...]:
+    def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
         """The float64 reference of these inputs."""
         return self.workload.reference(self.group.problem, inputs, self.group.seed)
 
@@ -154,7 +155,7 @@ def _verify(
     index: int,
     contestant: Contestant,
     inputs: dict[str, torch.Tensor],
-    expected: tuple[Expected, ...],
+    expected: Reference,
 ) -> Entrant | CaseOutcome:
     """The gate: an `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
     device, problem = session.device, session.group.problem
@@ -215,7 +216,7 @@ def _check_kernels(session: Session, implementation: Implementation, call: Call,
     return outcome
 
 
-def _time(session: Session, entrants: list[Entrant], expected: Callable[[], tuple[Expected, ...]]) -> float | None:
+def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Reference]) -> float | None:
     """Times the entrants together and sends their outcomes; gives the energy.  expected: of input set 0.
 
     Whoever fails on the way, in an audit or at the second verification leaves, and the others are timed again without
@@ -229,16 +230,17 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], tupl
             calls = [_prepared(session, position, entrant, sets) for position, entrant in enumerate(entrants)]
             stopwatch = session.device.stopwatch(session.timer)
             series = _rounds(session, entrants, calls, stopwatch)
+            after = session.device.energy_j()
+            for mine in series:
+                mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
+            settled = [_settled(session, position, entrants[position], mine) for position, mine in enumerate(series)]
         except ContestantError as error:
             loser = entrants.pop(error.index)
             cause = error.__cause__ or error
             calls, sets = [], []
             session.send(session.failure(loser.index, cause, loser.outcome.version))
             continue
-        after = session.device.energy_j()
         calls.clear()
-        for mine in series:
-            mine.last_output = snapshot(mine.last_output)  # an audit may write into the buffers of the call
         last = series[0].last_set  # the last round used one set for all
         judged = _audited(session, entrants, series, sets[last], expected(), stopwatch)
         for mine in series:
@@ -249,8 +251,8 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], tupl
             judged = _verified_again(session, entrants, series, session.inputs(1 + last), judged)
         losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
         if not losers:
-            for outcome, mine in zip(judged, series, strict=True):
-                session.send(_timed(outcome, mine))
+            for outcome, mine, alone in zip(judged, series, settled, strict=True):
+                session.send(replace(_timed(outcome, mine), settled=alone))
             return after - before if before is not None and after is not None else None
         for outcome in losers:
             session.send(outcome)
@@ -284,12 +286,25 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], 
     )
 
 
+def _settled(session: Session, position: int, entrant: Entrant, series: Series) -> Settled | None:
+    """What the contestant does alone on the board, where the timer asks for it."""
+    seconds, device = session.timer.settled_seconds, session.device
+    if not seconds:
+        return None
+    session.begin("settle", entrant.index, 2 * seconds + session.limits.call_seconds)
+    try:
+        typical = float(np.median(series.latency_us))
+        return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.wait)
+    except Exception as error:
+        raise ContestantError(position) from error
+
+
 def _audited(
     session: Session,
     entrants: list[Entrant],
     series: list[Series],
     buffers: dict[str, torch.Tensor],
-    expected: tuple[Expected, ...],
+    expected: Reference,
     stopwatch: Stopwatch,
 ) -> list[CaseOutcome]:
     """The outcome of each entrant after its audit.  buffers: the inputs of the last round; they are overwritten."""

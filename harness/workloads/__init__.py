@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from harness.errors import HarnessError
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 
 
 class Workload(Protocol):
@@ -32,7 +32,7 @@ class Workload(Protocol):
         """What a call returns, by name, in the order in which it returns them; may depend on the direction."""
         ...
 
-    def reference(self, problem: Any, inputs: Mapping[str, Any], seed: int) -> tuple[Expected, ...]:
+    def reference(self, problem: Any, inputs: Mapping[str, Any], seed: int) -> Reference:
         """What the outputs should be, in float64; parts of them where the whole would take too long."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
@@ -151,6 +151,10 @@ class Expected:
     select: Callable[[torch.Tensor], torch.Tensor]
     note: str = ""
     cancelled: Magnitude = field(default_factory=lambda: Magnitude(0.0, 0.0))
+
+
+Reference = Sequence[Expected] | Callable[[Mapping[str, "torch.Tensor"]], Sequence[Expected]]
+"""What outputs should be; a function of the outputs, by name, where that depends on what an implementation drew."""
 
 
 @dataclass(frozen=True)

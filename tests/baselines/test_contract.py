@@ -95,9 +95,43 @@ class Mamba2Problem:
     direction: str = "fwd"
 
 
+@dataclass(frozen=True)
+class FftConvProblem:
+    B: int = 2
+    D: int = 3
+    N: int = 1024
+    causal: bool = False
+    filter: str = "outside"
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class RotaryProblem:
+    B: int = 1
+    H: int = 3
+    N: int = 20
+    D: int = 64
+    layout: str = "bhnd"
+    interleaved: bool = False
+    tensors: int = 2
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class LayernormProblem:
+    B: int = 2
+    N: int = 5
+    D: int = 128
+    p: float = 0.0
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
 HEAVY = (
     *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
-    *("fla", "mamba_ssm", "einops"),
+    *("fla", "mamba_ssm", "einops", "flashfftconv"),
 )
 PROBLEMS = {
     "Gemm": Problem,
@@ -106,6 +140,9 @@ PROBLEMS = {
     "Hedgehog": HedgehogProblem,
     "LinearAttention": LinearAttentionProblem,
     "Mamba2": Mamba2Problem,
+    "DropoutAddLayernorm": LayernormProblem,
+    "FftConv": FftConvProblem,
+    "Rotary": RotaryProblem,
 }
 
 
@@ -162,6 +199,14 @@ def test_the_linear_attentions_name_their_baselines():
         "torch_linear.Hedgehog",
         "torch_linear.LinearAttention",
         "torch_linear.Mamba2",
+    }
+
+
+def test_the_long_convolution_names_its_baselines():
+    assert {t for t in targets() if t.endswith(".FftConv")} >= {
+        "baselines.flash_fft_conv.FftConv",
+        "baselines.triton_monarch.FftConv",
+        "baselines.torch_fft.FftConv",
     }
 
 

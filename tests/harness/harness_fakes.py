@@ -81,8 +81,9 @@ class FakeGpu(CpuDevice):
     timed = True
     l2_bytes = 2**14
 
-    def __init__(self, gpu_name="NVIDIA H200", profiler=True):
+    def __init__(self, gpu_name="NVIDIA H200", profiler=True, launch_us=None):
         self._gpu = {**GPU, "name": gpu_name}
+        self._launch = {} if launch_us is None else {"launch_us": launch_us}
         self._energy = 0.0
         self._profiler = profiler
 
@@ -90,7 +91,7 @@ class FakeGpu(CpuDevice):
         return dict(self._gpu)
 
     def roofs(self):
-        return {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0}
+        return {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0, **self._launch}
 
     def stopwatch(self, settings):
         return FakeStopwatch()

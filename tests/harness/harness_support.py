@@ -66,6 +66,26 @@ def config(*overrides):
     return OmegaConf.to_container(composed, resolve=True)
 
 
+def records(folder):
+    """Every record of an offline run, as wandb's own reader gives them."""
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    (path,) = Path(folder).glob("*.wandb")
+    store = DataStore()
+    store.open_for_scan(str(path))
+    found = []
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        found.append(record)
+    return found
+
+
+def key_of(item):
+    return item.key or "/".join(item.nested_key)
+
+
 TIMED = Measurement(
     run_id="20261120T120000Z-abcdef",
     case_id="0123456789ab",
@@ -155,3 +175,8 @@ def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
     )
     samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
     return StoredGroup(measurements, ratios, samples, energy_j=12.0)
+
+
+def replace_columns(run, **values):
+    """A run with other values in columns of its measurements."""
+    return replace(run, measurements=run.measurements.assign(**values))

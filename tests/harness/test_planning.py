@@ -18,6 +18,8 @@ BASED = ["tk", "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
 HEDGEHOG = ["tk", "fla", "torch", "torch_compile"]
 MAMBA2 = ["tk", "mamba_ssm", "simple_gla", "torch", "torch_compile"]
 LINEAR = ["tk", "simple_gla", "fla_linear_attn", "torch", "torch_compile"]
+FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
+ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
 CASES = {
     "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
@@ -31,6 +33,7 @@ CASES = {
     "table4_attention": (1, ATTENTION[:-1]),
     "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
     "nightly_attention": (6, ["tk", "sdpa_flash", "sdpa_cudnn"]),
+    "input_distribution": (4, ["tk", "cublas"]),
     "nightly_gemm": (4, ["tk", "cublas"]),
     "fig9_based": (10, BASED),
     "fig9_hedgehog": (10, HEDGEHOG),
@@ -40,6 +43,10 @@ CASES = {
     "small_batch_hedgehog": (6, HEDGEHOG[:2]),
     "small_batch_mamba2": (12, MAMBA2[:3]),
     "small_batch_linear_attention": (6, LINEAR[:2]),
+    "fig9_fft_conv": (6, FFT_CONV),
+    "fig9_layernorm": (14, ROWS),
+    "fig9_rotary": (14, ROWS),
+    "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 
 
@@ -61,6 +68,16 @@ def test_every_experiment_composes_into_a_plan(name):
 def test_table3_is_profiled_and_the_others_are_not():
     assert "dram__bytes.sum.per_second" in plan("experiment=table3_block_order").profile_metrics
     assert plan("experiment=fig7_gemm").profile_metrics == ()
+
+
+def test_inputs_are_an_axis():
+    """Guard: an entry's own `distribution` in `make_plan`."""
+    groups = plan("experiment=input_distribution").groups
+    assert [group.distribution for group in groups] == ["normal", "uniform", "sparse24", "zeros"]
+    assert len({group.problem.text for group in groups}) == 1
+    assert len({case for group in groups for case in group.case_ids}) == 8
+    with pytest.raises(HarnessError, match="gemm has no distribution 'cauchy': there is normal, uniform, zeros, sp"):
+        plan("problems=[{M: 1, N: 2, K: 3, distribution: cauchy}]")
 
 
 def test_figure_8_is_four_panels_of_five_lengths():

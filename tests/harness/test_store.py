@@ -458,6 +458,21 @@ def damage_manifest(folder, drop="", **changes):
     path.write_text(json.dumps({**kept, **changes}))
 
 
+def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
+    """Guard: `optional` in harness/records.py; recorded runs stay readable."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=list(Measurement.optional())).to_csv(path, index=False)
+    run = load_run(folder)
+    assert tuple(run.measurements.columns) == Measurement.columns()
+    assert run.measurements["settled_energy_mj"].isna().all()
+    table.drop(columns=["settled_energy_mj"]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match="settled_energy_mj"):
+        load_run(folder)
+
+
 def drop_column(folder):
     table = pd.read_csv(folder / "measurements.csv")
     table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)

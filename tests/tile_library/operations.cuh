@@ -541,10 +541,58 @@ struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, m
     }
     template <typename D, typename A, typename B> kittens_device static void issue(D& d, const A& a, const B& b,
                                                                                    int op) {
-        if constexpr (Form == 0) op == 0 ? warpgroup::mma_AB(d, a, b) : warpgroup::mm_AB(d, a, b);
+        if constexpr (Form == 0) {
+            if (op == 2) return warpgroup::mma_subtract_AB(d, a, b);
+            op == 0 ? warpgroup::mma_AB(d, a, b) : warpgroup::mm_AB(d, a, b);
+        }
         if constexpr (Form == 1) op == 0 ? warpgroup::mma_ABt(d, a, b) : warpgroup::mm_ABt(d, a, b);
         if constexpr (Form == 2) op == 0 ? warpgroup::mma_AtB(d, a, b) : warpgroup::mm_AtB(d, a, b);
         if constexpr (Form == 3) op == 0 ? warpgroup::mma_AtBt(d, a, b) : warpgroup::mm_AtBt(d, a, b);
+    }
+};
+
+// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated.
+template <typename T, int M, int N, int K, bool InRegisters>
+struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
+    using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& a = *memory.allocate<complex<st<T, M, K>>>("a");
+        auto& b = *memory.allocate<complex<st<T, K, N>>>("b");
+        group<4>::load(a.real, g.a, coord{}), group<4>::load(a.imag, g.a, coord{0, 0, 1, 0});
+        group<4>::load(b.real, g.b, coord{}), group<4>::load(b.imag, g.b, coord{0, 0, 1, 0});
+        fence_async();
+        sync_block();
+        complex<rt<float, M / 4, N>> d;
+        if constexpr (InRegisters) {
+            complex<rt<T, M / 4, K>> held;
+            warpgroup::load(held, a);
+            issue(d, held, b, g.op);
+            warpgroup::mma_wait(d.real, d.imag);
+        } else {
+            issue(d, a, b, g.op);
+            warpgroup::mma_wait(d.real, d.imag);
+        }
+        warpgroup::store(g.out, d.real, element_coord{});
+        warpgroup::store(g.out, d.imag, element_coord{0, 0, M, 0});
+    }
+    template <typename D, typename A, typename B> kittens_device static void issue(D& d, const A& a, const B& b,
+                                                                                   int op) {
+        if (op == 0) warpgroup::mm_AB(d, a, b);
+        else if (op == 1) warpgroup::mm_AB<conjugate::first>(d, a, b);
+        else warpgroup::mm_AB<conjugate::second>(d, a, b);
+    }
+};
+
+template <typename T, int R, int C> struct complex_maps : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        complex<rt<T, R, C>> x, y, z;
+        load(x.real, g.a, coord{}), load(x.imag, g.a, coord{0, 0, 1, 0});
+        load(y.real, g.b, coord{}), load(y.imag, g.b, coord{0, 0, 1, 0});
+        if (g.op == 0) mul(z, x, y);
+        else if (g.op == 1) mul<conjugate::first>(z, x, y);
+        else mul<conjugate::second>(z, x, y);
+        store(g.out, z.real, coord{}), store(g.out, z.imag, coord{0, 0, 1, 0});
     }
 };
 

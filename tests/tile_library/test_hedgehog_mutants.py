@@ -25,29 +25,29 @@ def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> 
 
 
 MUTANTS = (
-    mutant("no_wait_for_the_state", "wait(s.state_full[mine], turn / queries & 1);", "", *EVERY_RACE),
-    mutant("state_not_given_back", "arrive(s.state_empty[mine]);", "", DEADLOCK),
+    mutant("no_wait_for_the_state", "wait(*s.state_full, n % 2);", "", *EVERY_RACE),
+    mutant("state_not_given_back", "arrive(*s.state_empty);", "", DEADLOCK),
     mutant(
         "state_overwritten_while_it_is_read",
-        "if (n > 0) wait(s.state_empty[(n - 1) % queries], (n - 1) / queries & 1);",
+        "wait(*s.state_empty, 1 - n % 2);",
         "",
         *EVERY_RACE,
     ),
     mutant(
         "state_handed_over_without_a_fence",
-        "fence_async(); arrive(s.state_full[n % queries]);",
-        "arrive(s.state_full[n % queries]);",
+        "fence_async(); arrive(*s.state_full);",
+        "arrive(*s.state_full);",
         NO_FENCE,
     ),
     mutant(
         "block_released_before_its_multiplies_end",
-        "warpgroup::mma_wait(o); arrive(s.state_empty[mine]); blocks.release_before(block);",
-        "blocks.release_before(block); warpgroup::mma_wait(o); arrive(s.state_empty[mine]);",
+        "warpgroup::mma_wait(o); arrive(*s.state_empty); blocks.release_before(block);",
+        "blocks.release_before(block); warpgroup::mma_wait(o); arrive(*s.state_empty);",
         *EVERY_RACE,
     ),
     mutant(
         "output_written_over_queries_that_are_read",
-        "warpgroup::sync(mine + 1);  // q has been read by all of the warps' multiplies",
+        "warpgroup::sync(queries + 1);  // q has been read by all of the warps' multiplies",
         "",
         UNORDERED,
     ),
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     mutant(
         "features_written_again_too_early",
-        "warpgroup::sync(queries + 1);  // phi may be written again",
+        "warpgroup::sync(keeper + 1);  // phi may be written again",
         "",
         UNORDERED,
     ),

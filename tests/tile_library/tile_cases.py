@@ -100,6 +100,11 @@ def _multiply_instances() -> list[Instance]:
             Instance("group_multiplies", (dtype, *mnk, form, "registers"))
             for dtype, mnk, form in product(HALVES, OPERAND_MULTIPLIES, FORMS[:2])
         ),
+        *(
+            Instance("complex_multiplies", (dtype, *mnk, where))
+            for dtype, mnk, where in product(HALVES, OPERAND_MULTIPLIES, ("shared", "registers"))
+        ),
+        *(Instance("complex_maps", (dtype, *shape)) for dtype, shape in product(DTYPES, ((16, 16), (32, 64)))),
     ]
 
 

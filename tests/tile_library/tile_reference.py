@@ -414,6 +414,58 @@ def multiplies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     yield _case(instance, f"mm_{form}", inputs, a @ b, op=1, dtypes=dtypes, tolerance=tolerance)
 
 
+def group_multiplies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    yield from multiplies(instance, rng)
+    dtype, m, n, k, form = instance.parameters[:5]
+    if form == "AB":
+        a, b, c = _values(rng, dtype, m, k), _values(rng, dtype, k, n), _values(rng, "fp32", m, n)
+        tolerance = 2.0**-21 * (np.abs(a) @ np.abs(b) + np.abs(c))
+        dtypes = (dtype, dtype, "fp32", "fp32")
+        yield _case(instance, "mma_subtract_AB", (a, b, c), c - a @ b, op=2, dtypes=dtypes, tolerance=tolerance)
+
+
+CONJUGATES = ("none", "first", "second")
+
+
+def _conjugated(a: Array, b: Array, which: str) -> tuple[Array, Array]:
+    return (a.conj() if which == "first" else a), (b.conj() if which == "second" else b)
+
+
+def _stacked(x: Array) -> Array:
+    """Imaginary part below the real one, as the kernels read and write it."""
+    return np.concatenate([x.real, x.imag])
+
+
+def _complex(rng: np.random.Generator, dtype: str, rows: int, cols: int) -> Array:
+    return _values(rng, dtype, rows, cols) + 1j * _values(rng, dtype, rows, cols)
+
+
+def complex_multiplies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype = str(instance.parameters[0])
+    m, n, k = (int(size) for size in instance.parameters[1:4])
+    a, b = _complex(rng, dtype, m, k), _complex(rng, dtype, k, n)
+    size = sum(np.abs(x) @ np.abs(y) for x in (a.real, a.imag) for y in (b.real, b.imag))
+    dtypes = (dtype, dtype, "fp32", "fp32")
+    for op, which in enumerate(CONJUGATES):
+        left, right = _conjugated(a, b, which)
+        yield _case(
+            instance, which, (_stacked(a), _stacked(b), np.zeros((1, 1))), _stacked(left @ right), op=op,
+            dtypes=dtypes, tolerance=2.0**-21 * np.concatenate([size, size]),
+        )  # fmt: skip
+
+
+def complex_maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = str(instance.parameters[0]), *(int(size) for size in instance.parameters[1:])
+    x, y = _complex(rng, dtype, rows, cols), _complex(rng, dtype, rows, cols)
+    # Two products in fp32, rounded once: the difference of the two may cancel.
+    slack = 2.0**-22 * (np.abs(x.real) + np.abs(x.imag)) * (np.abs(y.real) + np.abs(y.imag))
+    place = {"fp32": 2.0**-23, "bf16": 2.0**-8, "fp16": 2.0**-10}[dtype]
+    for op, which in enumerate(CONJUGATES):
+        expected = _stacked(np.multiply(*_conjugated(x, y, which)))
+        tolerance = np.concatenate([slack, slack]) + place * np.abs(expected) + 2.0**-24
+        yield _case(instance, which, (_stacked(x), _stacked(y)), expected, op=op, tolerance=tolerance)
+
+
 FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] = {
     "maps": maps,
     "broadcasts": broadcasts,
@@ -436,5 +488,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "group_vectors": group_vectors,
     "vector_copies": vector_copies,
     "multiplies": multiplies,
-    "group_multiplies": multiplies,
+    "group_multiplies": group_multiplies,
+    "complex_multiplies": complex_multiplies,
+    "complex_maps": complex_maps,
 }

@@ -92,13 +92,13 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
                                         {blocks, each, sequences * computed, divisor(computed), divisor(int(p.heads))}};
     };
     if (count > 1) {
-        constexpr config additions{0, 3};
+        constexpr config additions{false, 3};
         run<additions>(globals.template operator()<additions>(carried, carried, true, count - 1), stream);
         const int lines = sequences * prefix_kernel::lines;
         kittens::launch<prefix_kernel>({(lines + prefix_kernel::warps - 1) / prefix_kernel::warps, 0}, stream,
                                        {carried, count - 1});
     }
-    constexpr config answers{1, 3};
+    constexpr config answers{true, 3};
     run<answers>(globals.template operator()<answers>(carried, last, finals.kv != nullptr, count), stream);
 }
 

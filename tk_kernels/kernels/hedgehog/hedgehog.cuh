@@ -6,8 +6,8 @@
 //   loader   q, k and v of the next block, by TMA, into a ring of `stages`
 //   keeper   holds the state, sum of phi(k) (x) v, in registers in fp32: hands a bf16 copy to the queries, then adds the
 //            block before: phi(k) through shared memory, so that it can be a transposed operand
-//   queries  (one warpgroup, or two that take blocks in turn) phi(q), the window's scores and weights, all in registers;
-//            O = W V + phi(q) state in one accumulator; divides; stores through its own q tile
+//   queries  phi(q), the window's scores and weights, all in registers; O = W V + phi(q) state in one accumulator; divides;
+//            stores through the q tile
 // The copy at block I covers the blocks up to I - 2. No key needs a mask but those of the query's own block: the state
 // takes complete blocks alone, and a row sees no row behind its own.
 //
@@ -69,15 +69,16 @@ struct segmentation {
 };
 
 struct config {
-    int queries;  // warpgroups; 0: no output, only what each segment adds to the state
+    bool answers;  // else no output, only what each segment adds to the state
     int stages;
 };
 
 template <config C> struct kernel {
-    static constexpr int queries = C.queries, stages = C.stages, consumers = queries + 1;
-    static constexpr bool answers = queries > 0;
+    static constexpr bool answers = C.answers;
+    static constexpr int stages = C.stages, consumers = answers ? 2 : 1;
     static constexpr int warps = warpgroup_warps * (consumers + 1), cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int keeper_registers = queries == 2 ? 216 : 240, query_registers = queries == 2 ? 136 : 240;
+    static constexpr int queries = 0, keeper = consumers - 1, loader = consumers;  // warpgroups
+    static constexpr int consumer_registers = 240;
     using position = ring_position<stages>;
 
     struct keys_and_values {
@@ -100,10 +101,9 @@ template <config C> struct kernel {
         feature_tile plus, minus;
     };
     static constexpr int map_bytes = answers ? 2 * map_tile::bytes : map_tile::bytes;
-    static constexpr int shared_bytes = int(sizeof(map_pair)) + stages * int(sizeof(input)) +
-                                        int(sizeof(feature_tiles)) + int(sizeof(ones_tile)) +
-                                        (answers ? int(sizeof(state_tiles)) + int(sizeof(state_sums)) : 0) +
-                                        (2 * stages + 2 + 2 * queries) * int(sizeof(semaphore));
+    static constexpr int shared_bytes =
+        int(sizeof(map_pair)) + stages * int(sizeof(input)) + int(sizeof(feature_tiles)) + int(sizeof(ones_tile)) +
+        (answers ? int(sizeof(state_tiles)) + int(sizeof(state_sums)) : 0) + (2 * stages + 4) * int(sizeof(semaphore));
     static_assert(shared_bytes <= max_shared_bytes);
 
     struct globals {
@@ -178,15 +178,15 @@ template <config C> struct kernel {
         if constexpr (answers) {
             s.state = memory.allocate<state_tiles>("state");
             s.sums = memory.allocate<state_sums>("sums");
-            s.state_full = memory.allocate<semaphore>("state_full", queries);
-            s.state_empty = memory.allocate<semaphore>("state_empty", queries);
+            s.state_full = memory.allocate<semaphore>("state_full");
+            s.state_empty = memory.allocate<semaphore>("state_empty");
         }
         s.full = memory.allocate<semaphore>("full", stages);
         s.empty = memory.allocate<semaphore>("empty", stages);
         s.maps_full = memory.allocate<semaphore>("maps_full");
         s.maps_empty = memory.allocate<semaphore>("maps_empty");
-        const bool loader = warp_index() == consumers * warpgroup_warps;
-        if (loader) {
+        const bool loads = warp_index() == loader * warpgroup_warps;
+        if (loads) {
             prefetch_map<tile>(g.q);
             prefetch_map<tile>(g.k);
             prefetch_map<tile>(g.v);
@@ -196,20 +196,20 @@ template <config C> struct kernel {
             init(*s.maps_full, 1);
             init(*s.maps_empty, consumers * warpgroup_warps);
             if constexpr (answers) {
-                init(s.state_full, queries, warpgroup_warps);
-                init(s.state_empty, queries, warpgroup_warps);
+                init(*s.state_full, warpgroup_warps);
+                init(*s.state_empty, warpgroup_warps);
             }
         }
-        start_pipeline<warps, 1>(loader);
-        if (warpgroup_index() == consumers) {
+        start_pipeline<warps, 1>(loads);
+        if (warpgroup_index() == loader) {
             if constexpr (answers) decrease_registers<24>();
-            if (loader) load_all(s, g);
-        } else if (warpgroup_index() == queries) {
-            if constexpr (answers) increase_registers<keeper_registers>();
+            if (loads) load_all(s, g);
+        } else if (warpgroup_index() == keeper) {
+            if constexpr (answers) increase_registers<consumer_registers>();
             keep_state(s, g);
         } else if constexpr (answers) {
-            increase_registers<query_registers>();
-            answer(s, g, warpgroup_index());
+            increase_registers<consumer_registers>();
+            answer(s, g);
         }
     }
 
@@ -275,7 +275,7 @@ template <config C> struct kernel {
             feature<-1>(p, x);
             warpgroup::store(s.phi->minus, p);
             fence_async();
-            warpgroup::sync(queries + 1);
+            warpgroup::sync(keeper + 1);
             rt_fl<16, 16> plus_count, minus_count;  // a column of the sums, sixteen times
             warpgroup::mma_AtB(plus, s.phi->plus, of.v);
             warpgroup::mma_AtB(minus, s.phi->minus, of.v);
@@ -288,7 +288,7 @@ template <config C> struct kernel {
             kittens::add(plus_sum, plus_sum, added);
             row_max(added, minus_count);
             kittens::add(minus_sum, minus_sum, added);
-            warpgroup::sync(queries + 1);  // phi may be written again
+            warpgroup::sync(keeper + 1);  // phi may be written again
         }
     };
 
@@ -299,7 +299,7 @@ template <config C> struct kernel {
             store(*s.ones, all);
             fence_async();
         }
-        warpgroup::sync(queries + 1);
+        warpgroup::sync(keeper + 1);
         state sum;
         reader blocks{s};
         task t;
@@ -325,34 +325,33 @@ template <config C> struct kernel {
         }
     }
 
-    // The n-th copy, for the query warpgroup whose turn it is; the copy before it has been read by another, or the same.
+    // The n-th copy, once the one before has been read.
     kittens_device static void copy_state(shared& s, const state& sum, int n) {
-        if (n > 0) wait(s.state_empty[(n - 1) % queries], (n - 1) / queries & 1);
+        wait(*s.state_empty, 1 - n % 2);
         warpgroup::store(s.state->plus, sum.plus);
         warpgroup::store(s.state->minus, sum.minus);
         warpgroup::store(s.sums->plus, sum.plus_sum);
         warpgroup::store(s.sums->minus, sum.minus_sum);
         fence_async();
-        arrive(s.state_full[n % queries]);
+        arrive(*s.state_full);
     }
 
     // --- queries --------------------------------------------------------------------------------------------------
-    kittens_device static void answer(shared& s, const globals& g, int mine) {
+    kittens_device static void answer(shared& s, const globals& g) {
         reader blocks{s};
         task t;
-        int turn = 0;  // of all query warpgroups, as `copies`
+        int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
             blocks.kept = t.first;
             wait(*s.maps_full, i % 2);
-            for (int block = t.begin; block < t.end; block++, turn++)
-                if (turn % queries == mine) answer_block(s, g, t, block, turn, mine, blocks);
+            for (int block = t.begin; block < t.end; block++) answer_block(s, g, t, block, copies++, blocks);
             arrive(*s.maps_empty);
             store_read_wait();
             blocks.release_before(t.end);
         }
     }
 
-    kittens_device static void answer_block(shared& s, const globals& g, const task& t, int block, int turn, int mine,
+    kittens_device static void answer_block(shared& s, const globals& g, const task& t, int block, int n,
                                             reader& blocks) {
         input& before = blocks.at(block > 0 ? block - 1 : 0);  // hidden from the first block
         input& here = blocks.at(block);
@@ -362,20 +361,14 @@ template <config C> struct kernel {
         rt_bf<16, rows> plus, minus, far_weights, near_weights;
         rows_vec top, total, near_total;
         warpgroup::mm_AB(x, here.q, s.maps->q);
-        const auto score = [&] {
-            warpgroup::mm_ABt(far, here.q, before.k);
-            warpgroup::mm_ABt(near, here.q, here.k);
-        };
-        if constexpr (queries == 1) score();
+        warpgroup::mm_ABt(far, here.q, before.k);
+        warpgroup::mm_ABt(near, here.q, here.k);
         store_read_wait();  // this warp's output has left the q tile of its block before
-        blocks.release_before(block - 1);
-        if constexpr (queries == 1) warpgroup::mma_wait<2>(x);
-        else warpgroup::mma_wait(x);
+        warpgroup::mma_wait<2>(x);
         feature<1>(p, x, alpha);
         copy(plus, p);
         feature<-1>(p, x, alpha);
         copy(minus, p);
-        if constexpr (queries == 2) score();
         warpgroup::mma_wait(far, near);
 
         if (block == 0) fill(far, -INFINITY);
@@ -396,7 +389,7 @@ template <config C> struct kernel {
         copy(near_weights, near);
 
         rt_fl<16, dim> o;
-        wait(s.state_full[mine], turn / queries & 1);
+        wait(*s.state_full, n % 2);
         warpgroup::mm_AB(o, far_weights, before.v);
         warpgroup::mma_AB(o, near_weights, here.v);
         warpgroup::mma_AB(o, plus, s.state->plus);
@@ -407,14 +400,14 @@ template <config C> struct kernel {
         map(total, total, [=](float sum) { return 1.f / (sum + sign * normaliser_offset); });
         settle(total);
         warpgroup::mma_wait(o);
-        arrive(s.state_empty[mine]);
+        arrive(*s.state_empty);
         blocks.release_before(block);
         mul_row(o, o, total);
-        warpgroup::sync(mine + 1);  // q has been read by all of the warps' multiplies
-        auto& mine_of_q = subtile<16, dim>(here.q, warp_in_group(), 0);
-        store(mine_of_q, o);
+        warpgroup::sync(queries + 1);  // q has been read by all of the warps' multiplies
+        auto& output = subtile<16, dim>(here.q, warp_in_group(), 0);
+        store(output, o);
         fence_async();
-        store_async(g.o, mine_of_q, element_coord{t.batch, t.head, rows * block + 16 * warp_in_group(), 0});
+        store_async(g.o, output, element_coord{t.batch, t.head, rows * block + 16 * warp_in_group(), 0});
     }
 
     // total += phi . sum over the keys of phi

@@ -26,7 +26,7 @@ struct plan {
 // segments take less than the outputs; starting two more kernels and combining the states takes as long as some chunks.
 double cost(const plan& of, int segments) {
     const double length = double(divide_up(of.chunks, segments));
-    return segments == 1 ? length : 1.7 * length + 13 + 0.25 * segments;
+    return segments == 1 ? length : 1.45 * length + 15 + 0.2 * segments;
 }
 
 plan plan_of(const problem& p, const options& o) {

@@ -4,6 +4,7 @@
 #include "kittens/target/cpu/registers.cuh"
 #include "kittens/target/cpu/memory.cuh"
 #include "kittens/target/cpu/sync.cuh"
+#include "kittens/target/cpu/lines.cuh"
 #include "kittens/target/cpu/async.cuh"
 #include "kittens/target/cpu/mma.cuh"
 #include "kittens/target/cpu/launch.cuh"

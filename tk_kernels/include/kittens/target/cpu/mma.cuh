@@ -49,13 +49,15 @@ template <bool Trans, shared_tile Tile> void unpack_b(float* to, const Tile& til
 }
 
 // D's rows of one warp: 16 of every 64 of A's rows at warpgroup scope, else all.
-template <bool TransA, bool TransB, typename D, typename A, typename B>
+template <bool TransA, bool TransB, int Sign = 1, typename D, typename A, typename B>
 void multiply_tiles(D& d, const A& a, const B& b, bool accumulate, int quarter) {
     constexpr int k = TransB ? B::cols : B::rows, n = TransB ? B::rows : B::cols;
     float* wide_a = scratch(0, size_t(D::rows) * k);
     float* wide_b = scratch(1, size_t(k) * n);
     for (int i = 0; i < D::rows; i += 16)
         unpack_rows<TransA>(wide_a + i * k, a, is_rt<A> ? i : 4 * i + 16 * quarter, 16, k);
+    if constexpr (Sign < 0)
+        for (int i = 0; i < D::rows * k; i++) wide_a[i] = -wide_a[i];
     unpack_b<TransB>(wide_b, b);
     if (!accumulate) std::memset(static_cast<void*>(d.data), 0, sizeof(d.data));
     multiply_add(&d.data[0][0], n, wide_a, k, wide_b, n, D::rows, n, k);
@@ -122,7 +124,7 @@ template <register_tile D, register_tile A, register_tile B> kittens_device void
 // --- warpgroup ------------------------------------------------------------------------------------------------
 namespace warpgroup {
 
-template <bool TransA, bool TransB, register_tile D, typename A, shared_tile B>
+template <bool TransA, bool TransB, int Sign = 1, register_tile D, typename A, shared_tile B>
 kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const char* op, site where) {
     using T = typename B::T;
     constexpr bool a_in_registers = is_rt<A>;
@@ -158,9 +160,9 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     }
     cpu::access_shared_async(w, w.multiply_agent, when, who, b.data, false, cpu::whole(b));
     w.machine->start(w, {[](const cpu::multiply& m) {
-                             cpu::multiply_tiles<TransA, TransB>(*static_cast<D*>(m.d), *static_cast<const A*>(m.a),
-                                                                 *static_cast<const B*>(m.b), m.accumulate != 0,
-                                                                 m.quarter);
+                             cpu::multiply_tiles<TransA, TransB, Sign>(
+                                 *static_cast<D*>(m.d), *static_cast<const A*>(m.a), *static_cast<const B*>(m.b),
+                                 m.accumulate != 0, m.quarter);
                          },
                          &d, &a, &b, accumulate, w.index % warpgroup_warps, when});
 }
@@ -202,6 +204,12 @@ template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB
 template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
                                                                                   site where = kittens_here) {
     issue<true, true>(d, a, b, 0, "mm_AtBt", where);
+}
+
+// D -= A B.
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_subtract_AB(D& d, const A& a, const B& b,
+                                                                                          site where = kittens_here) {
+    issue<false, false, -1>(d, a, b, 1, "mma_subtract_AB", where);
 }
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.

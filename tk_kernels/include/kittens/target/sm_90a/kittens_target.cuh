@@ -4,6 +4,7 @@
 #include "kittens/target/sm_90a/registers.cuh"
 #include "kittens/target/sm_90a/memory.cuh"
 #include "kittens/target/sm_90a/sync.cuh"
+#include "kittens/target/sm_90a/lines.cuh"
 #include "kittens/target/sm_90a/async.cuh"
 #include "kittens/target/sm_90a/mma.cuh"
 #include "kittens/target/sm_90a/launch.cuh"

@@ -135,7 +135,7 @@ template <register_tile Tile> kittens_device void pin(Tile& tile) {
         for (int e = 0; e < 8 * Tile::width; e++) asm volatile("" : "+f"(tile.data[i][e])::"memory");
 }
 
-template <bool TransA, bool TransB, register_tile D, typename A, shared_tile B>
+template <bool TransA, bool TransB, int Sign = 1, register_tile D, typename A, shared_tile B>
 kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
     using T = typename B::T;
     constexpr bool a_in_registers = is_rt<A>;
@@ -158,12 +158,12 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
             const int keep = l == 0 ? accumulate : 1;
             if constexpr (a_in_registers) {
                 static_assert(A::order == layout::row);
-                wgmma<T, n>::template rs<!TransB>(d.data[i], packed(&a.data[i][8 * l]), packed(&a.data[i][8 * l + 2]),
-                                                  packed(&a.data[i][8 * l + 4]), packed(&a.data[i][8 * l + 6]), slice_b,
-                                                  keep);
+                wgmma<T, n>::template rs<!TransB, Sign>(d.data[i], packed(&a.data[i][8 * l]),
+                                                        packed(&a.data[i][8 * l + 2]), packed(&a.data[i][8 * l + 4]),
+                                                        packed(&a.data[i][8 * l + 6]), slice_b, keep);
             } else {
                 const uint64_t slice_a = TransA ? mn_major(a, 64 * i, l) : k_major(a, 64 * i, l);
-                wgmma<T, n>::template ss<TransA, !TransB>(d.data[i], slice_a, slice_b, keep);
+                wgmma<T, n>::template ss<TransA, !TransB, Sign>(d.data[i], slice_a, slice_b, keep);
             }
         }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -207,6 +207,12 @@ template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB
 template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
                                                                                   site = kittens_here) {
     issue<true, true>(d, a, b, 0);
+}
+
+// D -= A B.
+template <register_tile D, typename A, shared_tile B> kittens_device void mma_subtract_AB(D& d, const A& a, const B& b,
+                                                                                          site = kittens_here) {
+    issue<false, false, -1>(d, a, b, 1);
 }
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.

@@ -1,0 +1,156 @@
+"""Long convolution, y = Re ifft(fft(u) fft(k)) over the last dimension: bf16 in and out, each channel its own filter.
+
+u: (B, D, N) bfloat16, k: (D, N) float32, contiguous; y: (B, D, N) bfloat16.  Circular at length N; with `causal` both
+are padded with zeros to 2 N first, so that y_i = sum_{j <= i} k_{i-j} u_j.  `filter` says whether the transform of k is
+inside the clock or, as where filters stay the same between calls, outside of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from harness.errors import HarnessError
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+
+DTYPES = ("bf16",)
+DIRECTIONS = ("fwd",)
+DISTRIBUTIONS = ("normal", "uniform", "decaying", "zeros")
+
+FILTERS = ("outside", "inside")
+
+FULL_CHECK_ELEMENTS = {"cuda": 2**28, "cpu": 2**22}
+"""Largest B D N checked in full: 2^28 in float64 are 2 GiB, twice the paper's largest; 2^22 take about a second on two
+CPU cores.  Beyond, channels are sampled."""
+
+MIN_CHANNELS = 4
+"""Channels that a sampled check computes at least; the first and the last are among them."""
+
+LARGEST_ERROR = 6e-3
+"""Relative L2 error allowed: what four multiplies of bf16 operands cost, 4.9e-3, and a fifth."""
+
+_BLOCK_CHANNELS = 64
+"""Channels turned into float64 at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(ProblemSpec):
+    """B sequences of D channels, N long."""
+
+    B: int
+    D: int
+    N: int
+    causal: bool = False
+    filter: str = "outside"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.filter not in FILTERS:
+            raise HarnessError(f"fft_conv problem: filter is {self.filter!r}, needs {' or '.join(FILTERS)}")
+
+    @property
+    def points(self) -> int:
+        """Length of the transforms."""
+        return 2 * self.N if self.causal else self.N
+
+
+def flops(problem: Problem) -> int:
+    """2 (10 N log2 N) D B: the paper's formula, two transforms by a fast algorithm of 10 N log2 N.
+
+    It counts neither the zeros of a causal convolution nor the transform of the filter, nor what a decomposition into
+    matrices multiplies beyond it.
+    """
+    return round(20 * problem.N * math.log2(problem.N)) * problem.D * problem.B
+
+
+def traffic(problem: Problem) -> Traffic:
+    """Bytes of u in and y out; of the filter, its bf16 transform's two parts or, if that is inside, its fp32 taps."""
+    sequences = 2 * problem.B * problem.D * problem.N
+    taps = problem.N if problem.filter == "inside" else problem.points
+    return Traffic(read=sequences + 4 * problem.D * taps, written=sequences)
+
+
+def outputs(problem: Problem) -> dict[str, Output]:
+    """y: (B, D, N) bfloat16."""
+    return {"y": Output((problem.B, problem.D, problem.N), "bf16")}
+
+
+def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
+    """Sequences u in bfloat16 and filters k in float32 on the generator's device.
+
+    normal: both N(0, 1), k over sqrt(N); uniform: U(-1, 1) in the same way; decaying: normal, with filters that fade by
+    e over N / 2 (the first channel) to N / 64 (the last), as trained ones do; zeros: all zero.
+    """
+    if distribution not in DISTRIBUTIONS:
+        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+    device = generator.device
+    u = torch.empty(problem.B, problem.D, problem.N, dtype=torch.bfloat16, device=device)
+    k = torch.empty(problem.D, problem.N, dtype=torch.float32, device=device)
+    if distribution == "zeros":
+        return {"u": u.zero_(), "k": k.zero_()}
+    for tensor in (u, k):
+        if distribution == "uniform":
+            tensor.uniform_(-1, 1, generator=generator)
+        else:
+            tensor.normal_(generator=generator)
+    if distribution == "decaying":
+        time = torch.arange(problem.N, device=device) / problem.N
+        k *= torch.exp(-torch.linspace(2, 64, problem.D, device=device)[:, None] * time)
+    return {"u": u, "k": k / problem.N**0.5}
+
+
+def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
+    """Y in float64; for a large problem that of sampled channels, all batches and times."""
+    u, k = inputs["u"], inputs["k"]
+    channels = _channels(problem, seed, u.device)
+    if channels is None:
+        return (Expected("y", _convolved(u, k, problem), lambda y: y),)
+    note = f"checked on {len(channels)} of {problem.D} channels"
+    return (Expected("y", _convolved(u[:, channels], k[channels], problem), lambda y: y[:, channels], note),)
+
+
+def _channels(problem: Problem, seed: int, device: torch.device) -> torch.Tensor | None:
+    """The channels that are checked, ascending; None for all."""
+    affordable = max(MIN_CHANNELS, FULL_CHECK_ELEMENTS[device.type] // (problem.B * problem.N))
+    if affordable >= problem.D:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    inner = 1 + torch.randperm(problem.D - 2, generator=generator)[: affordable - 2]
+    return torch.cat([inner, torch.tensor([0, problem.D - 1])]).sort().values.to(device)
+
+
+def _convolved(u: torch.Tensor, k: torch.Tensor, problem: Problem) -> torch.Tensor:
+    """The definition in float64, in blocks of channels. u: (B, D, N), k: (D, N)."""
+    parts = []
+    for block, filters in zip(u.split(_BLOCK_CHANNELS, 1), k.split(_BLOCK_CHANNELS), strict=True):
+        product = torch.fft.rfft(block.double(), problem.points) * torch.fft.rfft(filters.double(), problem.points)
+        parts.append(torch.fft.irfft(product, problem.points)[..., : problem.N])
+    return torch.cat(parts, dim=1)
+
+
+def tolerance(problem: Problem, expected: Expected) -> Tolerance:
+    """6e-3 of y in the L2 norm.
+
+    A convolution by matrix multiplies of bf16 operands rounds u's first transform, its product with the filter's
+    transform, that transform, the way back, factors, and y: an emulation in PyTorch comes to 4.2e-3 for sequences alone
+    and to 4.9e-3 for two as the parts of a complex one, at every N.  An fp32 transform, rounded once, costs 1.7e-3.  A
+    lost row of 64 points of 4096 costs 1 / 8.  The error is noise of one size over all of a sequence: among 10^8
+    elements the largest is 6 standard deviations, for which 8 are allowed, and a unit of bf16's last place.
+    """
+    values = expected.values
+    norm = float(torch.linalg.vector_norm(values))
+    deviation = norm / max(1, values.numel()) ** 0.5
+    largest = float(values.abs().max())
+    return Tolerance(
+        rel_l2=LARGEST_ERROR if norm else 0.0,
+        max_abs=2.0**-8 * largest + 8 * LARGEST_ERROR * _loudest(values, deviation) if norm else 0.0,
+        reason="what an emulation of four bf16 multiplies costs, 4.9e-3, and a fifth",
+    )
+
+
+def _loudest(values: torch.Tensor, deviation: float) -> float:
+    """Root mean square of the loudest sequence: its pair's noise is of that size."""
+    return max(deviation, float(values.square().mean(-1).max()) ** 0.5)

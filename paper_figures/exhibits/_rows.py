@@ -1,0 +1,25 @@
+"""What the exhibits of the kernels that stream rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+BASELINES = ("flash_attn_triton", "torch_compile", "torch")
+"""The fastest of them on a problem is what ratios are against: the paper's own baselines, and PyTorch compiled."""
+
+
+def pairing_and_layout(keys: Mapping[str, str]) -> str:
+    """How entries are paired, and what lies outside what in memory."""
+    if keys["D"] != "128":
+        return f"Half-split, D = {keys['D']}"
+    if keys.get("interleaved") == "1":
+        return "Interleaved pairs"
+    return "Half-split, rows outside heads" if keys.get("layout") == "bnhd" else "Half-split"
+
+
+def dropout(keys: Mapping[str, str]) -> str:
+    """Whether x is dropped, and rows of another width than the paper's."""
+    if keys["D"] != "1024":
+        return "Other widths"
+    p = float(keys.get("p", 0))
+    return f"Dropout {p:g}" if p else "Without dropout"

@@ -1,0 +1,27 @@
+"""Figure 9, rotary embedding, and its row of Table 6."""
+
+from paper_figures.exhibit import Exhibit
+from paper_figures.exhibits._rows import BASELINES, pairing_and_layout
+
+EXHIBIT = Exhibit(
+    id="fig9_rotary",
+    where="Fig 9",
+    title="Rotary embedding",
+    summary=(
+        "Rotary position embedding of q and k, two calls, at batch 16 and 8 heads of dimension 128. It is bound by "
+        "memory: each tensor is read and written once. The library's kernel gets its own layout, rows outside heads. "
+        "The figure's values are not published as text, so that the range of Table 6 is what is judged."
+    ),
+    order=95,
+    claims=("fig9_rotary", "table6_rotary"),
+    problem_label="{panel}, N = {N}",
+    axis="Sequence length",
+    tick="{N}",
+    baseline=BASELINES,
+    panel=pairing_and_layout,
+    small_problems=(
+        {"B": 2, "H": 3, "N": 70, "D": 128, "tensors": 2},
+        {"B": 1, "H": 9, "N": 33, "D": 64, "layout": "bnhd"},
+        {"B": 1, "H": 2, "N": 17, "D": 128, "interleaved": 1},
+    ),
+)

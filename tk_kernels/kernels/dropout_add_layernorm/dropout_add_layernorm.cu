@@ -1,0 +1,171 @@
+// Dropout, residual addition and layer normalisation in one pass: r = residual + dropout(x), y = norm(r) weight + bias.
+//
+// Rows of up to 1024 elements belong to one warp, which holds up to 32 a lane; longer rows to a block of 2, 4 or 8 warps
+// with 1024 elements each, which exchange two sums through shared memory. x and residual are loaded whole before either is
+// used: eight loads of 16 bytes a thread at D = 1024. r stays in registers in fp32; mean and variance are taken from it in
+// two steps (the variance about the mean, without cancellation), and only then is it rounded.
+//
+// Dropout by Philox 4x32-10: one call for four elements, numbered by their place in the tensor (row * D + column), so that
+// neither the grid nor the shape of a block matters. Without dropout (p = 0) no generator is in the kernel, and the mask is
+// computed, again from the generator, only when it is asked for.
+//
+// Problems: D a multiple of 64 up to 8192, any number of rows. Bytes at least: x, residual in; y, r out.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "dropout_add_layernorm.h"
+
+#include "kittens.cuh"
+
+namespace tk::dropout_add_layernorm {
+using namespace kittens;
+
+template <typename T> using rows_of = gl<T, 1, 1, dynamic, dynamic>;
+
+template <int Units, int RowWarps, bool Drops> struct kernel {
+    static constexpr int warps = RowWarps == 1 ? 4 : RowWarps, cluster_blocks = 1;
+    static constexpr int blocks_per_sm = 16 / warps;
+    static constexpr int block_rows = warps / RowWarps, span = 256 * Units;  // rows of a block; columns of a warp
+    using halves = rl<bf16, 1, span>;
+    using floats = rl<float, 1, span>;
+
+    struct globals {
+        rows_of<bf16> x, residual, normed, sum;
+        rows_of<uint8_t> mask;
+        rows_of<bf16> weight, bias;  // one of the two kinds; data is null where there is none
+        rows_of<float> weight_float, bias_float;
+        float eps, mean_factor;  // 1 / D, or 0 for the root mean square
+        dropout which;
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& means = *memory.allocate<sv<float, 16>>("means");
+        auto& squares = *memory.allocate<sv<float, 16>>("squares");
+        const int col = RowWarps == 1 ? 0 : warp_index() * span;
+        for (int row = block_index() * block_rows + (RowWarps == 1 ? warp_index() : 0); row < g.x.rows();
+             row += block_count() * block_rows) {
+            const element_coord at{0, 0, row, col};
+            halves x, residual;
+            load(x, g.x, at);
+            load(residual, g.residual, at);
+            floats r;
+            add_residual(r, x, residual, g, at);
+            store(g.sum, r, at);
+            const float mean = total(sum(r), means) * g.mean_factor;
+            const float variance = total(squares_about(mean, r, g.x.cols() - col), squares) / g.x.cols();
+            const float scale = 1.f / math::sqrt(variance + g.eps);
+            map_lines(r, [=](float v) { return (v - mean) * scale; }, r);
+            if (g.weight_float.data != nullptr) affine(r, g.weight_float, g.bias_float, col);
+            else affine(r, g.weight, g.bias, col);
+            store(g.normed, r, at);
+        }
+    }
+
+    kittens_device static void add_residual(floats& r, const halves& x, const halves& residual, const globals& g,
+                                            element_coord at) {
+        if constexpr (Drops) {
+            const int64_t first = int64_t(at.r) * g.x.cols() + at.c;
+            drop(r, x, g.which, first);
+            map_lines(r, ops::add{}, residual, r);
+            if (g.mask.data != nullptr) {
+                rl<uint8_t, 1, span> mask;
+                keep_mask(mask, g.which, first);
+                store(g.mask, mask, at);
+            }
+        } else {
+            map_lines(r, ops::add{}, residual, x);
+        }
+    }
+
+    // Over the warps that share a row.
+    kittens_device static float total(float value, sv<float, 16>& parts) {
+        if constexpr (RowWarps == 1) return value;
+        else return block_sum<RowWarps>(value, parts);
+    }
+
+    // Over the columns that there are: what lies beyond is zero, and not the mean away from it.
+    kittens_device static float squares_about(float mean, const floats& r, int cols) {
+        floats deviation;
+        each_run(
+            [=](int, int col, float* d, const float* v) {
+#pragma unroll
+                for (int i = 0; i < floats::run; i++) d[i] = col < cols ? (v[i] - mean) * (v[i] - mean) : 0.f;
+            },
+            deviation, r);
+        return sum(deviation);
+    }
+
+    template <typename Weights> kittens_device static void affine(floats& y, const Weights& weight, const Weights& bias,
+                                                                  int col) {
+        rl<typename Weights::T, 1, span> w, b;
+        load(w, weight, {0, 0, 0, col});
+        if (bias.data == nullptr) return map_lines(y, ops::mul{}, y, w);
+        load(b, bias, {0, 0, 0, col});
+        map_lines(y, [](float v, float factor, float shift) { return v * factor + shift; }, y, w, b);
+    }
+};
+
+namespace {
+
+template <typename T> rows_of<T> rows(const matrix& m, int count, int cols) {
+    return rows_of<T>(static_cast<T*>(m.data), 1, 1, count, cols, m.row_stride, 0, 0);
+}
+template <typename T> rows_of<T> vector(const void* data, bool given, int cols) {
+    return rows_of<T>(given ? static_cast<T*>(const_cast<void*>(data)) : nullptr, 1, 1, 1, cols, cols, 0, 0);
+}
+
+struct tensors {
+    const matrix &normed, &sum, &mask, &x, &residual;
+    const void *weight, *bias;
+};
+
+template <typename Kernel> void start(const tensors& t, const problem& p, void* stream) {
+    const int count = int(p.rows), cols = p.cols;
+    const double threshold = std::floor(p.p * 4294967296.0 + 0.5);
+    const typename Kernel::globals globals{
+        rows<bf16>(t.x, count, cols),
+        rows<bf16>(t.residual, count, cols),
+        rows<bf16>(t.normed, count, cols),
+        rows<bf16>(t.sum, count, cols),
+        rows<uint8_t>(t.mask, count, cols),
+        vector<bf16>(t.weight, !p.weights_float, cols),
+        vector<bf16>(t.bias, !p.weights_float, cols),
+        vector<float>(t.weight, p.weights_float, cols),
+        vector<float>(t.bias, p.weights_float, cols),
+        p.eps,
+        p.rms ? 0.f : 1.f / float(cols),
+        {p.seed, p.offset, std::uint32_t(std::min(threshold, 4294967295.0)), float(1.0 / (1.0 - p.p))}};
+    const int needed = (count - 1) / Kernel::block_rows + 1;
+    const int blocks = p.blocks > 0 ? std::min(p.blocks, needed) : needed;
+    kittens::launch<Kernel>({blocks, 1024}, stream, globals);
+}
+
+template <bool Drops> void start_of(const tensors& t, const problem& p, void* stream) {
+    if (p.cols <= 256) start<kernel<1, 1, Drops>>(t, p, stream);
+    else if (p.cols <= 512) start<kernel<2, 1, Drops>>(t, p, stream);
+    else if (p.cols <= 1024) start<kernel<4, 1, Drops>>(t, p, stream);
+    else if (p.cols <= 2048) start<kernel<4, 2, Drops>>(t, p, stream);
+    else if (p.cols <= 4096) start<kernel<4, 4, Drops>>(t, p, stream);
+    else start<kernel<4, 8, Drops>>(t, p, stream);
+}
+
+}  // namespace
+
+void launch(const matrix& normed, const matrix& sum, const matrix& mask, const matrix& x, const matrix& residual,
+            const void* weight, const void* bias, const problem& p, void* stream) {
+    if (p.cols < 64 || p.cols > 8192 || p.cols % 64 != 0)
+        throw std::invalid_argument("x: got " + std::to_string(p.cols) +
+                                    " columns, supported are multiples of 64 up to 8192");
+    if (p.rows < 1 || p.rows > largest_rows)
+        throw std::invalid_argument("x: got " + std::to_string(p.rows) + " rows, needs 1 to " +
+                                    std::to_string(largest_rows));
+    if (!(p.p >= 0.0 && p.p < 1.0)) throw std::invalid_argument("p: got " + std::to_string(p.p) + ", needs [0, 1)");
+    const tensors t{normed, sum, mask, x, residual, weight, bias};
+    if (p.p > 0.0) start_of<true>(t, p, stream);
+    else start_of<false>(t, p, stream);
+}
+
+}  // namespace tk::dropout_add_layernorm

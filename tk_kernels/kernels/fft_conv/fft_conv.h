@@ -1,0 +1,30 @@
+// The host interface of the long convolution: what binding.cc may call and nothing more.
+// It has no tile-library type in it, so that a plain C++ compiler can read it.
+#pragma once
+
+#include <cstdint>
+
+namespace tk::fft_conv {
+
+// A transform of 64 rows points is done on a matrix of so many rows and 64 columns; 16, 32 and 64 are built.
+constexpr int columns = 64, tile_rows = 64;
+
+// A bf16 tensor (batch, channels, length): unit stride along the length, the other strides in elements. For the TMA the
+// base address is a multiple of 16 bytes and the strides are multiples of 8 elements.
+struct tensor {
+    void* data;
+    std::int64_t batch_stride, channel_stride;
+};
+
+// `length`, a multiple of 64, is at most the 64 rows points of the transform; what is missing counts as zeros.
+struct problem {
+    std::int64_t batch, channels, length, rows;
+};
+
+// y = Re ifft(fft(u) spectrum). spectrum: (channels, 2, rows, 64), real and imaginary parts of the filter's transform over
+// its number of points, frequency c + rows d at (c, d). constants: (3, 2, 64, 64), the factors that README.md lists.
+// Throws std::invalid_argument for problems that no kernel is built for.
+void launch(const problem&, const tensor& u, const tensor& y, const void* spectrum, const void* constants,
+            void* stream);
+
+}  // namespace tk::fft_conv

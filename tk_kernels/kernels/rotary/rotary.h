@@ -1,0 +1,34 @@
+// The host interface of the rotary embedding: what binding.cc may call and nothing more.
+// It has no tile-library type in it, so that a plain C++ compiler can read it.
+#pragma once
+
+#include <cstdint>
+
+namespace tk::rotary {
+
+// A (B, H, N, D) tensor of bf16 in memory; strides in elements, of any order, D dense. Base and strides are multiples of
+// 16 bytes.
+struct heads {
+    void* data;
+    std::int64_t batch_stride, head_stride, row_stride;
+};
+
+struct problem {
+    std::int64_t B, H, N;
+    int D;           // 64 or 128
+    int rotary_dim;  // a multiple of 16 up to D: the entries that are rotated, the first ones
+    bool interleaved, conjugate;
+    bool table_float;  // cosines and sines are fp32, else bf16
+};
+
+// The largest B, H and N, and the largest number of tasks.
+constexpr std::int64_t largest_size = 2147483647;
+
+// out = x with its rows rotated, half-split or, interleaved, pair by pair; with `conjugate` by the opposite angles. Row n
+// has the angles of row n of cosine and sine (rotary_dim / 2 of them, rows `table_stride` elements apart). out may be x.
+// `stream` is a cudaStream_t (ignored by the cpu target). Throws std::invalid_argument for problems that no kernel is built
+// for.
+void launch(const heads& out, const heads& x, const void* cosine, const void* sine, std::int64_t cosine_stride,
+            std::int64_t sine_stride, const problem&, void* stream);
+
+}  // namespace tk::rotary

@@ -1,0 +1,208 @@
+"""`dropout_add_layernorm`: dropout, residual addition and layer normalisation in one pass, as a registered operator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
+from .rows import flag, launch, require_tensor
+
+LARGEST_DIM, DIM_STEP = 8192, 64
+WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
+_WORD = 2**64
+
+
+@overload
+def dropout_add_layernorm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = ...,
+    *,
+    p: float = ...,
+    eps: float = ...,
+    seed: int | None = ...,
+    offset: int = ...,
+    return_mask: Literal[False] = ...,
+    rms: bool = ...,
+    blocks: int | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def dropout_add_layernorm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = ...,
+    *,
+    p: float = ...,
+    eps: float = ...,
+    seed: int | None = ...,
+    offset: int = ...,
+    return_mask: Literal[True],
+    rms: bool = ...,
+    blocks: int | None = ...,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def dropout_add_layernorm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    p: float = 0.0,
+    eps: float = 1e-5,
+    seed: int | None = None,
+    offset: int = 0,
+    return_mask: bool = False,
+    rms: bool = False,
+    blocks: int | None = None,
+) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]:
+    """Return (norm(r) * weight + bias, r) with r = residual + dropout_p(x), and with `return_mask` also the mask.
+
+    x, residual: (..., D) bfloat16 of one shape, D a multiple of 64 up to 8192. weight, bias: (D,), bfloat16 or float32,
+    both the same; no bias is None. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the
+    CPU (slow: it emulates the kernel and is for correctness). Both results have x's shape, bfloat16 and contiguous; the
+    mask is bool, True where x was kept.
+
+    norm(r) = (r - mean) / sqrt(variance + eps) over the last dimension, the variance biased; with `rms` it is
+    r / sqrt(mean(r^2) + eps). The statistics are computed in float32 from r before it is rounded.
+
+    Dropout sets each element of x to zero with probability `p`, in steps of 2^-32, and multiplies the others by
+    1 / (1 - p). Element i of x, counted in row-major order, is dropped where word i % 4 of Philox 4x32-10 with the
+    counter (i / 4, offset) and the key `seed` is below 2^32 p: seed, offset and shape decide the mask, and nothing
+    else. Without a seed one is drawn from PyTorch's default CPU generator, so that torch.manual_seed makes it
+    reproducible; a CUDA graph replays the seed that it was captured with. `p=0` has no generator in its kernel.
+
+    `blocks` forces the size of the grid, else it is chosen by shape. Rows whose strides are not multiples of 16 bytes
+    go through a copy; the first is logged by the logger `tk_kernels`.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, p outside
+    [0, 1), or a negative or infinite eps.
+    """
+    _require_problem(x, residual, weight, bias, p, eps)
+    rms, return_mask = flag("rms", rms), flag("return_mask", return_mask)
+    if blocks is not None and (isinstance(blocks, bool) or not isinstance(blocks, int) or not 1 <= blocks < 2**31):
+        raise ValueError(f"blocks: got {blocks!r}, needs a whole number from 1 to 2147483647, or None")
+    for name, value in (("seed", seed), ("offset", offset)):
+        if not (value is None and name == "seed") and (
+            isinstance(value, bool) or not isinstance(value, int) or not -_WORD // 2 <= value < _WORD
+        ):
+            raise ValueError(f"{name}: got {value!r}, needs a whole number of 64 bits")
+    given = {"x": x, "residual": residual, "weight": weight} | ({} if bias is None else {"bias": bias})
+    refuse_tangents(**given)
+    if torch.is_grad_enabled():
+        for name, tensor in given.items():
+            if tensor.requires_grad:
+                raise NotImplementedError(
+                    f"dropout_add_layernorm: has no backward, and {name} requires a gradient; "
+                    "call it under torch.no_grad()"
+                )
+    if seed is None:
+        seed = int(torch.randint(2**63 - 1, ())) if p > 0 else 0
+    function = _run if is_plain_eager(*given.values()) else _operator
+    results = function(
+        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, blocks or 0
+    )
+    return tuple(results)
+
+
+def _signed(value: int) -> int:
+    """The 64 bits of a number as a signed one, which is what operators take."""
+    return value - _WORD if value >= _WORD // 2 else value
+
+
+def _run(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    p: float = 0.0,
+    eps: float = 1e-5,
+    seed: int = 0,
+    offset: int = 0,
+    return_mask: bool = False,
+    rms: bool = False,
+    blocks: int = 0,
+) -> list[Tensor]:
+    """Kernel of `dropout_add_layernorm` on both devices."""
+    _require_problem(x, residual, weight, bias, p, eps)
+    outputs = _outputs(x, return_mask)
+    D = x.shape[-1]
+    normed, total, *mask = (tensor.view(-1, D) for tensor in outputs)
+    if mask and p == 0:
+        outputs[2].fill_(True)
+    drawn = mask[0].view(torch.uint8) if mask and p > 0 else None
+    operands = {"x": x.reshape(-1, D), "residual": residual.reshape(-1, D), "weight": weight, "bias": bias}
+    launch("dropout_add_layernorm", operands, (normed, total, drawn, p, eps, seed, offset, rms, blocks))
+    return outputs
+
+
+def _outputs(x: Tensor, return_mask: bool) -> list[Tensor]:
+    """Uninitialised normed and sum, and the mask where it is asked for."""
+    dtypes = (torch.bfloat16, torch.bfloat16, torch.bool)[: 3 if return_mask else 2]
+    return [torch.empty(x.shape, dtype=dtype, device=x.device) for dtype in dtypes]
+
+
+def _fake(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    p: float = 0.0,
+    eps: float = 1e-5,
+    seed: int = 0,
+    offset: int = 0,
+    return_mask: bool = False,
+    rms: bool = False,
+    blocks: int = 0,
+) -> list[Tensor]:
+    """Shapes, dtypes and strides of the results, for tracing."""
+    _require_problem(x, residual, weight, bias, p, eps)
+    return _outputs(x, return_mask)
+
+
+def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, p: float, eps: float) -> None:
+    """The checks that need no kernel. Raises ValueError."""
+    require_tensor("x", x, None, (torch.bfloat16,), None)
+    if x.dim() < 1:
+        raise ValueError("x: got rank 0, needs at least a last dimension")
+    D = x.shape[-1]
+    if D % DIM_STEP or D > LARGEST_DIM:
+        raise ValueError(f"x: got {D} as its last size, supported are multiples of {DIM_STEP} up to {LARGEST_DIM}")
+    require_tensor("residual", residual, None, (torch.bfloat16,), x.device)
+    if residual.shape != x.shape:
+        raise ValueError(f"residual: got shape {tuple(residual.shape)}, needs that of x, {tuple(x.shape)}")
+    require_tensor("weight", weight, 1, WEIGHT_DTYPES, x.device)
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if vector is None and name == "bias":
+            continue
+        require_tensor(name, vector, 1, (weight.dtype,), x.device)
+        if vector is not None and vector.shape[0] != D:
+            raise ValueError(f"{name}: got shape {tuple(vector.shape)}, needs ({D},), the last size of x")
+    for name, value in (("p", p), ("eps", eps)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
+            raise ValueError(f"{name}: got {value!r}, needs a number")
+    if not 0 <= p < 1:
+        raise ValueError(f"p: got {p}, needs a probability in [0, 1)")
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"eps: got {eps}, needs a finite number of at least 0")
+
+
+def _no_backward(ctx: Any, *grads: Any) -> Any:
+    raise NotImplementedError("dropout_add_layernorm: has no backward; call it under torch.no_grad()")
+
+
+LIBRARY.define(
+    "dropout_add_layernorm(Tensor x, Tensor residual, Tensor weight, Tensor? bias=None, float p=0., float eps=1e-05, "
+    "int seed=0, int offset=0, bool return_mask=False, bool rms=False, int blocks=0) -> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("dropout_add_layernorm", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::dropout_add_layernorm", _fake, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::dropout_add_layernorm", _no_backward, lib=LIBRARY)
+_operator = torch.ops.tk_kernels.dropout_add_layernorm.default

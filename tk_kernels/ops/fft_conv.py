@@ -1,0 +1,169 @@
+"""`fft_conv`: long convolutions by the Monarch decomposition, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import launch, require_shape, require_tensor
+
+TRANSFORMS = (1024, 2048, 4096)
+"""Numbers of points of the transforms that are built."""
+
+_COLUMNS = 64  # of the matrix that a transform is done on
+_TILE_ROWS = 64
+
+
+def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
+    """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.
+
+    u: (B, D, N) bfloat16; k_f: the filters' transforms, from `fft_conv_filter`; both on one device: a Hopper GPU
+    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
+    B and D >= 1. Circular: N is 1024, 2048 or 4096, and k_f was made for this N. `causal`: y_i = sum_{j <= i} k_{i-j}
+    u_j, for any N up to 2048, by a transform of at least 2 N points; k_f was made with `causal=True`. Returns
+    y (B, D, N) bfloat16, contiguous.
+
+    The arithmetic is that of the tensor cores: operands are rounded to bfloat16 before each of the four small
+    transforms, and summed in float32. That costs about 5e-3 of y in the L2 norm, where an fp32 transform rounded once
+    has 1.7e-3.
+
+    The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
+    whose base is a multiple of 16 bytes. Others go through a copy, as does a causal u whose N is no multiple of 64; the
+    first of the former is logged by the logger `tk_kernels`.
+
+    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an N that is not supported.
+    """
+    require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
+    require_tensor("k_f", k_f, 4, (torch.bfloat16,), None, "u")
+    _require_flag("causal", causal)
+    refuse_tangents(u=u, k_f=k_f)
+    refuse_gradient("fft_conv", u, k_f)
+    function = _run if is_plain_eager(u, k_f) else _fft_conv
+    return function(u, k_f, bool(causal))
+
+
+def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
+    """Return the transform of the filters k as `fft_conv` takes it, for sequences of length n.
+
+    k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048 or
+    4096. `causal`: any n up to 2048. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of the
+    transform over 64 R points divided by 64 R, frequency c + R d at (c, d).
+
+    It is made of PyTorch's own operators and differentiable as they are, up to the rounding. Raises ValueError that
+    names the argument.
+    """
+    require_tensor("k", k, 2, (torch.float32,), None, "k")
+    _require_flag("causal", causal)
+    if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+        raise ValueError(f"n: got {n!r}, needs a positive integer")
+    channels, length = k.shape
+    points = _points("k" if n is None else "n", length if n is None else n, bool(causal))
+    if n is not None and length > n:
+        raise ValueError(f"k: got length {length}, needs at most n = {n}")
+    rows = points // _COLUMNS
+    spectrum = torch.fft.fft(k, n=points, norm="forward").view(channels, _COLUMNS, rows).transpose(1, 2)
+    return torch.stack((spectrum.real, spectrum.imag), dim=1).to(torch.bfloat16, memory_format=torch.contiguous_format)
+
+
+def _points(name: str, n: int, causal: bool) -> int:
+    """Points of the transform for sequences of length n. Raises ValueError where none is built."""
+    if not causal and n not in TRANSFORMS:
+        raise ValueError(f"{name}: got length {n}, supported are {', '.join(map(str, TRANSFORMS))} (circular)")
+    for points in TRANSFORMS:
+        if points >= (2 * n if causal else n):
+            return points
+    raise ValueError(f"{name}: got length {n}, supported are 1 to {TRANSFORMS[-1] // 2} (causal)")
+
+
+def _run(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
+    """Kernel of `fft_conv` on both devices."""
+    points = _require_problem(u, k_f, causal)
+    length = u.shape[2]
+    if length % _COLUMNS:
+        u = pad(u, (0, -length % _COLUMNS))
+    y = u.new_empty(u.shape)
+    launch("fft_conv", "fft_conv", {"u": u, "k_f": k_f}, (_constants(points, u.device), y))
+    return y if y.shape[2] == length else y[:, :, :length].contiguous()
+
+
+_known_constants: dict[tuple[int, torch.device], Tensor] = {}
+
+
+def _constants(points: int, device: torch.device) -> Tensor:
+    """(3, 2, 64, 64) bfloat16: cosines and sines of the inverse transform's factors, as the kernel's README lists them.
+
+    The DFT of 64 points; that of `points / 64` points, repeated along the diagonal; and the twiddle factors between
+    the two, repeated for each.
+    """
+    known = _known_constants.get((points, device))
+    if known is not None:
+        return known
+    # Where a CUDA graph is being captured nothing can be copied from the host, and what is made belongs to the graph.
+    # Else it is made on the host, whose copy is done before another stream can want it.
+    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    made = _make_constants(points, device if capturing else torch.device("cpu")).to(device)
+    if not capturing:
+        _known_constants[points, device] = made
+    return made
+
+
+def _make_constants(points: int, device: torch.device) -> Tensor:
+    rows = points // _COLUMNS
+    at = torch.arange(_TILE_ROWS, device=device)
+    row, column = at.view(-1, 1), at.view(1, -1)
+    within = row % rows
+    # exp(2 pi i step / of), reduced before it is rounded.
+    turns = torch.stack(
+        [
+            (row * column % _COLUMNS).double() / _COLUMNS,
+            (within * column % rows).double() / rows,
+            (within * column % points).double() / points,
+        ]
+    )
+    angles = turns * (2 * math.pi)
+    factors = torch.stack((angles.cos(), angles.sin()), dim=1)
+    factors[1] *= row // rows == column // rows
+    return factors.to(torch.bfloat16)
+
+
+def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:
+    """The checks that need no kernel; returns the transform's number of points. Raises ValueError."""
+    require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
+    require_tensor("k_f", k_f, 4, (torch.bfloat16,), u.device, "u")
+    points = _points("u", u.shape[2], causal)
+    require_shape(
+        "k_f",
+        k_f,
+        (u.shape[1], 2, points // _COLUMNS, _COLUMNS),
+        f"what fft_conv_filter returns for {u.shape[1]} channels, n={u.shape[2]} and causal={causal}",
+    )
+    return points
+
+
+def _require_flag(name: str, flag: Any) -> None:
+    if not isinstance(flag, int) or flag not in (0, 1):
+        raise ValueError(f"{name}: got {flag!r}, needs True or False")
+
+
+def _fake(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
+    """Shape, dtype and strides of the result, for tracing."""
+    _require_problem(u, k_f, causal)
+    return u.new_empty(u.shape)
+
+
+def _no_backward(ctx: Any, grad: Tensor) -> Any:
+    raise RuntimeError("fft_conv: has no backward; call it under torch.no_grad()")
+
+
+LIBRARY.define("fft_conv(Tensor u, Tensor k_f, bool causal=False) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("fft_conv", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::fft_conv", _fake, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::fft_conv", _no_backward, lib=LIBRARY)
+_fft_conv = torch.ops.tk_kernels.fft_conv.default

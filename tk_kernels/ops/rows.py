@@ -1,0 +1,82 @@
+"""What the operators that stream rows share: checks of their operands, and the launch, with copies where needed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .library import compiled
+
+_log = logging.getLogger("tk_kernels")
+_copies_logged: set[str] = set()
+
+
+def launch(kernel: str, operands: dict[str, Tensor | None], rest: tuple[Any, ...]) -> None:
+    """Call the exported function of `kernel`, with dense copies of the operands that it asks them of.
+
+    The function is called with the operands and then `rest`, on the device of the first operand. It returns 0 when
+    it has launched, else launches nothing and returns a bit for each operand that it needs a copy of.
+    """
+    first = next(iter(operands.values()))
+    assert first is not None
+    device = first.device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch(kernel, operands, rest)
+    function = compiled(kernel, device)
+    copies = function(*operands.values(), *rest)
+    if copies:
+        asked = {
+            name: tensor
+            for bit, (name, tensor) in enumerate(operands.items())
+            if copies >> bit & 1 and tensor is not None
+        }
+        _log_copies_once(kernel, asked)
+        dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
+        remaining = function(*(operands | dense).values(), *rest)
+        if remaining:
+            raise RuntimeError(f"{kernel}: dense copies were refused (code {remaining}); this is a bug in tk_kernels")
+    return None
+
+
+def _log_copies_once(kernel: str, copied: dict[str, Tensor]) -> None:
+    """Tell, the first time in a process that it happens to a kernel, that an operand is copied."""
+    if kernel in _copies_logged:
+        return
+    _copies_logged.add(kernel)
+    named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
+    _log.info(
+        "%s: %s goes through a dense copy; strides of multiples of 16 bytes and an aligned base avoid it",
+        kernel,
+        ", ".join(named),
+    )
+
+
+def flag(name: str, value: Any) -> bool:
+    """An argument that is True or False. Raises ValueError that names it."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"{name}: got {value!r}, needs True or False")
+    return bool(value)
+
+
+def require_tensor(
+    name: str, tensor: Any, rank: int | None, dtypes: tuple[torch.dtype, ...], device: torch.device | None
+) -> None:
+    """What every operand needs. Raises ValueError; `device` is that of x."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
+    if rank is not None and tensor.dim() != rank:
+        raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank {rank}")
+    if tensor.dtype not in dtypes:
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs {wanted}")
+    if any(size == 0 for size in tensor.shape):
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+    if device is not None and tensor.device != device:
+        raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as x is")
