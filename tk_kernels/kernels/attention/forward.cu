@@ -9,7 +9,9 @@
 namespace tk::attention {
 namespace {
 
-constexpr int64_t l2_bytes = 100 * 1000 * 1000;  // more than there is: what misses costs less than an uneven last round
+// Keys and values that stay in L2, or nearly: what misses costs less than an uneven last round.
+constexpr int64_t l2_bytes = 80 * 1000 * 1000;
+constexpr int64_t few_heads = 16;  // so few that blocks which run at the same time share keys and values anyway
 
 struct call {
     const problem& p;
@@ -31,10 +33,10 @@ struct call {
                 divisor(int(p.heads)),
                 divisor(int(p.heads / p.heads_kv))};
     }
-    // Causal rows differ in length: longest first where the keys and values of all heads stay in L2, or nearly, else by
-    // pairs of equal length.
+    // Causal rows differ in length: longest first where that leaves keys and values in L2, else by pairs of equal length.
     schedule order(int rows, bool causal) const {
-        const bool longest = causal && !interleaved && p.batch * p.heads_kv * p.rows_kv * p.dim * 4 <= l2_bytes;
+        const bool in_l2 = p.batch * p.heads_kv * p.rows_kv * p.dim * 4 <= l2_bytes;
+        const bool longest = causal && !interleaved && (in_l2 || p.batch * p.heads <= few_heads);
         return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), causal, longest, interleaved);
     }
 

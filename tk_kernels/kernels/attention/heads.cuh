@@ -31,10 +31,10 @@ struct visible_keys {
 
 // Which block of rows of which head is computed when.
 struct schedule {
-    int heads;         // of the whole batch
-    int row_blocks;    // of a head
-    bool paired;       // a block of the grid takes two blocks of rows in a row, one from either end of a head
-    bool longest;      // the last rows of all heads first, and every other round dealt backwards: even where rounds are few
+    int heads;       // of the whole batch
+    int row_blocks;  // of a head
+    bool paired;     // a block of the grid takes two blocks of rows in a row, one from either end of a head
+    bool longest;  // the last rows of all heads first, and every other round dealt backwards: even where rounds are few
     bool interleaved;  // one block (or pair) of every head, then the next; else all of a head, then the next head
     divisor inner;
 
