@@ -13,8 +13,7 @@ from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, scale
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
-from baselines.sites import missing
-from baselines.torch_compile import Gemm, inductor_options
+from baselines.sites import distribution_version, missing
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +35,8 @@ class Attention:
 
     Scores are bf16, as PyTorch's product of bf16 matrices is, and the softmax is computed in fp32. Grouped queries are
     rows of one product. Inductor's pattern matcher is off: it would recognise attention and put SDPA in its place,
-    which is the row `sdpa_flash`.
+    which is the row `sdpa_flash`. Its other settings are the default ones: with max-autotune the products of a shape
+    take some ten seconds to tune, and cuBLAS's are chosen.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -47,8 +47,10 @@ class Attention:
         return missing(["torch", "triton"], "pip install torch triton")
 
     def version(self) -> str:
-        """PyTorch's and Triton's versions, and the mode."""
-        return Gemm().version()
+        """PyTorch's and Triton's versions."""
+        import torch
+
+        return f"torch {torch.__version__}, triton {distribution_version('triton') or 'not installed'}"
 
     def supports(self, problem: AttentionProblem, device: str) -> str | None:
         """bf16 problems whose score matrices fit; on a CPU it would be a slow compile for nothing."""
@@ -63,7 +65,7 @@ class Attention:
         return refuse_large(problem, torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
 
     def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
-        """The softmax is Inductor's; the products are cuBLAS's or a Triton template's."""
+        """The softmax is Inductor's; the products are cuBLAS's."""
         return ("triton_(per|red)",)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
@@ -71,11 +73,11 @@ class Attention:
         return attention_kernels.others(attention_kernels.TRITON)
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
-        """Compile and tune for this shape unless that was done, and run once."""
+        """Compile for this shape unless that was done, and run once."""
         shapes = (problem.B, problem.H, problem.Hkv, problem.N, problem.Nkv, problem.D, problem.causal)
         key = (*shapes, problem.direction)
         if key not in _compiled:
-            _compiled[key] = compile_attention(f"attention_{'_'.join(map(str, key))}", inductor_options(tma=False))
+            _compiled[key] = compile_attention(f"attention_{'_'.join(map(str, key))}")
         function = _compiled[key]
         q, k, v = (inputs[name] for name in "qkv")
         call: Callable[[], Any]
@@ -140,12 +142,10 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, 
     return (p.view(batch, key_heads, rows, keys) @ v).view(batch, heads, queries, dim)
 
 
-def compile_attention(name: str, options: dict[str, Any]) -> Compiled:
+def compile_attention(name: str) -> Compiled:
     """A compiled attention with a code object of its own, since Dynamo keeps eight versions of one at most."""
     import torch
 
     own = types.FunctionType(_attention.__code__.replace(co_name=name), globals(), name)
-    compiled: Compiled = torch.compile(
-        own, fullgraph=True, dynamic=False, options={**options, "pattern_matcher": False}
-    )
+    compiled: Compiled = torch.compile(own, fullgraph=True, dynamic=False, options={"pattern_matcher": False})
     return compiled

@@ -162,7 +162,7 @@ def test_pytorch_attention_on_the_cpu_is_right(keys, layout, direction):
 def test_compiled_attention_is_right(keys):
     problem = replace(AttentionProblem(), **keys)
     inputs = draw(problem)
-    function = torch_compile_attention.compile_attention(f"attention_{problem.direction}", {})
+    function = torch_compile_attention.compile_attention(f"attention_{problem.direction}")
     tensors = [inputs[name] for name in "qkv"]
     if problem.direction == "fwd":
         call = torch_compile_attention.forward_call(function, problem, *tensors)

@@ -30,6 +30,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     static constexpr int queries = tiles::queries, keys = tiles::keys;
     static constexpr int consumers = 2, consumer_registers = 240;
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
+    // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic, meet less.
+    static constexpr bool in_turns = Dim == 64;
 
     using strip = typename tiles::strip;
     using sum_tile = typename tiles::sum_tile;
@@ -117,6 +119,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         // S^T of the queries that come next; under way when this returns.
         kittens_device tile& begin() {
             tile& in = s.take();
+            if constexpr (in_turns) s.in_turn();
             warpgroup::mm_ABt(p, subtile<64, Dim>(kv.k, s.consumer, 0), in.q);
             return in;
         }
@@ -126,6 +129,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             typename rt_fl<16, queries>::row_vec lse, delta;
             const float scale = g.scale * log2e;
             warpgroup::mm_ABt(ds, subtile<64, Dim>(kv.v, s.consumer, 0), in.dout);
+            if constexpr (in_turns) s.pass_turn();
             kittens::load(lse, in.lse);
             warpgroup::mma_wait<1>(p);
             map_cols(p, p, lse, [=](float x, float l) { return x * scale - l; });

@@ -1,5 +1,6 @@
 // Which forward kernel a problem gets, and the kernels that are built.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -7,6 +8,10 @@
 
 namespace tk::attention {
 namespace {
+
+// Keys and values that stay in L2, or nearly: what misses costs less than an uneven last round.
+constexpr int64_t l2_bytes = 80 * 1000 * 1000;
+constexpr int64_t few_heads = 16;  // so few that blocks which run at the same time share keys and values anyway
 
 struct call {
     const problem& p;
@@ -28,15 +33,19 @@ struct call {
                 divisor(int(p.heads)),
                 divisor(int(p.heads / p.heads_kv))};
     }
-    schedule order(int rows, bool paired) const {
-        return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), paired, interleaved);
+    // Causal rows differ in length: longest first where that leaves keys and values in L2, else by pairs of equal length.
+    schedule order(int rows, bool causal) const {
+        const bool in_l2 = p.batch * p.heads_kv * p.rows_kv * p.dim * 4 <= l2_bytes;
+        const bool longest = causal && !interleaved && (in_l2 || p.batch * p.heads <= few_heads);
+        return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), causal, longest, interleaved);
     }
 
-    // Time by rounds of blocks, for so many consumers and their speed beside three (README.md): three wait less for one
-    // another, two leave fewer multiprocessors idle where there are few rows.
+    // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait less
+    // for one another, two leave fewer multiprocessors idle where there are few rows.
     double cost(int consumers, double speed) const {
-        const int rounds = (order(64 * consumers, p.causal).tasks() + multiprocessors() - 1) / multiprocessors();
-        return rounds * consumers / speed;
+        const schedule s = order(64 * consumers, p.causal);
+        const double rounds = double(s.tasks()) / multiprocessors();
+        return (s.longest ? std::max(rounds, 2.0) : std::ceil(rounds) * (s.paired ? 2 : 1)) * consumers / speed;
     }
 
     template <config C> void pipelined() const {
