@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tarfile
 
 import pytest
 from packaging.requirements import Requirement
@@ -57,7 +59,10 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert info["kernels"] == ["gemm-sm_90a-0/gemm.so"]
     assert info["git_commit"] == stamp.git_commit(checkout)
     assert info["git_dirty"] is False
-    assert (bundle / "kernels" / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
+    with tarfile.open(bundle / "kernels.tar.xz", "r:xz") as tar:
+        assert tar.extractfile("gemm-sm_90a-0/gemm.so").read() == b"code"
+    digest = hashlib.sha256((bundle / "kernels.tar.xz").read_bytes()).hexdigest()
+    assert info["kernels_archive"] == {"kernels.tar.xz": digest}
     assert (bundle / "run").stat().st_mode & 0o111
     assert set(sizes) == {"core", "kernels", "rest"}
     assert sum(sizes.values()) == sum(p.stat().st_size for p in bundle.rglob("*") if p.is_file())

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
 def bundle(checkout, make_wheel, tmp_path):
     """A bundle inside a checkout, for this machine's Python and torch, with two packages."""
     folder = checkout / "bundle"
-    (folder / "kernels").mkdir(parents=True)
+    folder.mkdir(parents=True)
     for file in LAUNCHER.iterdir():
         if file.is_file():
             shutil.copy(file, folder / file.name)
@@ -31,13 +32,21 @@ def bundle(checkout, make_wheel, tmp_path):
     inner = "nvidia_cutlass_dsl/dsl_packages/madeup_inner/__init__.py"
     wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
     target = folder / "site" / "core.tar.xz"
-    archive.pack(wheels, [], target, tmp_path / "cache")
-    write_info(folder, {target.name: hashlib.sha256(target.read_bytes()).hexdigest()})
+    archive.pack(wheels, archive.Patterns(), target, tmp_path / "cache")
+    (tmp_path / "built" / "gemm-sm_90a-0").mkdir(parents=True)
+    (tmp_path / "built" / "gemm-sm_90a-0" / "gemm.so").write_bytes(b"code")
+    archive.pack_folder(tmp_path / "built", folder / "kernels.tar.xz")
+    write_info(folder, {target.name: sha256(target)})
     return folder
 
 
-def write_info(folder, archives, python=PYTHON, torch=TORCH):
-    info = {"archives": archives, "node": {"python": python, "torch": torch}}
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_info(folder, archives, python=PYTHON, torch=TORCH, kernels=True):
+    packed = {"kernels.tar.xz": sha256(folder / "kernels.tar.xz")} if kernels else {}
+    info = {"archives": archives, "kernels_archive": packed, "node": {"python": python, "torch": torch}}
     (folder / "build_info.json").write_text(json.dumps(info))
 
 
@@ -68,9 +77,15 @@ def test_packages_kernels_stamp_and_checkout_are_in_place(run, bundle, checkout)
     done = run("python", "-c", code)
     assert done.returncode == 0, done.stderr
     kernels, info, package = json.loads(done.stdout)
-    assert kernels == str(bundle / "kernels")
+    assert (Path(kernels) / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
     assert info == str(bundle / "build_info.json")
     assert package.startswith(str(checkout))
+
+
+def test_a_bundle_without_kernels_leaves_the_variable_alone(run, bundle):
+    write_info(bundle, archives_of(bundle), kernels=False)
+    code = "import os, madeup_inner; print(os.environ['TK_KERNELS_PREBUILT'])"
+    assert run("python", "-c", code, TK_KERNELS_PREBUILT="/mine").stdout == "/mine\n"
 
 
 def test_the_commands_own_status_comes_back(run):
@@ -80,12 +95,12 @@ def test_the_commands_own_status_comes_back(run):
 def test_unpacked_once(run, tmp_path):
     run("true")
     folders = list((tmp_path / "site").iterdir())
-    assert len(folders) == 1
-    marker = folders[0] / "marker"
-    marker.write_text("")
+    assert len(folders) == 2  # packages and kernels, so that new kernels do not bring the packages again
+    for folder in folders:
+        (folder / "marker").write_text("")
     run("true")
-    assert marker.exists()
-    assert list((tmp_path / "site").iterdir()) == folders
+    assert all((folder / "marker").exists() for folder in folders)
+    assert sorted((tmp_path / "site").iterdir()) == sorted(folders)
 
 
 def failed(done, *words):
@@ -124,6 +139,11 @@ def test_damaged_archive(run, bundle, tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     failed(run("true"), "is damaged", "copy it again")
     assert not list((tmp_path / "site").iterdir())
+
+
+def test_damaged_kernels(run, bundle):
+    (bundle / "kernels.tar.xz").write_bytes(b"code")
+    failed(run("true"), "kernels.tar.xz is damaged", "copy it again")
 
 
 def test_missing_archive(run, bundle):

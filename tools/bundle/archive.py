@@ -1,4 +1,4 @@
-"""Unpack wheels into one site folder, leave out what a node does not need, and pack it as .tar.xz.
+"""Unpack wheels into one site folder, leave out what a node does not need, and pack it as .tar.xz; and kernels as well.
 
 The x86 branch filter in front of LZMA2 makes large shared libraries about a tenth smaller than plain xz, and the
 dictionary is as long as the largest of them (193 MB), so that it is searched as a whole.
@@ -14,6 +14,7 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bundle.errors import BundleError
@@ -24,20 +25,49 @@ _MAX_DICTIONARY = 256 << 20  # bytes; the encoder needs about 11 times as much m
 ALWAYS_DROPPED = ("*/__pycache__/*", "*.pyi", "*.pyx", "*.pxd", "*.dist-info/licenses/*", "*.dist-info/RECORD")
 
 
-def pack(wheels: Sequence[Wheel], drop: Sequence[str], target: Path, cache: Path) -> None:
+@dataclass(frozen=True)
+class Patterns:
+    """Which files of wheels are packed: those that no pattern of ``drop`` matches and, given any, one of ``keep``.
+
+    Metadata (``*.dist-info``) needs none of ``keep``: by it a distribution's version is known.
+    """
+
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+
+    def take(self, path: str) -> bool:
+        """Whether the file at ``path``, relative to the site folder, is packed."""
+        if _matches(path, (*ALWAYS_DROPPED, *self.drop)):
+            return False
+        return not self.keep or _matches(path, ("*.dist-info/*", *self.keep))
+
+
+def _matches(path: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def pack(wheels: Sequence[Wheel], patterns: Patterns, target: Path, cache: Path) -> None:
     """Write the wheels' files to ``target`` (.tar.xz); the packed bytes are kept in ``cache`` by their inputs."""
-    kept = cache / f"{_key(wheels, drop)}.tar.xz"
+    kept = cache / f"{_key(wheels, patterns)}.tar.xz"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
         try:
-            partial.write_bytes(compress(_tar(wheels, drop)))
+            partial.write_bytes(compress(_tar(_contents(wheels, patterns))))
             partial.replace(kept)
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise BundleError(f"{kept} cannot be written: {error.strerror}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(kept.read_bytes())
+
+
+def pack_folder(folder: Path, target: Path) -> None:
+    """Write all files below ``folder`` to ``target`` (.tar.xz), by their paths relative to it."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    content = {str(p.relative_to(folder)): (p.read_bytes(), os.access(p, os.X_OK)) for p in paths}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(compress(_tar(content)))
 
 
 def compress(data: bytes) -> bytes:
@@ -47,7 +77,7 @@ def compress(data: bytes) -> bytes:
     return lzma.compress(data, format=lzma.FORMAT_XZ, filters=[{"id": lzma.FILTER_X86}, lzma2])
 
 
-def files(wheel: Wheel, drop: Sequence[str]) -> Iterator[tuple[str, bytes, bool]]:
+def files(wheel: Wheel, patterns: Patterns) -> Iterator[tuple[str, bytes, bool]]:
     """(path in the site folder, content, executable) of each file of ``wheel`` that is kept.
 
     ``<name>.data/purelib`` and ``platlib`` land in the site folder itself; scripts and headers are left out, and so
@@ -56,9 +86,7 @@ def files(wheel: Wheel, drop: Sequence[str]) -> Iterator[tuple[str, bytes, bool]
     with zipfile.ZipFile(wheel.path) as archive:
         for info in archive.infolist():
             path = _site_path(info.filename)
-            if info.is_dir() or path is None or path.endswith(".pth"):
-                continue
-            if any(fnmatch.fnmatchcase(path, pattern) for pattern in (*ALWAYS_DROPPED, *drop)):
+            if info.is_dir() or path is None or path.endswith(".pth") or not patterns.take(path):
                 continue
             yield path, archive.read(info), bool((info.external_attr >> 16) & 0o100)
 
@@ -74,14 +102,19 @@ def _site_path(member: str) -> str | None:
     return rest if kind in ("purelib", "platlib") else None
 
 
-def _tar(wheels: Sequence[Wheel], drop: Sequence[str]) -> bytes:
-    """An uncompressed tar of all kept files, with no time, owner or order of its own (same input, same bytes)."""
+def _contents(wheels: Sequence[Wheel], patterns: Patterns) -> dict[str, tuple[bytes, bool]]:
+    """All files of the wheels that are packed: content, and whether it is executable, by path."""
     content: dict[str, tuple[bytes, bool]] = {}
     for wheel in wheels:
-        for path, data, executable in files(wheel, drop):
+        for path, data, executable in files(wheel, patterns):
             if path in content and content[path][0] != data:
                 raise BundleError(f"{wheel.path.name} and another wheel both hold {path}, with different content")
             content[path] = (data, executable)
+    return content
+
+
+def _tar(content: dict[str, tuple[bytes, bool]]) -> bytes:
+    """An uncompressed tar of these files, with no time, owner or order of its own (same input, same bytes)."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(content, key=lambda p: (Path(p).suffix, p)):  # like beside like packs better
@@ -93,6 +126,8 @@ def _tar(wheels: Sequence[Wheel], drop: Sequence[str]) -> bytes:
     return buffer.getvalue()
 
 
-def _key(wheels: Sequence[Wheel], drop: Sequence[str]) -> str:
-    parts = [_FORMAT, *sorted(w.sha256 for w in wheels), "|", *ALWAYS_DROPPED, *drop]
+def _key(wheels: Sequence[Wheel], patterns: Patterns) -> str:
+    parts = [_FORMAT, *sorted(w.sha256 for w in wheels), "|", *ALWAYS_DROPPED, *patterns.drop]
+    if patterns.keep:
+        parts += ["|", *patterns.keep]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         "parts": list(order.parts),
         "packages": {},
         "archives": {},
+        "kernels_archive": {},
         "kernels": [],
     }
     packed: list[Wheel] = []
@@ -78,17 +80,24 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         packed += wheels
         target = folder / "site" / f"{name}.tar.xz"
         say(f"{name}: packing {', '.join(f'{w.name} {w.version}' for w in wheels) or 'nothing'}")
-        archive.pack(wheels, order.groups[name].drop, target, order.cache / "packed")
+        patterns = archive.Patterns(order.groups[name].drop, order.groups[name].keep)
+        archive.pack(wheels, patterns, target, order.cache / "packed")
         info["packages"] |= {w.name: str(w.version) for w in wheels}
-        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
+        info["archives"][target.name] = _sha256(target)
     if KERNELS in order.parts:
         say(f"kernels: building for {kernels.TARGET}")
-        info["kernels"] = kernels.build(order.root, folder / "kernels")
+        with tempfile.TemporaryDirectory(dir=order.cache) as scratch:
+            info["kernels"] = kernels.pack(order.root, folder, Path(scratch))
+        info["kernels_archive"] = {kernels.ARCHIVE: _sha256(folder / kernels.ARCHIVE)}
     for file in sorted(LAUNCHER.iterdir()):
         if file.is_file():
             shutil.copy(file, folder / file.name)
     (folder / "run").chmod(0o755)
     return info
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
@@ -108,11 +117,10 @@ def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[s
 
 
 def measure(folder: Path) -> dict[str, int]:
-    """Bytes by part: each archive of site/ by its name, kernels, and ``rest``."""
+    """Bytes by part: each archive by its name, and ``rest``."""
     sizes: dict[str, int] = {}
     for path in (p for p in folder.rglob("*") if p.is_file()):
-        parts = path.relative_to(folder).parts
-        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else parts[0] if parts[0] == KERNELS else "rest"
+        part = path.name.removesuffix(".tar.xz") if path.name.endswith(".tar.xz") else "rest"
         sizes[part] = sizes.get(part, 0) + path.stat().st_size
     return sizes
 

@@ -1,4 +1,4 @@
-"""Unpack a bundle's packages once and print the folders to put on PYTHONPATH, joined by colons.
+"""Unpack a bundle's packages and kernels once; print the folders for PYTHONPATH, joined by colons, then the kernels'.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -45,28 +45,28 @@ def check_node(info: dict[str, Any]) -> None:
         )
 
 
-def site_folder(bundle: Path, info: dict[str, Any]) -> Path:
-    """The unpacked site folder of these archives, made if it is not there yet."""
-    digest = hashlib.sha256(json.dumps(info["archives"], sort_keys=True).encode()).hexdigest()[:16]
+def unpacked(folder: Path, archives: dict[str, str]) -> Path:
+    """The folder that holds what is in these archives of ``folder``, made if it is not there yet."""
+    digest = hashlib.sha256(json.dumps(archives, sort_keys=True).encode()).hexdigest()[:16]
     base = os.environ.get("TK_BUNDLE_SITE") or os.path.join(tempfile.gettempdir(), f"tk_bundle_{os.getuid()}")
-    folder = Path(base) / digest
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.parent.stat().st_uid != os.getuid():
-        raise UnpackError(f"{folder.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
-    partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=folder.parent))
+    made = Path(base) / digest
+    if made.is_dir():
+        return made
+    made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if made.parent.stat().st_uid != os.getuid():
+        raise UnpackError(f"{made.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
+    partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=made.parent))
     try:
-        for name, expected in sorted(info["archives"].items()):
-            unpack(bundle / "site" / name, expected, partial)
+        for name, expected in sorted(archives.items()):
+            unpack(folder / name, expected, partial)
         try:
-            partial.rename(folder)
+            partial.rename(made)
         except OSError:
-            if not folder.is_dir():  # else another process was first, with the same content
+            if not made.is_dir():  # else another process was first, with the same content
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return folder
+    return made
 
 
 def unpack(archive: Path, expected: str, folder: Path) -> None:
@@ -87,7 +87,8 @@ def main() -> int:
     try:
         info = json.loads((bundle / "build_info.json").read_text())
         check_node(info)
-        site = site_folder(bundle, info)
+        site = unpacked(bundle / "site", info["archives"])
+        kernels = unpacked(bundle, info["kernels_archive"]) if info["kernels_archive"] else ""
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
@@ -96,6 +97,7 @@ def main() -> int:
         return 1
     inner = [site / path for path in INNER_PATHS if (site / path).is_dir()]
     print(":".join(str(path) for path in [site, *inner]))
+    print(kernels)
     return 0
 
 
