@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.bundle import archive
+from tools.bundle import archive, kernels
 from tools.bundle.assemble import LAUNCHER
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -24,7 +24,7 @@ TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
 def bundle(checkout, make_wheel, tmp_path):
     """A bundle inside a checkout, for this machine's Python and torch, with two packages."""
     folder = checkout / "bundle"
-    folder.mkdir(parents=True)
+    folder.mkdir()
     for file in LAUNCHER.iterdir():
         if file.is_file():
             shutil.copy(file, folder / file.name)
@@ -33,20 +33,17 @@ def bundle(checkout, make_wheel, tmp_path):
     wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
     target = folder / "site" / "core.tar.xz"
     archive.pack(wheels, archive.Patterns(), target, tmp_path / "cache")
-    (tmp_path / "built" / "gemm-sm_90a-0").mkdir(parents=True)
-    (tmp_path / "built" / "gemm-sm_90a-0" / "gemm.so").write_bytes(b"code")
-    archive.pack_folder(tmp_path / "built", folder / "kernels.tar.xz")
-    write_info(folder, {target.name: sha256(target)})
+    built = tmp_path / "built" / "gemm-sm_90a-0"
+    built.mkdir(parents=True)
+    (built / "gemm.so").write_bytes(b"code")
+    packed = folder / "site" / "kernels.tar.xz"
+    kernels.pack(built.parent, packed)
+    write_info(folder, {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (target, packed)})
     return folder
 
 
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def write_info(folder, archives, python=PYTHON, torch=TORCH, kernels=True):
-    packed = {"kernels.tar.xz": sha256(folder / "kernels.tar.xz")} if kernels else {}
-    info = {"archives": archives, "kernels_archive": packed, "node": {"python": python, "torch": torch}}
+def write_info(folder, archives, python=PYTHON, torch=TORCH):
+    info = {"archives": archives, "node": {"python": python, "torch": torch}}
     (folder / "build_info.json").write_text(json.dumps(info))
 
 
@@ -76,16 +73,16 @@ def test_packages_kernels_stamp_and_checkout_are_in_place(run, bundle, checkout)
     )
     done = run("python", "-c", code)
     assert done.returncode == 0, done.stderr
-    kernels, info, package = json.loads(done.stdout)
-    assert (Path(kernels) / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
+    prebuilt, info, package = json.loads(done.stdout)
+    assert (Path(prebuilt) / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
     assert info == str(bundle / "build_info.json")
     assert package.startswith(str(checkout))
 
 
-def test_a_bundle_without_kernels_leaves_the_variable_alone(run, bundle):
-    write_info(bundle, archives_of(bundle), kernels=False)
-    code = "import os, madeup_inner; print(os.environ['TK_KERNELS_PREBUILT'])"
-    assert run("python", "-c", code, TK_KERNELS_PREBUILT="/mine").stdout == "/mine\n"
+def test_a_bundle_without_kernels_sets_none(run, bundle):
+    write_info(bundle, {name: digest for name, digest in archives_of(bundle).items() if name != "kernels.tar.xz"})
+    done = run("python", "-c", "import madeup_outer, os; print(os.environ.get('TK_KERNELS_PREBUILT'))")
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
 
 
 def test_the_commands_own_status_comes_back(run):
@@ -94,13 +91,14 @@ def test_the_commands_own_status_comes_back(run):
 
 def test_unpacked_once(run, tmp_path):
     run("true")
-    folders = list((tmp_path / "site").iterdir())
-    assert len(folders) == 2  # packages and kernels, so that new kernels do not bring the packages again
-    for folder in folders:
+    folders = sorted((tmp_path / "site").iterdir(), key=lambda folder: (folder / "gemm-sm_90a-0").is_dir())
+    packages, kernels_folder = folders
+    for folder in (packages, kernels_folder):
         (folder / "marker").write_text("")
     run("true")
-    assert all((folder / "marker").exists() for folder in folders)
-    assert sorted((tmp_path / "site").iterdir()) == sorted(folders)
+    assert (packages / "marker").exists()
+    assert (kernels_folder / "marker").exists()
+    assert len(list((tmp_path / "site").iterdir())) == 2
 
 
 def failed(done, *words):
@@ -139,11 +137,6 @@ def test_damaged_archive(run, bundle, tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     failed(run("true"), "is damaged", "copy it again")
     assert not list((tmp_path / "site").iterdir())
-
-
-def test_damaged_kernels(run, bundle):
-    (bundle / "kernels.tar.xz").write_bytes(b"code")
-    failed(run("true"), "kernels.tar.xz is damaged", "copy it again")
 
 
 def test_missing_archive(run, bundle):

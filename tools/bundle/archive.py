@@ -1,4 +1,4 @@
-"""Unpack wheels into one site folder, leave out what a node does not need, and pack it as .tar.xz; and kernels as well.
+"""Unpack wheels into one site folder, leave out what a node does not need, and pack it as .tar.xz.
 
 The x86 branch filter in front of LZMA2 makes large shared libraries about a tenth smaller than plain xz, and the
 dictionary is as long as the largest of them (193 MB), so that it is searched as a whole.
@@ -13,7 +13,7 @@ import lzma
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,21 +53,13 @@ def pack(wheels: Sequence[Wheel], patterns: Patterns, target: Path, cache: Path)
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
         try:
-            partial.write_bytes(compress(_tar(_contents(wheels, patterns))))
+            partial.write_bytes(compress(_tar(wheels, patterns)))
             partial.replace(kept)
         except OSError as error:
             partial.unlink(missing_ok=True)
             raise BundleError(f"{kept} cannot be written: {error.strerror}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(kept.read_bytes())
-
-
-def pack_folder(folder: Path, target: Path) -> None:
-    """Write all files below ``folder`` to ``target`` (.tar.xz), by their paths relative to it."""
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    content = {str(p.relative_to(folder)): (p.read_bytes(), os.access(p, os.X_OK)) for p in paths}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(compress(_tar(content)))
 
 
 def compress(data: bytes) -> bytes:
@@ -102,19 +94,19 @@ def _site_path(member: str) -> str | None:
     return rest if kind in ("purelib", "platlib") else None
 
 
-def _contents(wheels: Sequence[Wheel], patterns: Patterns) -> dict[str, tuple[bytes, bool]]:
-    """All files of the wheels that are packed: content, and whether it is executable, by path."""
+def _tar(wheels: Sequence[Wheel], patterns: Patterns) -> bytes:
+    """An uncompressed tar of all kept files."""
     content: dict[str, tuple[bytes, bool]] = {}
     for wheel in wheels:
         for path, data, executable in files(wheel, patterns):
             if path in content and content[path][0] != data:
                 raise BundleError(f"{wheel.path.name} and another wheel both hold {path}, with different content")
             content[path] = (data, executable)
-    return content
+    return tar_bytes(content)
 
 
-def _tar(content: dict[str, tuple[bytes, bool]]) -> bytes:
-    """An uncompressed tar of these files, with no time, owner or order of its own (same input, same bytes)."""
+def tar_bytes(content: Mapping[str, tuple[bytes, bool]]) -> bytes:
+    """An uncompressed tar of path: (content, executable), the same bytes for the same input."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(content, key=lambda p: (Path(p).suffix, p)):  # like beside like packs better

@@ -21,7 +21,8 @@ from tools.bundle.plan import HERE, KERNELS, Group, Node
 from tools.bundle.resolve import resolve
 from tools.bundle.wheels import Downloader, Wheel
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+KERNELS_ARCHIVE = f"{KERNELS}.tar.xz"
 MIB = 1 << 20
 LAUNCHER = HERE / "node"  # files that go into every bundle as they are
 
@@ -71,7 +72,6 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         "parts": list(order.parts),
         "packages": {},
         "archives": {},
-        "kernels_archive": {},
         "kernels": [],
     }
     packed: list[Wheel] = []
@@ -83,21 +83,19 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         patterns = archive.Patterns(order.groups[name].drop, order.groups[name].keep)
         archive.pack(wheels, patterns, target, order.cache / "packed")
         info["packages"] |= {w.name: str(w.version) for w in wheels}
-        info["archives"][target.name] = _sha256(target)
+        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     if KERNELS in order.parts:
         say(f"kernels: building for {kernels.TARGET}")
-        with tempfile.TemporaryDirectory(dir=order.cache) as scratch:
-            info["kernels"] = kernels.pack(order.root, folder, Path(scratch))
-        info["kernels_archive"] = {kernels.ARCHIVE: _sha256(folder / kernels.ARCHIVE)}
+        with tempfile.TemporaryDirectory() as built:
+            info["kernels"] = kernels.build(order.root, Path(built))
+            target = folder / "site" / KERNELS_ARCHIVE
+            kernels.pack(Path(built), target)
+        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     for file in sorted(LAUNCHER.iterdir()):
         if file.is_file():
             shutil.copy(file, folder / file.name)
     (folder / "run").chmod(0o755)
     return info
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
@@ -117,10 +115,11 @@ def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[s
 
 
 def measure(folder: Path) -> dict[str, int]:
-    """Bytes by part: each archive by its name, and ``rest``."""
+    """Bytes by part: each archive of site/ by its name, and ``rest``."""
     sizes: dict[str, int] = {}
     for path in (p for p in folder.rglob("*") if p.is_file()):
-        part = path.name.removesuffix(".tar.xz") if path.name.endswith(".tar.xz") else "rest"
+        parts = path.relative_to(folder).parts
+        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else "rest"
         sizes[part] = sizes.get(part, 0) + path.stat().st_size
     return sizes
 

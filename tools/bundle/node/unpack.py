@@ -1,4 +1,4 @@
-"""Unpack a bundle's packages and kernels once; print the folders for PYTHONPATH, joined by colons, then the kernels'.
+"""Unpack a bundle once; print the folders to put on PYTHONPATH, joined by colons, and in a second line the kernels'.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 # Folders inside the site folder that hold importable packages too. (Elsewhere a .pth file names them.)
 INNER_PATHS = ("nvidia_cutlass_dsl/dsl_packages",)
+KERNELS = "kernels.tar.xz"
 
 
 class UnpackError(Exception):
@@ -45,28 +46,28 @@ def check_node(info: dict[str, Any]) -> None:
         )
 
 
-def unpacked(folder: Path, archives: dict[str, str]) -> Path:
-    """The folder that holds what is in these archives of ``folder``, made if it is not there yet."""
+def unpacked(bundle: Path, archives: dict[str, str]) -> Path:
+    """The folder with the content of these archives (name: SHA-256), made if it is not there yet."""
     digest = hashlib.sha256(json.dumps(archives, sort_keys=True).encode()).hexdigest()[:16]
     base = os.environ.get("TK_BUNDLE_SITE") or os.path.join(tempfile.gettempdir(), f"tk_bundle_{os.getuid()}")
-    made = Path(base) / digest
-    if made.is_dir():
-        return made
-    made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if made.parent.stat().st_uid != os.getuid():
-        raise UnpackError(f"{made.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
-    partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=made.parent))
+    folder = Path(base) / digest
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.parent.stat().st_uid != os.getuid():
+        raise UnpackError(f"{folder.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
+    partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=folder.parent))
     try:
         for name, expected in sorted(archives.items()):
-            unpack(folder / name, expected, partial)
+            unpack(bundle / "site" / name, expected, partial)
         try:
-            partial.rename(made)
+            partial.rename(folder)
         except OSError:
-            if not made.is_dir():  # else another process was first, with the same content
+            if not folder.is_dir():  # else another process was first, with the same content
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return made
+    return folder
 
 
 def unpack(archive: Path, expected: str, folder: Path) -> None:
@@ -87,8 +88,9 @@ def main() -> int:
     try:
         info = json.loads((bundle / "build_info.json").read_text())
         check_node(info)
-        site = unpacked(bundle / "site", info["archives"])
-        kernels = unpacked(bundle, info["kernels_archive"]) if info["kernels_archive"] else ""
+        packages = {name: digest for name, digest in info["archives"].items() if name != KERNELS}
+        site = unpacked(bundle, packages)
+        kernels = unpacked(bundle, {KERNELS: info["archives"][KERNELS]}) if KERNELS in info["archives"] else ""
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
