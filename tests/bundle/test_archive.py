@@ -30,16 +30,23 @@ def test_kept_dropped_and_moved(make_wheel, tmp_path):
             "a.pth": "import os",
         },
     )
-    archive.pack([wheel], ["*/stubs/*"], tmp_path / "site" / "g.tar.xz", tmp_path / "cache")
+    archive.pack([wheel], archive.Patterns(["*/stubs/*"]), tmp_path / "site" / "g.tar.xz", tmp_path / "cache")
     content = unpacked(tmp_path / "site" / "g.tar.xz")
     assert set(content) == {"a/__init__.py", "b/__init__.py", "a-1.0.dist-info/METADATA"}
     assert content["b/__init__.py"][0] == b"moved"
 
 
+def test_what_is_kept_alone_comes_with_its_metadata(make_wheel, tmp_path):
+    wheel = make_wheel("a", files={"a/__init__.py": "x", "a/ops/one.py": "x", "a/ops/two.py": "x", "b/one.py": "x"})
+    patterns = archive.Patterns(drop=["*/two.py"], keep=["a/ops/*"])
+    archive.pack([wheel], patterns, tmp_path / "g.tar.xz", tmp_path / "cache")
+    assert set(unpacked(tmp_path / "g.tar.xz")) == {"a/ops/one.py", "a-1.0.dist-info/METADATA"}
+
+
 def test_same_wheels_same_bytes_in_any_order(make_wheel, tmp_path):
     wheels = [make_wheel("a"), make_wheel("b")]
-    archive.pack(wheels, [], tmp_path / "1.tar.xz", tmp_path / "cache1")
-    archive.pack(wheels[::-1], [], tmp_path / "2.tar.xz", tmp_path / "cache2")
+    archive.pack(wheels, archive.Patterns(), tmp_path / "1.tar.xz", tmp_path / "cache1")
+    archive.pack(wheels[::-1], archive.Patterns(), tmp_path / "2.tar.xz", tmp_path / "cache2")
     assert (tmp_path / "1.tar.xz").read_bytes() == (tmp_path / "2.tar.xz").read_bytes()
 
 
@@ -48,9 +55,10 @@ def test_packed_once_and_again_when_the_patterns_change(make_wheel, tmp_path, mo
     compress = archive.compress
     monkeypatch.setattr(archive, "compress", lambda data: calls.append(1) or compress(data))
     wheels = [make_wheel("a")]
-    for drop in ([], [], ["*.so"]):
-        archive.pack(wheels, drop, tmp_path / "x.tar.xz", tmp_path / "cache")
-    assert len(calls) == 2
+    everything, some = archive.Patterns(), archive.Patterns(keep=["a/*"])
+    for patterns in (everything, everything, archive.Patterns(["*.so"]), some, some):
+        archive.pack(wheels, patterns, tmp_path / "x.tar.xz", tmp_path / "cache")
+    assert len(calls) == 3
 
 
 def test_compress_round_trip_on_code_and_on_nothing():
@@ -72,10 +80,10 @@ def test_the_branch_filter_pays_on_machine_code():
 def test_two_wheels_with_one_path_and_two_contents(make_wheel, tmp_path):
     wheels = [make_wheel("a", files={"same.py": "1"}), make_wheel("b", files={"same.py": "2"})]
     with pytest.raises(BundleError, match=r"both hold same\.py"):
-        archive.pack(wheels, [], tmp_path / "x.tar.xz", tmp_path / "cache")
+        archive.pack(wheels, archive.Patterns(), tmp_path / "x.tar.xz", tmp_path / "cache")
 
 
 @pytest.mark.parametrize("path", ["../evil.py", "/evil.py", "a/../../evil.py"])
 def test_a_path_that_leaves_the_folder_is_refused(make_wheel, path):
     with pytest.raises(BundleError, match="leads outside its folder"):
-        list(archive.files(make_wheel("a", files={path: "x"}), []))
+        list(archive.files(make_wheel("a", files={path: "x"}), archive.Patterns()))

@@ -32,7 +32,7 @@ def bundle(checkout, make_wheel, tmp_path):
     inner = "nvidia_cutlass_dsl/dsl_packages/madeup_inner/__init__.py"
     wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
     target = folder / "site" / "core.tar.xz"
-    archive.pack(wheels, [], target, tmp_path / "cache")
+    archive.pack(wheels, archive.Patterns(), target, tmp_path / "cache")
     built = tmp_path / "built" / "gemm-sm_90a-0"
     built.mkdir(parents=True)
     (built / "gemm.so").write_bytes(b"code")

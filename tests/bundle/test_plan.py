@@ -48,13 +48,13 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "kernels")),
+        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "kernels")),
         ((), (), True, ("core", "kernels")),
-        (("wandb",), ("quack",), False, ("core", "linear", "wandb", "kernels")),
-        ((), ("quack", "linear"), False, ("core", "kernels")),
+        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "wandb", "kernels")),
+        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
         (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
-        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "kernels")),
+        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
@@ -62,7 +62,7 @@ def test_choose(groups, with_, without, minimal, parts):
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, linear, wandb, kernels"
+    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, wandb, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
         choose(groups, (), ("flash",), False)
 
@@ -98,6 +98,20 @@ def test_the_linear_attentions_libraries_are_the_versions_that_the_project_measu
     assert {pins["fla-core"], pins["mamba-ssm"]} <= set(constraints)
     assert all(f"{name}={value}" in mamba_ssm.INSTALL for name, value in groups["linear"].build)
     assert groups["linear"].build
+
+
+def test_the_triton_kernels_of_flash_attn_are_the_ones_that_the_baselines_import(groups):
+    from baselines import flash_attn_triton
+
+    group = groups["flash_attn_triton"]
+    (pin,) = group.requirements
+    assert str(pin) in flash_attn_triton.INSTALL
+    assert dict(group.build).items() >= {"FLASH_ATTENTION_SKIP_CUDA_BUILD": "TRUE"}.items()
+    assert {"torch", "einops"} <= group.never
+    modules = {flash_attn_triton.Rotary._module, flash_attn_triton.DropoutAddLayernorm._module}
+    assert {f"flash_attn/ops/triton/{module}.py" for module in modules} <= set(group.keep)
+    # What would hide flash-attn-4, or be another version of it, in the folder that both own.
+    assert not [path for path in group.keep if path == "flash_attn/__init__.py" or "cute" in path or "*" in path]
 
 
 def test_node_packages_from_a_file_a_pip_freeze_and_names(tmp_path):

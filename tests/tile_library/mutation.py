@@ -31,26 +31,37 @@ class Mutant:
 
 
 def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Path]:
-    """A copy of the library and of a kernel with the mutant's edits: (include folder, source to compile)."""
-    include, copy = folder / "include", folder / "kernel"
-    shutil.copytree(INCLUDE_ROOT, include, ignore=shutil.ignore_patterns("sm_90a"))
+    """Copies of the pipelines and of a kernel with the mutant's edits: (folder of headers, source to compile)."""
+    changed, copy = folder / "include", folder / "kernel"
+    pipelines = changed / "kittens" / "pipeline"
+    shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", pipelines)
+    shutil.copy(INCLUDE_ROOT / "kittens.cuh", changed)  # what it includes is looked for beside it first
     shutil.copytree(KERNELS_ROOT / kernel, copy)
     source = Path(shutil.copy(Path(__file__).with_name(f"{kernel}_mutants.cu"), copy))
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
-        file = copy / name if (copy / name).exists() else include / "kittens" / "pipeline" / name
+        file = copy / name if (copy / name).exists() else pipelines / name
         text = file.read_text()
         wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
         found = re.findall(wanted, text)
         assert len(found) == 1, f"{name} has {len(found)} times the text that the mutant changes: {old}"
         file.write_text(text.replace(found[0], new))
-    return include, source
+    return changed, source
+
+
+def library_without_pipelines() -> str:
+    """What every mutant includes and none changes."""
+    lines = (INCLUDE_ROOT / "kittens.cuh").read_text().splitlines()
+    return "\n".join(line for line in lines if line.startswith("#include") and "pipeline/" not in line) + "\n"
 
 
 def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
     """run(seed) -> (code of run_mutant, its message)."""
-    include, source = sources(folder, kernel, mutant)
-    library = load(compile_library(source, include=include, optimise="-O0", defines=(f"SCHEDULE={schedule}",)))
+    changed, source = sources(folder, kernel, mutant)
+    defines = (f"SCHEDULE={schedule}",)
+    library = load(
+        compile_library(source, changed=changed, optimise="-O0", defines=defines, prefix=library_without_pipelines())
+    )
     message = ctypes.create_string_buffer(1 << 16)
 
     def run(seed: int) -> tuple[int, str]:

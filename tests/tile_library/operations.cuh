@@ -368,47 +368,31 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
     }
 };
 
-// A warpgroup's tile, in the order of its registers, to one row of a tensor (a, `numbers[0]` elements on) and back.
-template <int R, int C> struct saves {
-    struct globals {
-        matrix<float> in, out;
-        gl<float, 1, 1, 1, dynamic> kept;
-        int at;
-        explicit globals(const arguments& x)
-            : in(tensor<matrix<float>>(x, 0)),
-              out(tensor<matrix<float>>(x, 3)),
-              kept(static_cast<float*>(x.in[1]), 1, 1, 1, x.cols[1]),
-              at(x.numbers[0]) {}
-    };
-    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1;
-    kittens_device static void run(const globals& g) {
-        const element_coord at{0, 0, 0, g.at};
-        rt<float, R, C> x, y;
-        warpgroup::load(x, g.in, element_coord{});
-        warpgroup::save(g.kept, x, at);
-        zero(y);
-        warpgroup::restore(y, g.kept, at);
-        warpgroup::store(g.out, y, element_coord{});
-    }
-};
-
-// Kept packed in b, and read back; op 1 goes through shared memory and is added to what b holds.
-template <typename T, int R, int C> struct packed_moves : family<uniform<T>> {
+// Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added to
+// what b holds.
+template <typename T, int R, int C, int Scope> struct packed_moves : family<uniform<T>, Scope> {
     kittens_device static void run(const uniform<T>& g) {
         const coord at{0, 0, g.numbers[0], g.numbers[1]};
         shared_allocator memory;
         auto& vector = *memory.allocate<sv<T, R * C>>("vector");
         rt<T, R, C> x, y;
-        load(x, g.a, coord{});
-        if (g.op == 0) store_packed(g.b, x, at);
-        else {
-            store_packed(vector, x);
-            fence_async();
-            store_add_async(g.b, vector, at);
-            store_wait();
+        if constexpr (Scope == 1) {
+            load(x, g.a, coord{});
+            if (g.op == 0) store_packed(g.b, x, at);
+            else {
+                store_packed(vector, x);
+                fence_async();
+                store_add_async(g.b, vector, at);
+                store_wait();
+            }
+            load_packed(y, g.b, at);
+            store(g.out, y, coord{});
+        } else {
+            warpgroup::load(x, g.a, element_coord{});
+            warpgroup::store_packed(g.b, x, at);
+            warpgroup::load_packed(y, g.b, at);
+            warpgroup::store(g.out, y, element_coord{});
         }
-        load_packed(y, g.b, at);
-        store(g.out, y, coord{});
     }
 };
 

@@ -24,6 +24,7 @@ GPU_ONLY = {
     "issue_store",
     "issue_stores",
     "k_major",
+    "load_units",
     "map_address",
     "mma_m16n8k16",
     "mn_major",

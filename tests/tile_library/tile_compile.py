@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -22,26 +23,54 @@ class CompileError(AssertionError):
 def compile_library(
     source: Path,
     target: str = "cpu",
-    include: Path = INCLUDE_ROOT,
+    changed: Path | None = None,
     optimise: str = "-O1",
     defines: tuple[str, ...] = (),
+    prefix: str = "",
 ) -> Path:
     """Path of the shared library made from one source; compiled now unless the same was compiled before.
 
-    `include` is the tile library's root and may be a changed copy of it; the source's own folder is
-    searched for headers too. Raises CompileError.
+    `changed` holds copies of headers of the tile library that stand for the library's own; the source's own folder is
+    searched for headers too. `prefix` is text that the source could begin with: for the cpu target it is compiled once
+    for all sources that share it. Raises CompileError.
     """
-    command = _command(source, target, include, optimise, defines)
-    output = cache_root() / "tests" / f"{_key(command, source, include)}.so"
+    command = _command(source, target, changed, optimise, defines)
+    output = cache_root() / "tests" / f"{_key(command, source.parent, changed)}.so"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         partial = output.with_suffix(f".{os.getpid()}")
-        result = subprocess.run([*command, "-o", str(partial)], capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise CompileError(f"{source.name} for {target}: {result.stderr[:4000]}")
+        if prefix:
+            before = _precompiled(prefix, optimise)
+            command[1:1] = [f"-I{before.parent}", "-include", before.name]
+        _compile([*command, "-o", str(partial)], f"{source.name} for {target}")
         partial.replace(output)
         _forget_old(output.parent)
     return output
+
+
+def _precompiled(text: str, optimise: str) -> Path:
+    """A header of this text beside which its compiled form lies, for the cpu target."""
+    folder = cache_root() / "tests"
+    flags = [flag for flag in _host_flags(optimise) if flag not in ("-x", "c++", "-shared")]
+    command = [find_gxx().path, "-x", "c++-header", *flags, *_includes("cpu")]
+    made = folder / f"{_key([*command, text], None, None)}.pch"
+    if not made.exists():
+        partial = folder / f"{made.stem}.{os.getpid()}"
+        partial.mkdir(parents=True)
+        (partial / "prefix.cuh").write_text(text)
+        _compile([*command, str(partial / "prefix.cuh"), "-o", str(partial / "prefix.cuh.gch")], "the prefix")
+        try:
+            partial.rename(made)
+        except OSError:  # another process was first
+            shutil.rmtree(partial)
+    os.utime(made)
+    return made / "prefix.cuh"
+
+
+def _compile(command: list[str], what: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise CompileError(f"{what}: {result.stderr[:4000]}")
 
 
 def load(library: Path) -> ctypes.CDLL:
@@ -50,29 +79,46 @@ def load(library: Path) -> ctypes.CDLL:
 
 
 def _forget_old(folder: Path) -> None:
-    """Removes libraries that no test has made for two weeks."""
+    """Removes libraries that no test has made for two weeks, and precompiled headers, which are large, after a day."""
     for path in folder.iterdir():
-        if time.time() - path.stat().st_mtime > 14 * 24 * 3600:
+        days = (time.time() - path.stat().st_mtime) / (24 * 3600)
+        if path.suffix == ".pch" and days > 1:
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.is_file() and days > 14:
             path.unlink(missing_ok=True)
 
 
-def _command(source: Path, target: str, include: Path, optimise: str, defines: tuple[str, ...]) -> list[str]:
-    includes = [f"-I{include / 'kittens' / 'target' / target}", f"-I{include}", f"-I{source.parent}"]
-    options = [*includes, *(f"-D{define}" for define in defines)]
+def _includes(target: str) -> list[str]:
+    return [f"-I{INCLUDE_ROOT / 'kittens' / 'target' / target}", f"-I{INCLUDE_ROOT}"]
+
+
+def _host_flags(optimise: str) -> list[str]:
+    return [*(flag for flag in CPU.flags if not flag.startswith("-O")), optimise, "-march=native", "-shared"]
+
+
+def _command(source: Path, target: str, changed: Path | None, optimise: str, defines: tuple[str, ...]) -> list[str]:
+    first = [f"-I{changed}"] if changed else []
+    options = [*first, *_includes(target), f"-I{source.parent}", *(f"-D{define}" for define in defines)]
     if target == "cpu":
-        flags = [flag for flag in CPU.flags if not flag.startswith("-O")]
-        return [find_gxx().path, *flags, optimise, "-march=native", "-shared", *options, str(source)]
+        return [find_gxx().path, *_host_flags(optimise), *options, str(source)]
     nvcc = find_nvcc()
     flags = [flag for flag in SM_90A.flags if flag != "-Xptxas=-v"]
     linked = [f"-L{nvcc.library_dir}", "-cudart=static", "-shared", "-ccbin", find_gxx().path]
     return [nvcc.path, *flags, *options, str(source), *linked]
 
 
-def _key(command: list[str], source: Path, include: Path) -> str:
+def _key(command: list[str], sources: Path | None, changed: Path | None) -> str:
     """sha256 of the command and of every file that the compiler may read."""
     # Where the files lie may differ from run to run; what is in them decides.
-    parts = [part.replace(str(include), "include").replace(str(source.parent), "source") for part in command]
+    folders = {INCLUDE_ROOT: "include", changed: "changed", sources: "source"}
+    parts = list(command)
+    for folder, name in folders.items():
+        if folder is not None:
+            parts = [part.replace(str(folder), name) for part in parts]
     digest = hashlib.sha256(repr(parts).encode())
-    for path in sorted([*include.rglob("*.cuh"), *source.parent.glob("*.cu*"), *source.parent.glob("*.h")]):
+    read = [*INCLUDE_ROOT.rglob("*.cuh")]
+    read += [*changed.rglob("*.cuh")] if changed else []
+    read += [*sources.glob("*.cu*"), *sources.glob("*.h")] if sources else []
+    for path in sorted(read):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:32]

@@ -305,22 +305,16 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         )  # fmt: skip
 
 
-def saves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
-    rows, cols = instance.parameters
-    for at in (0, 16):
-        x = _values(rng, "fp32", 4 * rows, cols)
-        kept = np.zeros((1, 4 * rows * cols + at))
-        yield _case(instance, f"at {at}", (x, kept), x, numbers=(at, 0, 0, 0), dtypes=("fp32",) * 4, tolerance=0 * x)
-
-
 def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
-    dtype, rows, cols = instance.parameters
+    dtype, rows, cols, scope = instance.parameters
+    rows *= scope
     for r, c in ((0, 0), (1, 2)):
         # What is there already is one number: the order of the elements is the target's own.
         x, there = _values(rng, dtype, rows, cols), np.full((2, 3 * rows * cols), 0.75)
         exact = np.zeros_like(x)
         yield _case(instance, f"at {r} {c}", (x, there), x, numbers=(r, c, 0, 0), tolerance=exact)
-        yield _case(instance, f"added at {r} {c}", (x, there), x + 0.75, op=1, numbers=(r, c, 0, 0))
+        if scope == 1:
+            yield _case(instance, f"added at {r} {c}", (x, there), x + 0.75, op=1, numbers=(r, c, 0, 0))
 
 
 def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -479,7 +473,6 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "shared_moves": shared_moves,
     "global_moves": global_moves,
     "packed_moves": packed_moves,
-    "saves": saves,
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,

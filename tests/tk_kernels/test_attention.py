@@ -345,11 +345,23 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
             "q: got head dim 96, supported are 64 and 128",
         ),
         "head dim k": (lambda: tk.attention(q, wide, v), "k: got head dim 128, needs 64 as q has"),
-        "head dim v": (lambda: tk.attention(q, k, wide), r"v: got shape \(2, 2, 24, 128\), needs that of k"),
+        "head dim v": (
+            lambda: tk.attention(q, k, wide),
+            r"v: got shape \(2, 2, 24, 128\), needs \(2, 2, 24, 64\), that of k",
+        ),
         "batch": (lambda: tk.attention(q, k[:1], v[:1]), "k: got batch 1, needs 2 as q has"),
-        "batch v": (lambda: tk.attention(q, k, v[:1]), r"v: got shape \(1, 2, 24, 64\), needs that of k"),
-        "length v": (lambda: tk.attention(q, k, v[:, :, :8]), r"v: got shape \(2, 2, 8, 64\), needs that of k"),
-        "heads v": (lambda: tk.attention(q, k, v[:, :1]), r"v: got shape \(2, 1, 24, 64\), needs that of k"),
+        "batch v": (
+            lambda: tk.attention(q, k, v[:1]),
+            r"v: got shape \(1, 2, 24, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "length v": (
+            lambda: tk.attention(q, k, v[:, :, :8]),
+            r"v: got shape \(2, 2, 8, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "heads v": (
+            lambda: tk.attention(q, k, v[:, :1]),
+            r"v: got shape \(2, 1, 24, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
         "group": (lambda: tk.attention(q[:, :3], k, v), "k: got 2 heads, needs a divisor of the 3 heads of q"),
         "more key heads": (lambda: tk.attention(k, q, q), "k: got 4 heads, needs a divisor of the 2 heads of q"),
         "empty batch": (lambda: tk.attention(q[:0], k[:0], v[:0]), r"q: got shape \(0, 4, 16, 64\), needs every size"),

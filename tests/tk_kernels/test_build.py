@@ -29,11 +29,28 @@ def scale(tmp_path: Path) -> toolchain.KernelFolder:
     return toolchain.open_kernel(tmp_path / "kernels" / "scale")
 
 
+@pytest.fixture(scope="module")
+def builds_of_scale(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that holds `scale` for the cpu target, for this machine and for others: made once for all tests."""
+    cache = tmp_path_factory.mktemp("builds_of_scale")
+    kernel = toolchain.open_kernel(FIXTURES / "scale")
+    for portable in (False, True):
+        toolchain.build(kernel, toolchain.CPU, BuildOptions(cache=cache, portable=portable))
+    return cache
+
+
+@pytest.fixture
+def warm_cache(kernel_cache: Path, builds_of_scale: Path) -> Path:
+    """A kernel cache of the test's own, in which `scale` is built already; its key knows no paths."""
+    shutil.copytree(builds_of_scale, kernel_cache)
+    return kernel_cache
+
+
 def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
     return toolchain.build(kernel, toolchain.CPU, BuildOptions())
 
 
-def test_built_kernel_runs_and_raises_python_errors(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_built_kernel_runs_and_raises_python_errors(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     module = toolchain.load("scale", "cpu", scale.path.parent)
     a, out = torch.arange(5, dtype=torch.float32), torch.empty(5)
     module.scale(out, a, 2.5)
@@ -80,7 +97,7 @@ def test_another_compiler_is_another_key(scale: toolchain.KernelFolder) -> None:
     assert keys.build_key("0", gxx, None, "native") != keys.build_key("0", gxx, None, "x86-64-v3")
 
 
-def test_manifest_says_what_was_built(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_manifest_says_what_was_built(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     manifest = build_cpu(scale).manifest
     assert manifest["name"] == "scale"
     assert manifest["target"] == "cpu"
@@ -124,9 +141,7 @@ def test_places_are_named_from_the_inside_and_at_folder_boundaries() -> None:
     )
 
 
-def test_machine_code_hash_ignores_the_path_and_sees_the_code(
-    kernel_cache: Path, scale: toolchain.KernelFolder
-) -> None:
+def test_machine_code_hash_ignores_the_path_and_sees_the_code(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     moved = toolchain.open_kernel(Path(shutil.copytree(scale.path, scale.path.parent / "elsewhere" / "scale")))
     first = build_cpu(scale).manifest
     (moved.path / "scale.cu").write_text("\n// a comment\n" + (moved.path / "scale.cu").read_text())
@@ -174,17 +189,17 @@ def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain
     assert sorted(built.cached for built in builds) == [False, True, True, True]
 
 
-def test_leftover_of_a_killed_build_is_removed(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     name = build_cpu(scale).folder.name
-    shutil.rmtree(kernel_cache / name)
-    leftover = kernel_cache / f".{name}.tmp-999999"
+    shutil.rmtree(warm_cache / name)
+    leftover = warm_cache / f".{name}.tmp-999999"
     leftover.mkdir()
     (leftover / "half.o").write_bytes(b"half")
     assert not build_cpu(scale).cached
     assert not leftover.exists()
 
 
-def test_incomplete_entry_is_built_again(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     first = build_cpu(scale)
     (first.folder / store.MANIFEST).unlink()
     assert not build_cpu(scale).cached
@@ -241,7 +256,7 @@ def test_compiler_on_a_full_disk_is_one_sentence(
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
-def test_truncated_library_is_one_sentence(kernel_cache: Path, scale: toolchain.KernelFolder, part: float) -> None:
+def test_truncated_library_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder, part: float) -> None:
     library = build_cpu(scale).library
     image = library.read_bytes()
     library.write_bytes(image[: int(part * len(image))])
@@ -250,7 +265,7 @@ def test_truncated_library_is_one_sentence(kernel_cache: Path, scale: toolchain.
     assert len(str(failure.value).splitlines()) == 1
 
 
-def test_library_that_cannot_be_linked_is_one_sentence(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_library_that_cannot_be_linked_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     library = build_cpu(scale).library
     image = library.read_bytes()
     library.write_bytes(image.replace(b"libtvm_ffi.so", b"libtvm_ffx.so"))
@@ -259,10 +274,10 @@ def test_library_that_cannot_be_linked_is_one_sentence(kernel_cache: Path, scale
 
 
 def test_prebuilt_kernel_needs_no_compiler(
-    tmp_path: Path, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
 ) -> None:
     (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
-    shutil.rmtree(kernel_cache)
+    shutil.rmtree(warm_cache)
     monkeypatch.setenv("TK_KERNELS_PREBUILT", str(tmp_path / "prebuilt"))
     monkeypatch.setenv("PATH", "/nonexistent")
     toolchain.compilers.find_gxx.cache_clear()
@@ -276,7 +291,7 @@ def test_prebuilt_kernel_needs_no_compiler(
 
 
 def test_prebuilt_kernel_of_other_sources_is_refused(
-    tmp_path: Path, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
 ) -> None:
     toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
     (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
@@ -292,7 +307,7 @@ def test_prebuilt_variable_must_name_a_folder(monkeypatch: pytest.MonkeyPatch, s
         toolchain.ensure_built("scale", "cpu", scale.path.parent)
 
 
-def test_export_replaces_what_was_there(tmp_path: Path, kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_export_replaces_what_was_there(tmp_path: Path, warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
     (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
     (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))

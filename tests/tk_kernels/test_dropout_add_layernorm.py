@@ -179,7 +179,7 @@ def test_what_is_dropped_may_be_infinite(device: str) -> None:
         ({"x": lambda t: t[:0]}, "x: got shape (0, 128)"),
         ({"x": lambda t: t[0, 0]}, "x: got rank 0"),
         ({"x": lambda t: torch.cat([t] * 65, 1)}, "x: got 8320 as its last size"),
-        ({"residual": lambda t: t[:2]}, "residual: got shape (2, 128), needs that of x, (3, 128)"),
+        ({"residual": lambda t: t[:2]}, "residual: got shape (2, 128), needs (3, 128), that of x"),
         ({"residual": lambda t: t.half()}, "residual: got dtype float16"),
         ({"residual": lambda t: t.to("meta")}, "residual: is on meta"),
         ({"weight": lambda t: t[:64]}, "weight: got shape (64,), needs (128,)"),

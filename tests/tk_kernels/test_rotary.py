@@ -148,7 +148,7 @@ def test_second_derivative_in_the_gradient_of_the_output(device: str) -> None:
         ({"cos": lambda t: t[:, :12]}, "cos: got 12 columns, which is rotary dim 24"),
         ({"cos": lambda t: torch.cat([t, t], 1)}, "cos: got 64 columns"),
         ({"cos": lambda t: t[0]}, "cos: got rank 1, needs rank 2"),
-        ({"sin": lambda t: t[:, :16]}, "sin: got shape (5, 16), needs that of cos, (5, 32)"),
+        ({"sin": lambda t: t[:, :16]}, "sin: got shape (5, 16), needs (5, 32), that of cos"),
         ({"sin": lambda t: t.bfloat16()}, "sin: got dtype bfloat16, needs float32"),
         ({"sin": lambda t: t.to("meta")}, "sin: is on meta, needs to be on cpu as x is"),
         ({"layout": lambda _: "bhdn"}, "layout: got 'bhdn'"),

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
-from .operands import launch, like
+from .operands import is_dense_bfloat16, launch, like, require_shape, require_tensor
+from .options import flag
 
 HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
@@ -86,14 +87,10 @@ def attention(
     else:
         options = encode_options(order, synchronous, blocks_per_sm)
     for name, value in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(value, Tensor):
-            raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
-    if not (_is_dense_bfloat16(q) and _is_dense_bfloat16(k) and _is_dense_bfloat16(v)):
-        _require_problem(q, k, v, scale)
+        if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
+            require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
     refuse_tangents(q=q, k=k, v=v)
-    for name, flag in (("causal", causal), ("deterministic", deterministic)):
-        if not isinstance(flag, int) or flag not in (0, 1):
-            raise ValueError(f"{name}: got {flag!r}, needs True or False")
+    causal, deterministic = flag("causal", causal), flag("deterministic", deterministic)
     if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
         raise ValueError(f"scale: got {scale!r}, needs a number or None")
     if isinstance(scale, (float, int)) and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
@@ -164,24 +161,10 @@ def _outputs(q: Tensor) -> tuple[Tensor, Tensor]:
     return like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def _is_dense_bfloat16(tensor: Tensor) -> bool:
-    return tensor.dtype is torch.bfloat16 and tensor.layout is torch.strided and not tensor.is_nested
-
-
 def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
     """The checks that need no kernel: rank, dtype, layout, device, shape, scale. Raises ValueError."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.layout != torch.strided or tensor.is_nested:
-            layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
-            raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
-        if tensor.dim() != 4:
-            raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank 4")
-        if tensor.dtype != torch.bfloat16:
-            raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs bfloat16")
-        if any(size == 0 for size in tensor.shape):
-            raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
-        if tensor.device != q.device:
-            raise ValueError(f"{name}: is on {tensor.device}, needs to be on {q.device} as q is")
+        require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
     B, H, _, D = q.shape
     if D not in HEAD_DIMS:
         raise ValueError(f"q: got head dim {D}, supported are 64 and 128")
@@ -191,8 +174,7 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> No
         raise ValueError(f"k: got batch {k.shape[0]}, needs {B} as q has")
     if H % k.shape[1] != 0:
         raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
-    if v.shape != k.shape:
-        raise ValueError(f"v: got shape {tuple(v.shape)}, needs that of k, {tuple(k.shape)}")
+    require_shape("v", v, tuple(k.shape), "that of k")
     if isinstance(scale, float) and not 0 <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
 

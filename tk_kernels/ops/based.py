@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
 from .operands import is_dense_bfloat16, launch, like, require_shape, require_tensor
-from .options import integer
+from .options import flag, integer
 
 FEATURE_DIM, VALUE_DIM = 16, 64
 FEATURES, PAIR_ROWS = 192, 64  # of the state as the kernel keeps it (based.h)
@@ -75,9 +75,7 @@ def based(
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    for name, flag in (("normalize", normalize), ("return_state", return_state)):
-        if not isinstance(flag, int) or flag not in (0, 1):
-            raise ValueError(f"{name}: got {flag!r}, needs True or False")
+    normalize, return_state = flag("normalize", normalize), flag("return_state", return_state)
     refuse_tangents(q=q, k=k, v=v)
     refuse_gradient("based", q, k, v)
     function = _run if is_plain_eager(q, k, v) else _based

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
-from .rows import flag, launch, require_tensor
+from .operands import launch, require_shape, require_tensor
+from .options import flag
 
 LARGEST_DIM, DIM_STEP = 8192, 64
 WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
@@ -137,7 +138,8 @@ def _run(
         outputs[2].fill_(True)
     drawn = mask[0].view(torch.uint8) if mask and p > 0 else None
     operands = {"x": x.reshape(-1, D), "residual": residual.reshape(-1, D), "weight": weight, "bias": bias}
-    launch("dropout_add_layernorm", operands, (normed, total, drawn, p, eps, seed, offset, rms, blocks))
+    rest = (normed, total, drawn, p, eps, seed, offset, rms, blocks)
+    launch("dropout_add_layernorm", "dropout_add_layernorm", operands, rest)
     return outputs
 
 
@@ -167,22 +169,21 @@ def _fake(
 
 def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, p: float, eps: float) -> None:
     """The checks that need no kernel. Raises ValueError."""
-    require_tensor("x", x, None, (torch.bfloat16,), None)
+    require_tensor("x", x, None, (torch.bfloat16,), None, "x")
     if x.dim() < 1:
         raise ValueError("x: got rank 0, needs at least a last dimension")
     D = x.shape[-1]
     if D % DIM_STEP or D > LARGEST_DIM:
         raise ValueError(f"x: got {D} as its last size, supported are multiples of {DIM_STEP} up to {LARGEST_DIM}")
-    require_tensor("residual", residual, None, (torch.bfloat16,), x.device)
-    if residual.shape != x.shape:
-        raise ValueError(f"residual: got shape {tuple(residual.shape)}, needs that of x, {tuple(x.shape)}")
-    require_tensor("weight", weight, 1, WEIGHT_DTYPES, x.device)
+    require_tensor("residual", residual, None, (torch.bfloat16,), x.device, "x")
+    require_shape("residual", residual, tuple(x.shape), "that of x")
+    require_tensor("weight", weight, 1, WEIGHT_DTYPES, x.device, "x")
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is None and name == "bias":
             continue
-        require_tensor(name, vector, 1, (weight.dtype,), x.device)
-        if vector is not None and vector.shape[0] != D:
-            raise ValueError(f"{name}: got shape {tuple(vector.shape)}, needs ({D},), the last size of x")
+        require_tensor(name, vector, 1, (weight.dtype,), x.device, "x")
+        assert vector is not None
+        require_shape(name, vector, (D,), "the last size of x")
     for name, value in (("p", p), ("eps", eps)):
         if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
             raise ValueError(f"{name}: got {value!r}, needs a number")

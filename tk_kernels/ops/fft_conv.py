@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
 from .operands import launch, require_shape, require_tensor
+from .options import flag
 
 TRANSFORMS = (1024, 2048, 4096)
 """Numbers of points of the transforms that are built."""
@@ -41,11 +42,11 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """
     require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
     require_tensor("k_f", k_f, 4, (torch.bfloat16,), None, "u")
-    _require_flag("causal", causal)
+    causal = flag("causal", causal)
     refuse_tangents(u=u, k_f=k_f)
     refuse_gradient("fft_conv", u, k_f)
     function = _run if is_plain_eager(u, k_f) else _fft_conv
-    return function(u, k_f, bool(causal))
+    return function(u, k_f, causal)
 
 
 def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
@@ -59,11 +60,11 @@ def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) ->
     names the argument.
     """
     require_tensor("k", k, 2, (torch.float32,), None, "k")
-    _require_flag("causal", causal)
+    causal = flag("causal", causal)
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise ValueError(f"n: got {n!r}, needs a positive integer")
     channels, length = k.shape
-    points = _points("k" if n is None else "n", length if n is None else n, bool(causal))
+    points = _points("k" if n is None else "n", length if n is None else n, causal)
     if n is not None and length > n:
         raise ValueError(f"k: got length {length}, needs at most n = {n}")
     rows = points // _COLUMNS
@@ -144,11 +145,6 @@ def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:
         f"what fft_conv_filter returns for {u.shape[1]} channels, n={u.shape[2]} and causal={causal}",
     )
     return points
-
-
-def _require_flag(name: str, flag: Any) -> None:
-    if not isinstance(flag, int) or flag not in (0, 1):
-        raise ValueError(f"{name}: got {flag!r}, needs True or False")
 
 
 def _fake(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:

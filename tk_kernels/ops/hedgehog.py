@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
 from .operands import launch, like, require_shape, require_tensor
-from .options import integer
+from .options import flag, integer
 
 HEAD_DIM = 128
 FEATURE_DIM = 64  # of each sign
@@ -82,14 +82,13 @@ def hedgehog(
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
     refuse_tangents(**operands)
-    if not isinstance(return_state, int) or return_state not in (0, 1):
-        raise ValueError(f"return_state: got {return_state!r}, needs True or False")
+    return_state = flag("return_state", return_state)
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     refuse_gradient("hedgehog", *operands.values())
     if is_plain_eager(*operands.values()):
-        out, k_state, kv_state = _launch(operands, bool(return_state), count)
+        out, k_state, kv_state = _launch(operands, return_state, count)
     else:
-        out, k_state, kv_state = _hedgehog(q, k, v, q_map, k_map, alpha, beta, bool(return_state), count)
+        out, k_state, kv_state = _hedgehog(q, k, v, q_map, k_map, alpha, beta, return_state, count)
     return (out, (k_state, kv_state)) if return_state else out
 
 

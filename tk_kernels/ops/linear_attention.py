@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
 from .operands import launch, like, require_shape, require_tensor
-from .options import integer
+from .options import flag, integer
 
 DIMS = (64, 128)
 MOST_SEGMENTS = 4096
@@ -75,8 +75,7 @@ def linear_attention(
     """
     _require_problem(q, k, v, log_decay, scale, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    if not isinstance(return_final_state, int) or return_final_state not in (0, 1):
-        raise ValueError(f"return_final_state: got {return_final_state!r}, needs True or False")
+    return_final_state = flag("return_final_state", return_final_state)
     given = [tensor for tensor in (q, k, v, log_decay, initial_state) if tensor is not None]
     refuse_gradient("linear_attention", *given)
     refuse_tangents(q=q, k=k, v=v)

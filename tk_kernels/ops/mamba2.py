@@ -10,7 +10,7 @@ from torch import Tensor
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
 from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
 from .operands import launch, like, require_shape, require_tensor
-from .options import integer
+from .options import flag, integer
 
 HEAD_DIM = 64
 NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
@@ -89,9 +89,8 @@ def mamba2(
     _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     integer("chunk_size", chunk_size, 1, 2**31 - 1)
-    for name, flag in (("dt_softplus", dt_softplus), ("return_final_state", return_final_state)):
-        if not isinstance(flag, int) or flag not in (0, 1):
-            raise ValueError(f"{name}: got {flag!r}, needs True or False")
+    dt_softplus = flag("dt_softplus", dt_softplus)
+    return_final_state = flag("return_final_state", return_final_state)
     given = [tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None]
     refuse_gradient("mamba2", *given)
     refuse_tangents(x=x, dt=dt, A=A, B=B, C=C)

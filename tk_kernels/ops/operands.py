@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,23 +15,30 @@ _log = logging.getLogger("tk_kernels")
 _copies_logged: set[str] = set()
 
 
-def launch(kernel: str, export: str, operands: dict[str, Tensor], rest: tuple[Any, ...]) -> None:
+def launch(kernel: str, export: str, operands: Mapping[str, Tensor | None], rest: tuple[Any, ...]) -> None:
     """Call an exported function of `kernel`, with dense copies of the operands that it asks them of.
 
-    The function is called with the operands and then `rest`, on the device of the first operand. It returns 0 when
-    it has launched, else launches nothing and returns a bit for each operand that it needs a copy of.
+    The function is called with the operands and then `rest`, on the device of the first operand; None stands for an
+    operand that is left out. It returns 0 when it has launched, else launches nothing and returns a bit for each
+    operand that it needs a copy of.
     """
-    device = next(iter(operands.values())).device
+    first = next(iter(operands.values()))
+    assert first is not None
+    device = first.device
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             return launch(kernel, export, operands, rest)
     function = compiled(kernel, device, export)
     copies = function(*operands.values(), *rest)
     if copies:
-        asked = {name: tensor for bit, (name, tensor) in enumerate(operands.items()) if copies >> bit & 1}
+        asked = {
+            name: tensor
+            for bit, (name, tensor) in enumerate(operands.items())
+            if copies >> bit & 1 and tensor is not None
+        }
         _log_copies_once(kernel, asked)
         dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
-        remaining = function(*(operands | dense).values(), *rest)
+        remaining = function(*{**operands, **dense}.values(), *rest)
         if remaining:
             raise RuntimeError(f"{kernel}: dense copies were refused (code {remaining}); this is a bug in tk_kernels")
     return None
@@ -43,7 +51,7 @@ def _log_copies_once(kernel: str, copied: dict[str, Tensor]) -> None:
     _copies_logged.add(kernel)
     named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
     _log.info(
-        "%s: %s goes through a dense copy; strides of multiples of 8 and an aligned base avoid it",
+        "%s: %s goes through a dense copy; strides of multiples of 16 bytes and an aligned base avoid it",
         kernel,
         ", ".join(named),
     )
@@ -63,15 +71,20 @@ def is_dense_bfloat16(tensor: Tensor) -> bool:
 
 
 def require_tensor(
-    name: str, tensor: Any, rank: int, dtypes: tuple[torch.dtype, ...], device: torch.device | None, like_name: str
+    name: str,
+    tensor: Any,
+    rank: int | None,
+    dtypes: tuple[torch.dtype, ...],
+    device: torch.device | None,
+    like_name: str,
 ) -> None:
-    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`."""
+    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`, None is any."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
     if tensor.layout != torch.strided or tensor.is_nested:
         layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
         raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
-    if tensor.dim() != rank:
+    if rank is not None and tensor.dim() != rank:
         raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank {rank}")
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)

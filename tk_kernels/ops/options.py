@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def integer(name: str, value: int, low: int, high: int) -> int:
     """`value` as an integer in [low, high], which a bool is not here; raises ValueError that names the option."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
     return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value`, which must be True or False (or 1 or 0); raises ValueError that names the option."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"{name}: got {value!r}, needs True or False")
+    return bool(value)
 
 
 def choice(name: str, value: str, choices: tuple[str, ...]) -> int:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
-from .rows import flag, launch, require_tensor
+from .operands import launch, require_shape, require_tensor
+from .options import flag
 
 HEAD_DIMS = (64, 128)
 LAYOUTS = ("bhnd", "bnhd")
@@ -72,7 +73,7 @@ def _run(
     """Kernel of `rotary` on both devices."""
     _require_problem(x, cos, sin, rows_first)
     out = _like(x)
-    launch("rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
+    launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
     return out
 
 
@@ -84,7 +85,7 @@ def _run_inplace(
     if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")
     if _has_whole_rows(x) and x.data_ptr() % 16 == 0:
-        launch("rotary", {"x": x, "cos": cos, "sin": sin}, (x, rows_first, interleaved, conjugate))
+        launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (x, rows_first, interleaved, conjugate))
     else:
         x.copy_(_run(x, cos, sin, rows_first, interleaved, conjugate))
 
@@ -103,9 +104,9 @@ def _has_whole_rows(x: Tensor) -> bool:
 
 def _require_problem(x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool) -> None:
     """The checks that need no kernel. Raises ValueError."""
-    require_tensor("x", x, 4, (torch.bfloat16,), None)
-    require_tensor("cos", cos, 2, TABLE_DTYPES, x.device)
-    require_tensor("sin", sin, 2, (cos.dtype,), x.device)
+    require_tensor("x", x, 4, (torch.bfloat16,), None, "x")
+    require_tensor("cos", cos, 2, TABLE_DTYPES, x.device, "x")
+    require_tensor("sin", sin, 2, (cos.dtype,), x.device, "x")
     D, N = x.shape[3], x.shape[1 if rows_first else 2]
     if D not in HEAD_DIMS:
         raise ValueError(f"x: got head dim {D}, supported are 64 and 128")
@@ -117,8 +118,7 @@ def _require_problem(x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool) -> N
         )
     if cos.shape[0] < N:
         raise ValueError(f"cos: got {cos.shape[0]} rows, needs at least the {N} of x")
-    if sin.shape != cos.shape:
-        raise ValueError(f"sin: got shape {tuple(sin.shape)}, needs that of cos, {tuple(cos.shape)}")
+    require_shape("sin", sin, tuple(cos.shape), "that of cos")
 
 
 def _fake(

@@ -179,7 +179,7 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
     device_objects = list(objects)
     objects.append(scratch / "objects" / "binding.o")
     ffi_includes = [tvm_ffi.libinfo.find_include_path(), tvm_ffi.libinfo.find_dlpack_include_path()]
-    commands.append(binding_command(job.kernel.binding, objects[-1], ffi_includes, job.gxx))
+    commands.append(binding_command(job.kernel.binding, objects[-1], job.options.include, ffi_includes, job.gxx))
     logs = list(pool.map(lambda command: _run(job, command), commands))
 
     report = read_ptxas_log("\n".join(logs[:-1])) if job.target.cuda else PtxasReport((), ())

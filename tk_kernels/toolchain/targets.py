@@ -104,9 +104,9 @@ def unit_command(
     return [nvcc.path, *target.flags, "-ccbin", gxx.path, *keep, *includes, "-c", str(source), "-o", str(output)]
 
 
-def binding_command(source: Path, output: Path, ffi_includes: list[str], gxx: Gxx) -> list[str]:
+def binding_command(source: Path, output: Path, include: Path, ffi_includes: list[str], gxx: Gxx) -> list[str]:
     """The command that compiles `binding.cc`; the same for every target."""
-    includes = [f"-I{source.parent}", *(f"-isystem{path}" for path in ffi_includes)]
+    includes = [f"-I{include}", f"-I{source.parent}", *(f"-isystem{path}" for path in ffi_includes)]
     return [gxx.path, *BINDING_FLAGS, *includes, "-c", str(source), "-o", str(output)]
 
 

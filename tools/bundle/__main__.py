@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--with", dest="with_", default="", metavar="PARTS", help="pack these parts too, such as wandb")
     p.add_argument(
-        "--without", default="", metavar="PARTS", help="leave out: core, quack, flash_attn_4, wandb, kernels"
+        "--without", default="", metavar="PARTS", help="leave these parts out, such as quack (docs/bundle.md has all)"
     )
     p.add_argument("--minimal", action="store_true", help="core and kernels alone, for quick kernel work")
     p.add_argument("--max-mib", type=float, default=MAX_MIB, help=f"size limit in MiB (default: {MAX_MIB:g})")

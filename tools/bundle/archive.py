@@ -14,6 +14,7 @@ import os
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bundle.errors import BundleError
@@ -24,14 +25,35 @@ _MAX_DICTIONARY = 256 << 20  # bytes; the encoder needs about 11 times as much m
 ALWAYS_DROPPED = ("*/__pycache__/*", "*.pyi", "*.pyx", "*.pxd", "*.dist-info/licenses/*", "*.dist-info/RECORD")
 
 
-def pack(wheels: Sequence[Wheel], drop: Sequence[str], target: Path, cache: Path) -> None:
+@dataclass(frozen=True)
+class Patterns:
+    """Which files of wheels are packed: those that no pattern of ``drop`` matches and, given any, one of ``keep``.
+
+    Metadata (``*.dist-info``) needs none of ``keep``: by it a distribution's version is known.
+    """
+
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+
+    def take(self, path: str) -> bool:
+        """Whether the file at ``path``, relative to the site folder, is packed."""
+        if _matches(path, (*ALWAYS_DROPPED, *self.drop)):
+            return False
+        return not self.keep or _matches(path, ("*.dist-info/*", *self.keep))
+
+
+def _matches(path: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def pack(wheels: Sequence[Wheel], patterns: Patterns, target: Path, cache: Path) -> None:
     """Write the wheels' files to ``target`` (.tar.xz); the packed bytes are kept in ``cache`` by their inputs."""
-    kept = cache / f"{_key(wheels, drop)}.tar.xz"
+    kept = cache / f"{_key(wheels, patterns)}.tar.xz"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
         try:
-            partial.write_bytes(compress(_tar(wheels, drop)))
+            partial.write_bytes(compress(_tar(wheels, patterns)))
             partial.replace(kept)
         except OSError as error:
             partial.unlink(missing_ok=True)
@@ -47,7 +69,7 @@ def compress(data: bytes) -> bytes:
     return lzma.compress(data, format=lzma.FORMAT_XZ, filters=[{"id": lzma.FILTER_X86}, lzma2])
 
 
-def files(wheel: Wheel, drop: Sequence[str]) -> Iterator[tuple[str, bytes, bool]]:
+def files(wheel: Wheel, patterns: Patterns) -> Iterator[tuple[str, bytes, bool]]:
     """(path in the site folder, content, executable) of each file of ``wheel`` that is kept.
 
     ``<name>.data/purelib`` and ``platlib`` land in the site folder itself; scripts and headers are left out, and so
@@ -56,9 +78,7 @@ def files(wheel: Wheel, drop: Sequence[str]) -> Iterator[tuple[str, bytes, bool]
     with zipfile.ZipFile(wheel.path) as archive:
         for info in archive.infolist():
             path = _site_path(info.filename)
-            if info.is_dir() or path is None or path.endswith(".pth"):
-                continue
-            if any(fnmatch.fnmatchcase(path, pattern) for pattern in (*ALWAYS_DROPPED, *drop)):
+            if info.is_dir() or path is None or path.endswith(".pth") or not patterns.take(path):
                 continue
             yield path, archive.read(info), bool((info.external_attr >> 16) & 0o100)
 
@@ -74,11 +94,11 @@ def _site_path(member: str) -> str | None:
     return rest if kind in ("purelib", "platlib") else None
 
 
-def _tar(wheels: Sequence[Wheel], drop: Sequence[str]) -> bytes:
+def _tar(wheels: Sequence[Wheel], patterns: Patterns) -> bytes:
     """An uncompressed tar of all kept files."""
     content: dict[str, tuple[bytes, bool]] = {}
     for wheel in wheels:
-        for path, data, executable in files(wheel, drop):
+        for path, data, executable in files(wheel, patterns):
             if path in content and content[path][0] != data:
                 raise BundleError(f"{wheel.path.name} and another wheel both hold {path}, with different content")
             content[path] = (data, executable)
@@ -98,6 +118,8 @@ def tar_bytes(content: Mapping[str, tuple[bytes, bool]]) -> bytes:
     return buffer.getvalue()
 
 
-def _key(wheels: Sequence[Wheel], drop: Sequence[str]) -> str:
-    parts = [_FORMAT, *sorted(w.sha256 for w in wheels), "|", *ALWAYS_DROPPED, *drop]
+def _key(wheels: Sequence[Wheel], patterns: Patterns) -> str:
+    parts = [_FORMAT, *sorted(w.sha256 for w in wheels), "|", *ALWAYS_DROPPED, *patterns.drop]
+    if patterns.keep:
+        parts += ["|", *patterns.keep]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]

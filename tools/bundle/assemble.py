@@ -80,7 +80,8 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         packed += wheels
         target = folder / "site" / f"{name}.tar.xz"
         say(f"{name}: packing {', '.join(f'{w.name} {w.version}' for w in wheels) or 'nothing'}")
-        archive.pack(wheels, order.groups[name].drop, target, order.cache / "packed")
+        patterns = archive.Patterns(order.groups[name].drop, order.groups[name].keep)
+        archive.pack(wheels, patterns, target, order.cache / "packed")
         info["packages"] |= {w.name: str(w.version) for w in wheels}
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     if KERNELS in order.parts:

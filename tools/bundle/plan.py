@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 GROUPS_FILE = HERE / "groups.toml"
 NODE_PACKAGES_FILE = HERE / "node_packages.txt"
 KERNELS = "kernels"
-_GROUP_KEYS = {"requirements", "never", "source_only", "build", "drop", "needs", "default"}
+_GROUP_KEYS = {"requirements", "never", "source_only", "build", "drop", "keep", "needs", "default"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Group:
     default: bool
     needs: tuple[str, ...] = ()
     build: tuple[tuple[str, str], ...] = ()
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def read_groups(path: Path, pyproject: Path) -> dict[str, Group]:
             never=_canonical(table.get("never", ())),
             source_only=_canonical(table.get("source_only", ())),
             drop=tuple(table.get("drop", ())),
+            keep=tuple(table.get("keep", ())),
             default=bool(table.get("default", False)),
             needs=_needs(name, table, tables, path),
             build=tuple(sorted((str(key), str(value)) for key, value in table.get("build", {}).items())),

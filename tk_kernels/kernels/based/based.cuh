@@ -25,8 +25,10 @@ namespace tk::based {
 
 using namespace kittens;
 
-constexpr int chunk = 64;                             // rows of a step
-constexpr int groups = features / chunk;              // of 64 features, 16 a warp
+constexpr int chunk = 64;                                 // rows of a step
+constexpr int groups = features / chunk;                  // of 64 features, 16 a warp
+constexpr int pairs_at = state_elements / pair_elements;  // where a segment's packed pairs lie, in tiles of their size
+static_assert(state_elements % pair_elements == 0);
 constexpr float linear = 1.f / 4, square = 1.f / 32;  // w = 1 + linear q.k + square (q.k)^2
 
 using narrow = st_bf<chunk, feature_dim>;
@@ -118,20 +120,19 @@ template <bool Normalize> struct state {
     // As a segment's own, for add_from to read.
     kittens_device void save_to(const matrices& segments, int head, int segment) const {
 #pragma unroll
-        for (int i = 0; i < groups; i++)
-            warpgroup::save(segments, values[i], element_coord{head, 0, segment, i * chunk * value_dim});
-        if constexpr (Normalize) warpgroup::save(segments, pairs, element_coord{head, 0, segment, state_elements});
+        for (int i = 0; i < groups; i++) warpgroup::store_packed(segments, values[i], coord{head, 0, segment, i});
+        if constexpr (Normalize) warpgroup::store_packed(segments, pairs, coord{head, 0, segment, pairs_at});
     }
     kittens_device void add_from(const matrices& segments, int head, int segment) {
 #pragma unroll
         for (int i = 0; i < groups; i++) {
             rt_fl<16, value_dim> more;
-            warpgroup::restore(more, segments, element_coord{head, 0, segment, i * chunk * value_dim});
+            warpgroup::load_packed(more, segments, coord{head, 0, segment, i});
             add(values[i], values[i], more);
         }
         if constexpr (Normalize) {
             rt_fl<16, feature_dim> more;
-            warpgroup::restore(more, segments, element_coord{head, 0, segment, state_elements});
+            warpgroup::load_packed(more, segments, coord{head, 0, segment, pairs_at});
             add(pairs, pairs, more);
         }
     }

@@ -1,56 +1,22 @@
 // Exports the bf16 GEMM to Python: checks every argument, then launches on the caller's stream.
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/dtype.h>
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/function.h>
-
 #include <cstdint>
-#include <stdexcept>
+#include <utility>
 
 #include "gemm.h"
+#include "tk/binding.h"
 
 namespace {
 
-using tvm::ffi::Tensor;
-using tvm::ffi::TensorView;
+using namespace tk::binding;
 
 constexpr std::int64_t element_bytes = 2;
-constexpr std::uintptr_t base_alignment = 16;  // of a TMA's global address, bytes
-constexpr std::int64_t stride_alignment = 8;   // of a TMA's row stride, elements
+constexpr std::int64_t stride_alignment = alignment / element_bytes;
 
 // A matrix in memory; strides in elements.
 struct matrix {
     void* data;
     std::int64_t rows, cols, row_stride, col_stride;
 };
-
-void require_bf16_matrix(const char* name, const TensorView& tensor) {
-    if (tensor.ndim() != 2) TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank 2";
-    const DLDataType dtype = tensor.dtype();
-    if (dtype.code != kDLBfloat || dtype.bits != 16 || dtype.lanes != 1) {
-        // By numbers: tvm_ffi's own text throws for a type it has no name for, and a throw in here ends the process.
-        TVM_FFI_THROW(ValueError) << name << ": got elements of DLPack code " << int(dtype.code) << " and "
-                                  << int(dtype.bits) << " bits x " << dtype.lanes << ", needs bfloat16";
-    }
-    for (int dim = 0; dim < 2; ++dim) {
-        const std::int64_t size = tensor.size(dim);
-        if (size < 1 || size > tk::gemm::largest_size) {
-            TVM_FFI_THROW(ValueError) << name << ": got shape (" << tensor.size(0) << ", " << tensor.size(1)
-                                      << "), needs every size from 1 to " << tk::gemm::largest_size;
-        }
-    }
-}
-
-void require_device(const char* name, const TensorView& tensor, const DLDevice& wanted) {
-    const DLDevice got = tensor.device();
-    if (got.device_type != wanted.device_type || got.device_id != wanted.device_id) {
-        const auto text = [](const DLDevice& d) {
-            return (d.device_type == kDLCPU ? std::string("cpu") : "cuda:" + std::to_string(d.device_id));
-        };
-        TVM_FFI_THROW(ValueError) << name << ": is on " << text(got) << ", needs to be on " << text(wanted)
-                                  << " as a is";
-    }
-}
 
 // The stride of a dimension of size 1 means nothing: a single column is dense, and a single row may
 // be taken as one of rows of any pitch.
@@ -63,7 +29,7 @@ matrix as_matrix(const TensorView& tensor) {
 // Whether the TMA can address the matrix where it lies; if not, the caller makes an aligned copy.
 bool is_addressable(const matrix& m) {
     return m.col_stride == 1 && m.row_stride >= m.cols && m.row_stride % stride_alignment == 0 &&
-           reinterpret_cast<std::uintptr_t>(m.data) % base_alignment == 0;
+           reinterpret_cast<std::uintptr_t>(m.data) % alignment == 0;
 }
 
 // Whether two matrices share an element. Exact where both have dense columns and the same row
@@ -101,11 +67,10 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::int64_t stages, std::int64_t persistent,
                   std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
                   std::int64_t cluster_n, std::int64_t schedule) {
-    require_bf16_matrix("a", a);
-    require_bf16_matrix("b", b);
-    require_bf16_matrix("out", out);
-    require_device("b", b, a.device());
-    require_device("out", out, a.device());
+    for (const auto& [name, tensor] : {std::pair{"a", a}, std::pair{"b", b}, std::pair{"out", out}}) {
+        require_tensor(name, tensor, 2, {bfloat16}, tk::gemm::largest_size);
+        require_device(name, tensor, {"a", a});
+    }
     if (a.size(1) != b.size(0)) {
         TVM_FFI_THROW(ValueError) << "b: got " << b.size(0) << " rows, needs " << a.size(1)
                                   << ", the number of columns of a";
@@ -117,20 +82,12 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
-    const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
     const tk::gemm::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
                                     narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
-    const DLDevice device = a.device();
-    try {
+    launching([&] {
         tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
-                         mo.row_stride, options, TVMFFIEnvGetStream(device.device_type, device.device_id));
-    } catch (const tvm::ffi::Error&) {
-        throw;
-    } catch (const std::invalid_argument& error) {
-        TVM_FFI_THROW(ValueError) << error.what();
-    } catch (const std::exception& error) {
-        TVM_FFI_THROW(RuntimeError) << error.what();
-    }
+                         mo.row_stride, options, stream_of(a));
+    });
     return 0;
 }
 

@@ -65,12 +65,13 @@ inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 template <typename X>
 concept global_tensor = is_gl<X>;
 
-// Where a register tile lies that is kept packed: rows * cols elements that follow one another, in the order of the
-// registers, which only load_packed knows. at.c counts tiles. Packed tiles lie wholly in a row of the tensor.
-template <typename Tile, global_tensor Gl> kittens_device auto* packed_tile(const Gl& global, coord at) {
+// Where a register tile lies that is kept packed: its elements follow one another, in the order of the registers, which
+// only load_packed knows; `Warps` of them hold it together. at.c counts tiles. Packed tiles lie wholly in a row of the
+// tensor.
+template <typename Tile, int Warps, global_tensor Gl> kittens_device auto* packed_tile(const Gl& global, coord at) {
     static_assert(std::is_same_v<std::remove_const_t<typename Gl::T>, float> && std::is_same_v<typename Tile::T, float>,
                   "packed tiles are fp32, in registers and in memory");
-    return global.row(at.b, at.d, at.r) + at.c * (Tile::rows * Tile::cols);
+    return global.row(at.b, at.d, at.r) + at.c * (Warps * Tile::rows * Tile::cols);
 }
 
 // Corner of the tile or vector at a tile coordinate, in elements.

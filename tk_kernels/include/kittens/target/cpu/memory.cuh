@@ -144,37 +144,46 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site where =
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
 }
 
-// Packed tiles: fp32 in the order of the registers, which is row by row here and by lanes on the GPU.
+// Packed tiles: fp32 in the order of the registers, which is row by row here, warp after warp, and by lanes on the GPU.
 namespace cpu {
-template <register_tile Tile, global_tensor Gl> auto* packed_in(const Gl& global, coord at, const action& who) {
-    constexpr int elements = Tile::rows * Tile::cols;
+template <typename RowMap, register_tile Tile, global_tensor Gl>
+auto* packed_in(const Gl& global, coord at, const action& who) {
+    constexpr int own = Tile::rows * Tile::cols, elements = RowMap::share * own;
     check_global(global, element_coord{at.b, at.d, at.r, at.c}, who, true);
     if ((at.c + 1) * elements > global.cols())
         fail(name(who), " reaches column ", (at.c + 1) * elements, " of a tensor with ",
              plural(global.cols(), "column"), ": packed tiles lie wholly in a row");
-    auto* tile = packed_tile<Tile>(global, at);
+    auto* tile = packed_tile<Tile, RowMap::share>(global, at);
     if (reinterpret_cast<uintptr_t>(tile) % 16 != 0)
         fail(name(who), " moves four elements at a time: packed tiles begin at multiples of 16 bytes");
-    return tile;
+    return tile + RowMap::base(0) / 16 * own;
 }
 }  // namespace cpu
-template <register_tile Dst, global_tensor Src>
-kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+template <typename RowMap, register_tile Dst, global_tensor Src>
+void load_packed_tile(Dst& dst, const Src& src, coord at, site where) {
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load_packed", &where);
-    const auto* from = cpu::packed_in<Dst>(src, at, w.doing("load_packed", where));
+    const auto* from = cpu::packed_in<RowMap, Dst>(src, at, w.doing("load_packed", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
 }
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+template <typename RowMap, global_tensor Dst, register_tile Src>
+void store_packed_tile(const Dst& dst, const Src& src, coord at, site where) {
     cpu::warp& w = cpu::begin();
     const cpu::action who = w.doing("store_packed", where);
     src.touch(false, "store_packed", &where);
-    auto* to = cpu::packed_in<Src>(dst, at, who);
+    auto* to = cpu::packed_in<RowMap, Src>(dst, at, who);
     w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who);
     for (int i = 0; i < Src::rows; i++)
         for (int j = 0; j < Src::cols; j++) to[i * Src::cols + j] = src.data[i][j];
+}
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    load_packed_tile<warp_rows>(dst, src, at, where);
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    store_packed_tile<warp_rows>(dst, src, at, where);
 }
 template <shared_vec Dst, register_tile Src>
 kittens_device void store_packed(Dst& dst, const Src& src, site where = kittens_here) {
@@ -376,32 +385,13 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     store_tile<warpgroup_rows>(dst, src, at, where);
 }
 
-// A tile's 4 x rows x cols elements from element `at` on, one after the other in an order of the registers' own: restore
-// gives a tile of the same type back.
-template <global_tensor Gl, register_tile Tile>
-kittens_device float* saved(const Gl& global, element_coord at, const Tile&, const cpu::action& who) {
-    static_assert(std::is_same_v<typename Gl::T, float> && std::is_same_v<typename Tile::T, float>,
-                  "save, restore: fp32 tiles in fp32 tensors");
-    cpu::check_global(global, at, who, true);
-    constexpr int elements = Tile::rows * Tile::cols;
-    if (at.c + 4 * elements > global.cols() || at.c % 4 != 0)
-        cpu::fail(cpu::name(who), " needs ", 4 * elements, " elements from a multiple of 4 on, got column ", at.c,
-                  " of a tensor with ", cpu::plural(global.cols(), "column"));
-    return global.row(at.b, at.d, at.r) + at.c + warp_in_group() * elements;
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    load_packed_tile<warpgroup_rows>(dst, src, at, where);
 }
 template <global_tensor Dst, register_tile Src>
-kittens_device void save(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    src.touch(false, "save", &where);
-    float* to = saved(dst, at, src, w.doing("save", where));
-    w.machine->note_write(to, sizeof(src.data), w.doing("save", where));
-    std::memcpy(to, src.data, sizeof(src.data));
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void restore(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    dst.touch(true, "restore", &where);
-    std::memcpy(static_cast<void*>(dst.data), saved(src, at, dst, w.doing("restore", where)), sizeof(dst.data));
+kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    store_packed_tile<warpgroup_rows>(dst, src, at, where);
 }
 
 }  // namespace warpgroup

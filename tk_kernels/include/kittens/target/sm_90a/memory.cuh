@@ -193,15 +193,25 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
-// The u-th four elements of each lane, in a tile that is kept packed.
-template <typename T> kittens_device float4* packed_unit(T* tile, int u) {
-    return reinterpret_cast<float4*>(const_cast<float*>(tile)) + 32 * u + lane();
+// The u-th four elements of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank conflict.
+template <int Warps, typename T> kittens_device float4* packed_unit(T* tile, int u) {
+    constexpr int threads = Warps * warp_threads;
+    const int rank = threadIdx.x % threads;  // signed, as u is: one address, and the units at constant distances
+    return reinterpret_cast<float4*>(const_cast<float*>(tile)) + threads * u + rank;
 }
-template <register_tile Src> kittens_device void store_units(float* tile, const Src& src) {
+template <int Warps, register_tile Src> kittens_device void store_units(float* tile, const Src& src) {
 #pragma unroll
     for (int u = 0; u < 2 * Src::width * Src::height; u++) {
         const float* four = &src.data[u / (2 * Src::width)][4 * (u % (2 * Src::width))];
-        *packed_unit(tile, u) = make_float4(four[0], four[1], four[2], four[3]);
+        *packed_unit<Warps>(tile, u) = make_float4(four[0], four[1], four[2], four[3]);
+    }
+}
+template <int Warps, register_tile Dst> kittens_device void load_units(Dst& dst, const float* tile) {
+#pragma unroll
+    for (int u = 0; u < 2 * Dst::width * Dst::height; u++) {
+        const float4 four = *packed_unit<Warps>(tile, u);
+        float* to = &dst.data[u / (2 * Dst::width)][4 * (u % (2 * Dst::width))];
+        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
     }
 }
 
@@ -231,26 +241,20 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site = kitte
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
 }
 
-// Packed tiles: fp32 in the order in which the lanes hold it, 16 bytes a lane, whole lines of memory and no bank conflict.
+// Packed tiles: fp32 in the order in which the lanes hold it, 16 bytes a lane.
 template <register_tile Dst, global_tensor Src>
 kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
-    const auto* tile = packed_tile<Dst>(src, at);
-#pragma unroll
-    for (int u = 0; u < 2 * Dst::width * Dst::height; u++) {
-        const float4 four = *packed_unit(tile, u);
-        float* to = &dst.data[u / (2 * Dst::width)][4 * (u % (2 * Dst::width))];
-        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-    }
+    load_units<1>(dst, packed_tile<Dst, 1>(src, at));
 }
 template <global_tensor Dst, register_tile Src>
 kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-    store_units(packed_tile<Src>(dst, at), src);
+    store_units<1>(packed_tile<Src, 1>(dst, at), src);
 }
 template <shared_vec Dst, register_tile Src>
 kittens_device void store_packed(Dst& dst, const Src& src, site = kittens_here) {
     static_assert(Dst::length == Src::rows * Src::cols && sizeof(typename Dst::T) == 4 && sizeof(typename Src::T) == 4,
                   "store_packed: an fp32 vector with as many elements as the tile");
-    store_units(dst.data, src);
+    store_units<1>(dst.data, src);
 }
 
 template <register_vec Dst, shared_vec Src>
@@ -459,35 +463,13 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     store_tile<warpgroup_rows>(dst, src, at);
 }
 
-// A tile's 4 x rows x cols elements from element `at` on, one after the other in an order of the registers' own, 16 bytes a
-// thread: restore gives a tile of the same type back. fp32, and `at` a multiple of 16 bytes.
-template <global_tensor Gl, register_tile Tile>
-kittens_device float4* saved(const Gl& global, element_coord at, const Tile&) {
-    static_assert(std::is_same_v<typename Gl::T, float> && std::is_same_v<typename Tile::T, float>,
-                  "save, restore: fp32 tiles in fp32 tensors");
-    return reinterpret_cast<float4*>(global.row(at.b, at.d, at.r) + at.c) + threadIdx.x % 128;
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
+    load_units<warpgroup_warps>(dst, packed_tile<Dst, warpgroup_warps>(src, at));
 }
 template <global_tensor Dst, register_tile Src>
-kittens_device void save(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    float4* to = saved(dst, at, src);
-#pragma unroll
-    for (int i = 0; i < Src::height; i++)
-#pragma unroll
-        for (int e = 0; e < 8 * Src::width; e += 4)
-            to[128 * (2 * Src::width * i + e / 4)] =
-                make_float4(src.data[i][e], src.data[i][e + 1], src.data[i][e + 2], src.data[i][e + 3]);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void restore(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    const float4* from = saved(src, at, dst);
-#pragma unroll
-    for (int i = 0; i < Dst::height; i++)
-#pragma unroll
-        for (int e = 0; e < 8 * Dst::width; e += 4) {
-            const float4 four = from[128 * (2 * Dst::width * i + e / 4)];
-            dst.data[i][e] = four.x, dst.data[i][e + 1] = four.y, dst.data[i][e + 2] = four.z;
-            dst.data[i][e + 3] = four.w;
-        }
+kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+    store_units<warpgroup_warps>(packed_tile<Src, warpgroup_warps>(dst, at), src);
 }
 
 }  // namespace warpgroup

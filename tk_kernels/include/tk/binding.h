@@ -1,0 +1,200 @@
+// What the bindings share: checks of a kernel's arguments and its launch. Every refusal is a Python ValueError that names
+// the argument, what it got and what it needs. Plain C++, for both targets.
+#pragma once
+
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/dtype.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/optional.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace tk::binding {
+
+using tvm::ffi::Optional;
+using tvm::ffi::ShapeView;
+using tvm::ffi::Tensor;
+using tvm::ffi::TensorView;
+
+constexpr std::int64_t alignment = 16;  // bytes, of the addresses and strides that the kernels read
+constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
+constexpr DLDataType bfloat16{kDLBfloat, 16, 1}, float32{kDLFloat, 32, 1};
+
+inline std::string text_of(const ShapeView& sizes) {
+    std::string text = "(";
+    for (const std::int64_t& size : sizes) text += (&size == sizes.begin() ? "" : ", ") + std::to_string(size);
+    return text + (sizes.size() == 1 ? ",)" : ")");
+}
+inline std::string text_of(const DLDevice& device) {
+    return device.device_type == kDLCPU ? "cpu" : "cuda:" + std::to_string(device.device_id);
+}
+
+inline bool is_type(const TensorView& tensor, const DLDataType& wanted) {
+    const DLDataType got = tensor.dtype();
+    return got.code == wanted.code && got.bits == wanted.bits && got.lanes == wanted.lanes;
+}
+inline void require_type(const char* name, const TensorView& tensor, std::initializer_list<DLDataType> allowed) {
+    std::string wanted;
+    for (const DLDataType& type : allowed) {
+        if (is_type(tensor, type)) return;
+        wanted += (wanted.empty() ? "" : " or ") + std::string(tvm::ffi::DLDataTypeToString(type));
+    }
+    const DLDataType got = tensor.dtype();
+    // By numbers: tvm_ffi's own text throws for a type it has no name for, and a throw in here ends the process.
+    TVM_FFI_THROW(ValueError) << name << ": got elements of DLPack code " << int(got.code) << " and " << int(got.bits)
+                              << " bits x " << got.lanes << ", needs " << wanted;
+}
+inline void require_rank(const char* name, const TensorView& tensor, int rank) {
+    if (tensor.ndim() != rank)
+        TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank " << rank;
+}
+inline void require_sizes(const char* name, const TensorView& tensor, std::int64_t largest = largest_size) {
+    for (const std::int64_t size : tensor.shape()) {
+        if (size < 1 || size > largest) {
+            TVM_FFI_THROW(ValueError) << name << ": got shape " << text_of(tensor.shape())
+                                      << ", needs every size from 1 to " << largest;
+        }
+    }
+}
+inline void require_tensor(const char* name, const TensorView& tensor, int rank,
+                           std::initializer_list<DLDataType> allowed, std::int64_t largest = largest_size) {
+    require_rank(name, tensor, rank);
+    require_type(name, tensor, allowed);
+    require_sizes(name, tensor, largest);
+}
+
+// An argument with which others are compared.
+struct named {
+    const char* name;
+    const TensorView& tensor;
+};
+inline void require_device(const char* name, const TensorView& tensor, const named& first) {
+    const DLDevice got = tensor.device(), wanted = first.tensor.device();
+    if (got.device_type != wanted.device_type || got.device_id != wanted.device_id) {
+        TVM_FFI_THROW(ValueError) << name << ": is on " << text_of(got) << ", needs to be on " << text_of(wanted)
+                                  << " as " << first.name << " is";
+    }
+}
+
+inline void require_shape(const char* name, const TensorView& tensor, const ShapeView& wanted, const char* why) {
+    const ShapeView got = tensor.shape();
+    if (!std::equal(got.begin(), got.end(), wanted.begin(), wanted.end())) {
+        TVM_FFI_THROW(ValueError) << name << ": got shape " << text_of(got) << ", needs " << text_of(wanted) << ", "
+                                  << why;
+    }
+}
+
+inline void require_unit_stride(const char* name, const TensorView& tensor) {
+    const int last = tensor.ndim() - 1;
+    if (tensor.size(last) != 1 && tensor.stride(last) != 1) {
+        TVM_FFI_THROW(ValueError) << name << ": got stride " << tensor.stride(last)
+                                  << " along the last dimension, needs 1";
+    }
+}
+
+// The stride of a dimension of size 1 means nothing: a dense row stands for it.
+inline std::int64_t stride_of(const TensorView& tensor, int dim) {
+    return tensor.size(dim) == 1 ? tensor.size(tensor.ndim() - 1) : tensor.stride(dim);
+}
+
+inline bool is_aligned(const TensorView& tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % alignment == 0;
+}
+inline bool is_dense(const TensorView& tensor) { return tensor.IsContiguous() && is_aligned(tensor); }
+
+// Whether a kernel can read the tensor where it lies: its rows are dense, and they and the base are aligned. If not, the
+// caller makes a dense copy.
+inline bool is_addressable(const TensorView& tensor) {
+    const int last = tensor.ndim() - 1, bytes = tensor.dtype().bits / 8;
+    bool allowed = is_aligned(tensor) && (tensor.size(last) == 1 || tensor.stride(last) == 1);
+    for (int dim = 0; dim < last; ++dim) {
+        const std::int64_t stride = tensor.stride(dim);
+        allowed = allowed && (tensor.size(dim) == 1 || (stride > 0 && stride * bytes % alignment == 0));
+    }
+    return allowed;
+}
+// Bit i for the i-th operand, where it needs a copy.
+inline std::int64_t copies_of(std::initializer_list<TensorView> operands) {
+    std::int64_t copies = 0, bit = 1;
+    for (const TensorView& operand : operands) {
+        if (!is_addressable(operand)) copies |= bit;
+        bit *= 2;
+    }
+    return copies;
+}
+
+// A tensor of rank 4 that is written where it lies: addressable, and its rows do not meet.
+inline void require_output(const char* name, const TensorView& tensor) {
+    std::int64_t dims[] = {0, 1, 2}, needed = tensor.size(3);
+    std::sort(dims, dims + 3, [&](std::int64_t x, std::int64_t y) { return tensor.stride(x) < tensor.stride(y); });
+    bool apart = is_addressable(tensor);
+    for (const std::int64_t dim : dims) {
+        if (tensor.size(dim) == 1) continue;
+        apart = apart && tensor.stride(dim) >= needed;
+        needed = tensor.stride(dim) * tensor.size(dim);
+    }
+    if (!apart) {
+        TVM_FFI_THROW(ValueError) << name << ": needs a 16-byte aligned base, unit stride along the last dimension, "
+                                  << "other strides that are multiples of 16 bytes, and no element twice";
+    }
+}
+
+// fp32 numbers that lie one after another.
+inline float* numbers(const char* name, const TensorView& tensor, const ShapeView& shape, const char* why,
+                      const named& first) {
+    require_tensor(name, tensor, static_cast<int>(shape.size()), {float32});
+    require_device(name, tensor, first);
+    require_shape(name, tensor, shape, why);
+    if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous";
+    return static_cast<float*>(tensor.data_ptr());
+}
+// The same where they are given, else null.
+inline float* numbers(const char* name, const Optional<TensorView>& tensor, const ShapeView& shape, const char* why,
+                      const named& first) {
+    return tensor.has_value() ? numbers(name, tensor.value(), shape, why, first) : nullptr;
+}
+
+// The tensor as a kernel's own description of it: base, and the strides of batches, heads and rows, in elements. `heads`
+// and `rows` say which dimensions these are.
+template <typename Description> Description as_heads(const TensorView& tensor, int heads = 1, int rows = 2) {
+    return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, heads), stride_of(tensor, rows)};
+}
+
+inline void* stream_of(const TensorView& tensor) {
+    const DLDevice device = tensor.device();
+    return TVMFFIEnvGetStream(device.device_type, device.device_id);
+}
+// fp32 memory from PyTorch's allocator, beside `tensor`; at least one element of it.
+inline Tensor scratch(std::int64_t elements, const TensorView& tensor) {
+    const std::int64_t count = std::max<std::int64_t>(1, elements);
+    return Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {count}, float32, tensor.device());
+}
+inline float* data_of(const Tensor& tensor) { return static_cast<float*>(tensor.data_ptr()); }
+
+// An option as the kernels take it; what no int holds is as wrong as the largest one.
+inline int narrow(std::int64_t value) {
+    return static_cast<int>(std::clamp<std::int64_t>(value, std::numeric_limits<int>::min(), largest_size));
+}
+
+// What C++ throws, as Python's exceptions.
+template <typename Launch> void launching(const Launch& launch) {
+    try {
+        launch();
+    } catch (const tvm::ffi::Error&) {
+        throw;
+    } catch (const std::invalid_argument& error) {
+        TVM_FFI_THROW(ValueError) << error.what();
+    } catch (const std::exception& error) {
+        TVM_FFI_THROW(RuntimeError) << error.what();
+    }
+}
+
+}  // namespace tk::binding
