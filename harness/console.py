@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from harness import ledger
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
 from harness.store import Store, StoredGroup
@@ -98,6 +99,12 @@ class Screen:
         """Remarks about the run as a whole."""
         for note in store.manifest["notes"]:
             self._line(f"note: {note}")
+
+    def account(self, store: Store) -> None:
+        """Where the time went."""
+        seconds = store.manifest.get("seconds", {})
+        if seconds:
+            self._line(f"time: {ledger.sentence(seconds)}")
 
     def merged(self, store: Store) -> None:
         """The jobs of a cluster have become one run."""
