@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -47,9 +49,20 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def _print(self, what: Text | Table, **how: Any) -> None:
+        """Prints what is to be read; a log on a full disk is no reason to stop measuring."""
+        try:
+            self.out.print(what, **how)
+        except BrokenPipeError:  # the reader has seen enough: the command ends
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.file.fileno())
+            reason = error.strerror or type(error).__name__
+            print(f"stdout cannot be written ({reason}): no more is shown, results are stored", file=sys.stderr)
+
     def _line(self, text: str) -> None:
         """A line as it is: no markup in it, no line breaks added."""
-        self.out.print(Text(text), soft_wrap=True)
+        self._print(Text(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
         """What goes on now."""
@@ -91,7 +104,7 @@ class Screen:
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored."""
         self._progress.advance(self._task)
-        self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
+        self._print(result_table(plan, group, stored.measurements, stored.ratios))
         for remark in remarks(stored.measurements):
             self._line(remark)
 
@@ -122,7 +135,7 @@ class Screen:
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
-        self.out.print(plan_table(plan, inspected))
+        self._print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
                 self._line(f"missing {one.contestant.variant}: {one.missing}")

@@ -67,7 +67,7 @@ def test_an_idle_board_is_fit_and_its_facts_are_recorded():
     [
         (
             {"nvmlInit": RuntimeError("Driver Not Loaded")},
-            "there is no GPU to measure on: NVML, of the NVIDIA driver, says 'Driver Not Loaded'",
+            "NVML, of the NVIDIA driver, says 'Driver Not Loaded'",
         ),
         ({"nvmlDeviceGetCount": 0}, "0 GPUs are visible, needs one"),
         ({"nvmlDeviceGetCount": 2}, "2 GPUs are visible, needs one: name it with CUDA_VISIBLE_DEVICES"),
