@@ -22,11 +22,18 @@ FILE_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
 
 
+class _Stdout(Console):
+    """Stdout, whose reader may have seen enough: the command hears of it, instead of a sudden exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Screen:
     """Progress and tables of one command; use as a context manager."""
 
     def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
-        self.out = out or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+        self.out = out or _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
         console = progress or Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),

@@ -1,9 +1,12 @@
 """What the user sees, where it cannot be shown."""
 
-import pytest
+import signal
+
+from harness_support import FAST, bench, contestant, only_run, small
 from rich.console import Console
 
 from harness.console import Screen
+from harness.results import load_manifest
 
 
 def test_a_log_on_a_full_disk_stops_nothing(capsys):
@@ -17,13 +20,13 @@ def test_a_log_on_a_full_disk_stops_nothing(capsys):
     ]
 
 
-def test_a_reader_who_has_seen_enough_ends_the_command():
-    class Head:
-        def write(self, text):
-            raise BrokenPipeError
-
-        def flush(self):
-            pass
-
-    with pytest.raises(BrokenPipeError):
-        Screen(out=Console(file=Head()))._line("a line")
+def test_a_reader_who_has_seen_enough_ends_the_command(tmp_path):
+    """Guard: it is told from a mistake in the arguments, and the folder is closed."""
+    words = [*FAST, *small(), *contestant("good", "Good"), "implementations=[good]", f"results_dir={tmp_path}"]
+    process = bench(words)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 128 + signal.SIGPIPE
+    manifest = load_manifest(only_run(tmp_path))
+    assert manifest["status"] == "failed"
+    assert manifest["ended_utc"]
