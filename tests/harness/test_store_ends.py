@@ -54,9 +54,7 @@ TABLES = ("measurements.csv", "ratios.csv", "profile.csv", "samples.parquet")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_kill_before_every_call_and_a_rerun_give_the_same_tables(tmp_path, monkeypatch):
     """Guards: the manifest commits a group; reopening takes back what it does not count; a folder appears whole."""
-    monkeypatch.setattr(
-        os, "fsync", lambda descriptor: None
-    )  # a kill takes nothing that was written, and disks are slow
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # a kill takes nothing that is written
     metric = ProfileMetric(run_id="r", case_id="c", kernel_name="k", metric="m", value=1.5, unit="GB/s")
     groups = [group(), replace(group("M=9;N=9;K=9", cases=("c", "d")), profile=(metric,))]
 
