@@ -46,9 +46,8 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
         for measurement, outcome in zip(measurements, outcomes, strict=True)
         if len(outcome.latency_us)
     }
-    return StoredGroup(
-        measurements, _ratios(measurements, outcomes, group.seed, run_id), samples, energy_j=result.energy_j
-    )
+    ratios = _ratios(measurements, outcomes, group.seed, run_id)
+    return StoredGroup(measurements, ratios, samples, energy_j=result.energy_j, seconds=result.seconds)
 
 
 def repro_command(plan: Plan, group: Group, index: int) -> str:

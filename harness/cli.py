@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -115,6 +115,8 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
             invocation.close(status)
         except HarnessError as error:  # the disk is full: the data before it are safe
             code = _say(str(error), code or 1)
+    if invocation.store is not None:
+        screen.account(invocation.store)
     return code
 
 
@@ -152,7 +154,7 @@ def _spread(invocation: Invocation, screen: Screen) -> None:
         if invocation.store is not None:  # a run of another board, complete as it is
             invocation.store.update(status="completed", ended_utc=utc_now())
             invocation.store.__exit__()
-        invocation.store, invocation.last_config = store, store.manifest["config"]
+        invocation.take_over(store)
     if ended:
         raise ended[0]
     shutil.rmtree(order.parts, ignore_errors=True)
@@ -170,7 +172,11 @@ def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
     assert isinstance(plain, dict)
     overrides = [word for word in HydraConfig.get().overrides.task if not word.startswith("run_id=")]
     settings = {str(key): value for key, value in plain.items()}
-    run_job(make_plan(settings, overrides), settings, invocation, screen)
+    if isinstance(settings.get("device"), Mapping):
+        invocation.supervisor(settings["device"]).begin()  # it imports torch while planning does
+    with invocation.ledger.during("start"):
+        plan = make_plan(settings, overrides)
+    run_job(plan, settings, invocation, screen)
 
 
 def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote: bool = False) -> None:

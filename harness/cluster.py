@@ -28,6 +28,7 @@ from omegaconf import DictConfig
 from harness import results, roofline
 from harness.errors import HarnessError
 from harness.invocation import Invocation
+from harness.ledger import added, overhead_pct
 from harness.records import Measurement, ProfileMetric, Ratio, _Row
 from harness.store import Store, StoredGroup, StoreError, in_use, run_folder
 
@@ -144,7 +145,8 @@ def merge(parts: Path, results_dir: Path) -> list[Store]:
 def _opened(part: results.Run, folder: Path) -> Store:
     """The run that a part belongs to, which begins with the part's manifest."""
     if not folder.exists():
-        entries = {key: value for key, value in part.manifest.items() if key not in ("groups", "notes")}
+        own = ("groups", "notes", "seconds", "overhead_pct")
+        entries = {key: value for key, value in part.manifest.items() if key not in own}
         return Store.create(folder, {**entries, "status": "running", "machines": []})
     store = Store.reopen(folder)
     if store.manifest["git_commit"] != part.manifest["git_commit"]:
@@ -165,11 +167,16 @@ def _merge_into(store: Store, runs: Sequence[results.Run]) -> None:
     manifests = [run.manifest for run in runs]
     parts = {run.path.name: _machine(run) for run in runs}
     known = [machine for machine in store.manifest.get("machines", []) if machine["part"] not in parts]
+    there = [machine["part"] for machine in store.manifest.get("machines", [])]
+    new = [dict(run.manifest.get("seconds", {})) for run in runs if run.path.name not in there]
+    seconds = added(store.manifest.get("seconds", {}), *new)
     names = dict.fromkeys(name for m in (store.manifest, *manifests) for name in str(m["experiment"]).split(","))
     store.update(
         experiment=",".join(names),
         kernel_builds={key: value for m in (store.manifest, *manifests) for key, value in m["kernel_builds"].items()},
         machines=[*known, *parts.values()],
+        seconds=seconds,
+        overhead_pct=overhead_pct(seconds),
         started_utc=min(str(m["started_utc"]) for m in (store.manifest, *manifests)),
     )
 
@@ -177,7 +184,8 @@ def _merge_into(store: Store, runs: Sequence[results.Run]) -> None:
 def _machine(run: results.Run) -> dict[str, Any]:
     """Where a part was measured, and what that board reached."""
     kept = ("gpu", "libraries", "roofs", "started_utc", "ended_utc", "status")
-    return {"part": run.path.name, **{key: run.manifest[key] for key in kept}}
+    seconds = run.manifest.get("seconds", {})
+    return {"part": run.path.name, **{key: run.manifest[key] for key in kept}, "seconds": seconds}
 
 
 def _stored_group(run: results.Run, group: Mapping[str, Any]) -> StoredGroup:
@@ -192,6 +200,7 @@ def _stored_group(run: results.Run, group: Mapping[str, Any]) -> StoredGroup:
         {case: (run.samples(case), run.rounds(case)) for case in cases},
         tuple(metric for metric in profiled if metric.case_id in cases),
         group.get("energy_j"),
+        group.get("seconds", {}),
         {"part": run.path.name},
     )
 

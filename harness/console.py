@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from harness import ledger
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
 from harness.store import Store, StoredGroup
@@ -19,11 +22,18 @@ FILE_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
 
 
+class _Stdout(Console):
+    """Stdout, whose reader may have seen enough: the command hears of it, instead of a sudden exit."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Screen:
     """Progress and tables of one command; use as a context manager."""
 
     def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
-        self.out = out or Console(width=None if sys.stdout.isatty() else FILE_WIDTH)
+        self.out = out or _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
         console = progress or Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
@@ -46,9 +56,20 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def _print(self, what: Text | Table, **how: Any) -> None:
+        """Prints what is to be read; a log on a full disk is no reason to stop measuring."""
+        try:
+            self.out.print(what, **how)
+        except BrokenPipeError:  # the reader has seen enough: the command ends
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.file.fileno())
+            reason = error.strerror or type(error).__name__
+            print(f"stdout cannot be written ({reason}): no more is shown, results are stored", file=sys.stderr)
+
     def _line(self, text: str) -> None:
         """A line as it is: no markup in it, no line breaks added."""
-        self.out.print(Text(text), soft_wrap=True)
+        self._print(Text(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
         """What goes on now."""
@@ -90,7 +111,7 @@ class Screen:
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored."""
         self._progress.advance(self._task)
-        self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
+        self._print(result_table(plan, group, stored.measurements, stored.ratios))
         for remark in remarks(stored.measurements):
             self._line(remark)
 
@@ -98,6 +119,12 @@ class Screen:
         """Remarks about the run as a whole."""
         for note in store.manifest["notes"]:
             self._line(f"note: {note}")
+
+    def account(self, store: Store) -> None:
+        """Where the time went."""
+        seconds = store.manifest.get("seconds", {})
+        if seconds:
+            self._line(f"time: {ledger.sentence(seconds)}")
 
     def merged(self, store: Store) -> None:
         """The jobs of a cluster have become one run."""
@@ -115,7 +142,7 @@ class Screen:
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
-        self.out.print(plan_table(plan, inspected))
+        self._print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
                 self._line(f"missing {one.contestant.variant}: {one.missing}")

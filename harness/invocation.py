@@ -13,6 +13,7 @@ from typing import Any
 
 from harness import provenance, roofline
 from harness.errors import HarnessError
+from harness.ledger import Ledger, added, overhead_pct
 from harness.planning import Plan
 from harness.store import Store, run_folder
 from harness.worker.messages import Machine
@@ -40,6 +41,10 @@ class Invocation:
     last_config: Mapping[str, Any] = field(default_factory=dict)
     part: Path | None = None
     stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the time of this command goes."""
+    _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
+    _merged: bool = False
     _supervisor: Supervisor | None = None
     _device: Mapping[str, Any] | None = None
     _machine: Machine | None = None
@@ -55,8 +60,20 @@ class Invocation:
         """The machine, described once; the roofs are measured once a run."""
         worker = self.supervisor(device)
         if self._machine is None or (roofs and self._machine.timed and not self._machine.roofs):
-            self._machine = worker.describe(roofs)
+            with self.ledger.during("start"):
+                self._machine = worker.describe(roofs)
+            self.ledger.move("start", "roofs", self._machine.roofs_seconds)
         return self._machine
+
+    def account(self) -> dict[str, Any]:
+        """Entries of the manifest: where the time of the run has gone, earlier commands included.
+
+        A run that jobs of a cluster made has their accounts; this command has only waited for them.
+        """
+        if self._merged:
+            return {}
+        seconds = added(self._earlier_seconds, self.ledger.seconds())
+        return {"seconds": seconds, "overhead_pct": overhead_pct(seconds)}
 
     def open_store(self, plan: Plan, config: Mapping[str, Any], machine: Machine) -> Store:
         """The run folder: made by the first job, reopened on resume, shared by later jobs."""
@@ -69,6 +86,7 @@ class Invocation:
             return self.store
         if self.folder is not None:
             self.store = _reopened(self.folder, machine)
+            self._earlier_seconds = self.store.manifest.get("seconds", {})
             self.store.update(status="running", ended_utc=None)
             return self.store
         slug = roofline.gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
@@ -77,6 +95,10 @@ class Invocation:
         if machine.gpu and roofline.find_datasheet(str(machine.gpu["name"])) is None:
             self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")
         return self.store
+
+    def take_over(self, store: Store) -> None:
+        """Makes a run that other processes have measured this command's."""
+        self.store, self.last_config, self._merged = store, store.manifest["config"], True
 
     def close_worker(self, at_once: bool = False) -> None:
         """Ends the worker; `at_once` does not wait for what it is doing."""
@@ -89,7 +111,7 @@ class Invocation:
         self.close_worker(at_once=status != "completed")
         if self.store is not None:
             try:
-                self.store.update(status=status, ended_utc=provenance.utc_now())
+                self.store.update(status=status, ended_utc=provenance.utc_now(), **self.account())
             finally:
                 self.store.__exit__()
 

@@ -47,8 +47,10 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
             continue
         screen.group(number, group)
         stored = _measure(plan, group, machine, invocation, store, screen)
-        store.append(stored)
-        screen.result(plan, group, stored)
+        with invocation.ledger.during("store"):
+            store.manifest.update(invocation.account())  # written with the group
+            store.append(stored)
+            screen.result(plan, group, stored)
         invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
         invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
         invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
@@ -58,7 +60,8 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:
     """What is known of the contestants; one that cannot be made, as it was asked for, ends the command here."""
     problems = tuple(group.problem for group in plan.groups)
-    inspected = invocation.supervisor(plan.device).inspect(plan.contestants, problems)
+    with invocation.ledger.during("start"):
+        inspected = invocation.supervisor(plan.device).inspect(plan.contestants, problems)
     wrong = next((one.mistake for one in inspected if one.mistake), None)
     if wrong is not None:
         raise HarnessError(wrong)
@@ -81,10 +84,14 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
 def _measure(
     plan: Plan, group: Group, machine: Machine, invocation: Invocation, store: Store, screen: Screen
 ) -> StoredGroup:
-    result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits)
-    stored = assemble(plan, group, result, machine, store.run_id)
-    builds = {str(group.contestants[one.index].variant): dict(one.build) for one in result.outcomes if one.build}
-    store.update(kernel_builds={**store.manifest["kernel_builds"], **builds})
+    with invocation.ledger.during("lost"):
+        result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits)
+    for activity, seconds in result.seconds.items():
+        invocation.ledger.move("lost", activity, seconds)
+    with invocation.ledger.during("store"):
+        stored = assemble(plan, group, result, machine, store.run_id)
+        builds = {str(group.contestants[one.index].variant): dict(one.build) for one in result.outcomes if one.build}
+        store.update(kernel_builds={**store.manifest["kernel_builds"], **builds})
     if not plan.profile_metrics or not machine.timed:
         return stored
     metrics: list[ProfileMetric] = []
@@ -92,7 +99,8 @@ def _measure(
         if measurement.status is not Status.PASSED:
             continue
         screen.status(f"Nsight Compute: {group.contestants[index].variant}")
-        profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
+        with invocation.ledger.during("profile"):
+            profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
         metrics += profiled.metrics
         if profiled.note:
             store.note(profiled.note)

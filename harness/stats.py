@@ -6,12 +6,13 @@ compared was sampled in the same rounds.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr, ndtri  # scipy.stats takes as long to import as torch
 
 from harness.records import Verdict
 
@@ -45,11 +46,27 @@ def median_interval(samples: np.ndarray, confidence: float = CONFIDENCE) -> Inte
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(ordered)
-    # ppf(q) is the smallest k with P(B <= k) >= q, so P(B <= k - 1) < q: rank k (1-based) qualifies.
-    k = int(binom.ppf((1 - confidence) / 2, n, 0.5)) if n else 0
+    k = median_rank(n, confidence)
     if k < 1:
         return Interval(-math.inf, math.inf)
     return Interval(float(ordered[k - 1]), float(ordered[n - k]))
+
+
+@functools.cache
+def median_rank(n: int, confidence: float = CONFIDENCE) -> int:
+    """The rank k of `median_interval` for n samples, 0 where there is none.
+
+    The smallest k with P(B <= k) >= (1 - confidence) / 2, so that P(B < k) is less.
+    """
+    if n == 0:
+        return 0
+    tail = (1 - confidence) / 2
+    k = max(0, round(n / 2 + ndtri(tail) * math.sqrt(n) / 2))  # near it, and from there step by step
+    while k > 0 and bdtr(k - 1, n, 0.5) >= tail:
+        k -= 1
+    while bdtr(k, n, 0.5) < tail:
+        k += 1
+    return k
 
 
 def per_round_medians(samples: np.ndarray, rounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,6 +58,8 @@ class StoredGroup:
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Where its time went, by activity."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
 
@@ -167,6 +169,7 @@ class Store:
                         "case_ids": case_ids,
                         "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
                         "energy_j": group.energy_j,
+                        "seconds": dict(group.seconds),
                         "bytes": self._sizes(),
                         **group.origin,
                     },

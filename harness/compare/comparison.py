@@ -13,8 +13,8 @@ from harness.compare.environment import Difference, differences, suppressing
 from harness.errors import HarnessError
 from harness.results import MANIFEST, ResultsError, Run, load_manifest, load_run
 
-NOTHING, REGRESSED, SUSPECTED = 0, 1, 3
-"""Exit codes; 2 is a mistake in the command, as everywhere."""
+NOTHING, REGRESSED, MISTAKE, SUSPECTED = 0, 1, 2, 3
+"""Exit codes."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,16 @@ class Comparison:
         return () if self.suppressed else tuple(row for row in self.rows if row.suspected)
 
     @property
+    def compared(self) -> int:
+        """Cases under test that both sides have timed alike: where there is none, quiet says nothing."""
+        return sum(row.subject and row.verdict is not None for row in self.rows)
+
+    @property
     def exit_code(self) -> int:
         if self.failures or self.regressions or not self.complete:
             return REGRESSED
+        if not self.compared:
+            return MISTAKE
         return SUSPECTED if self.suspects else NOTHING
 
     @property
@@ -74,11 +81,13 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
 
     Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
     is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if a second
-    measurement was made under other circumstances than the first.
+    measurement is a run that is compared already, or was made under other circumstances than the first.
     """
     if not earlier:
         raise HarnessError(f"{new.path} has no earlier run to compare with")
     for run in again:
+        if run.run_id in {new.run_id, *(one.run_id for one in earlier)}:
+            raise HarnessError(f"{run.path} is no second measurement: it is being compared already")
         other = suppressing(differences(new, run, subjects))
         if other:
             raise HarnessError(

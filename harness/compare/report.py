@@ -107,6 +107,8 @@ def _outcome(comparison: Comparison) -> str:
         lines.append(
             f"- {len(slower)} cases are slower, and no alarm is raised: {comparison.found[0].what} is not the same"
         )
+    if not comparison.compared:
+        lines.append("- Nothing is compared: no case under test was timed alike in both runs.")
     return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails that passed before."])])
 
 

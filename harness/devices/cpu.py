@@ -34,13 +34,12 @@ class CpuDevice:
 
     def poisoned(self, call: Callable[[], Any], output_bytes: int) -> Any:
         """Runs the call with torch.empty filling its memory with NaN, which torch does in deterministic mode."""
-        was_on = torch.are_deterministic_algorithms_enabled()
-        was_warning = torch.is_deterministic_algorithms_warn_only_enabled()
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        before = torch.get_deterministic_debug_mode()
+        torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms() would import the compiler: seconds
         try:
             return call()
         finally:
-            torch.use_deterministic_algorithms(was_on, warn_only=was_warning)
+            torch.set_deterministic_debug_mode(before)
 
     def peak_memory_mib(self, call: Callable[[], Any]) -> float | None:
         return None

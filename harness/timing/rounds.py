@@ -72,6 +72,7 @@ class Series:
     rounds: list[int] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
+    busy_us: float = 0.0  # time in all of its calls, those of the warm-up included
     last_output: Any = None
     last_set: int = 0
     calls: Sequence[Call] = ()
@@ -114,8 +115,8 @@ def time_rounds(
     order = random.Random(seed)
     wrapped = _wrap_all(calls, stopwatch, enter)
     sets = len(wrapped[0])
-    _warm_up(wrapped, stopwatch, settings.warmup_seconds, enter, clock)
     series = [Series(calls=tuple(calls)) for calls in wrapped]
+    _warm_up(series, stopwatch, settings.warmup_seconds, enter, clock)
     start = clock()
     last_reading = -float("inf")
     last_look = 0.0
@@ -134,6 +135,7 @@ def time_rounds(
             with _attributed(index):
                 sample = stopwatch.sample(wrapped[index][number % sets], watch if read else _nothing)
             mine.latency_us.append(sample.latency_us)
+            mine.busy_us += sample.latency_us
             mine.rounds.append(number)
             mine.late += not sample.in_time
             mine.last_output, mine.last_set = sample.output, number % sets
@@ -158,7 +160,7 @@ def finished(rounds: int, seconds: float, worst_width: float, settings: TimerSet
 
 
 def _warm_up(
-    wrapped: Sequence[Sequence[Call]],
+    series: Sequence[Series],
     stopwatch: Stopwatch,
     seconds: float,
     enter: Callable[[int], None],
@@ -166,12 +168,12 @@ def _warm_up(
 ) -> None:
     """Every call at least once, then all in turn until the board has reached its working temperature and clocks."""
     start, turn = clock(), 0
-    sets = len(wrapped[0])
+    sets = len(series[0].calls)
     while turn < sets or clock() - start < seconds:
-        for index, calls in enumerate(wrapped):
+        for index, mine in enumerate(series):
             enter(index)
             with _attributed(index):
-                stopwatch.sample(calls[turn % sets], _nothing)
+                mine.busy_us += stopwatch.sample(mine.calls[turn % sets], _nothing).latency_us
         turn += 1
 
 

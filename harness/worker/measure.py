@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from harness import workloads
 from harness.devices import Device
 from harness.implementations import Call, Implementation, LoadError, OptionError, load
+from harness.ledger import Ledger
 from harness.outputs import snapshot
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
@@ -63,6 +65,7 @@ class Session:
     send: Callable[[object], None]
     enter: Callable[[int], None]
     """Names the contestant that runs now, in memory that outlives this process."""
+    ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def workload(self) -> workloads.Workload:
@@ -73,6 +76,13 @@ class Session:
         self.enter(index)
         self.send(Phase(name, index, seconds))
 
+    @contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """What is begun inside, on the device too, is noted as this activity."""
+        with self.ledger.during(activity):
+            yield
+            self.device.wait()
+
     @property
     def verified_distribution(self) -> str:
         """Of the inputs that are verified: the group's, unless that shows nothing."""
@@ -81,13 +91,15 @@ class Session:
 
     def inputs(self, number: int) -> dict[str, torch.Tensor]:
         """Input set `number`; 0 is verified, 1.. are timed."""
-        generator = self.device.generator(self.group.seed + number)
         distribution = self.group.distribution if number else self.verified_distribution
-        return self.workload.make_inputs(self.group.problem, generator, distribution)
+        with self.during("inputs"):
+            generator = self.device.generator(self.group.seed + number)
+            return self.workload.make_inputs(self.group.problem, generator, distribution)
 
     def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
         """The float64 reference of these inputs."""
-        return self.workload.reference(self.group.problem, inputs, self.group.seed)
+        with self.during("reference"):
+            return self.workload.reference(self.group.problem, inputs, self.group.seed)
 
     def failure(self, index: int, error: BaseException, version: str = "") -> CaseOutcome:
         """The outcome of a case that raised; raises `ProcessBrokenError` if the device did not survive it."""
@@ -129,7 +141,8 @@ def measure_group(session: Session) -> None:
     entrants = []
     for index, contestant in enumerate(group.contestants):
         session.begin("verify", index, session.limits.case_seconds)
-        result = _verify(session, index, contestant, inputs, expected)
+        with session.ledger.during("verify"):
+            result = _verify(session, index, contestant, inputs, expected)
         if any(not same_bytes(inputs[name], tensor) for name, tensor in pristine.items()):
             inputs = {name: tensor.clone() for name, tensor in pristine.items()}
             reason = "changed its inputs, which the other implementations share"
@@ -147,7 +160,7 @@ def measure_group(session: Session) -> None:
         del expected
         energy = _time(session, entrants, kept)
     device.release()
-    session.send(Done(energy))
+    session.send(Done(energy, session.ledger.seconds()))
 
 
 def _verify(
@@ -161,16 +174,17 @@ def _verify(
     device, problem = session.device, session.group.problem
     version = ""
     try:
-        implementation = load(contestant)
-        missing = implementation.available()
-        if missing:
-            return CaseOutcome(index, Status.UNAVAILABLE, missing)
-        version = implementation.version()
-        refusal = implementation.supports(problem, device.kind)
-        if refusal:
-            return CaseOutcome(index, Status.UNSUPPORTED, refusal, version)
-        call = implementation.prepare(problem, inputs)
-        output = device.poisoned(call, _output_bytes(session))
+        with session.during("prepare"):
+            implementation = load(contestant)
+            missing = implementation.available()
+            if missing:
+                return CaseOutcome(index, Status.UNAVAILABLE, missing)
+            version = implementation.version()
+            refusal = implementation.supports(problem, device.kind)
+            if refusal:
+                return CaseOutcome(index, Status.UNSUPPORTED, refusal, version)
+            call = implementation.prepare(problem, inputs)
+        output = device.poisoned(lambda: _first(session, call), _output_bytes(session))
         check = check_outputs(session.workload, problem, output, expected, inputs)
         del output
         outcome = CaseOutcome(
@@ -191,6 +205,12 @@ def _verify(
         return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
         return session.failure(index, error, version)
+
+
+def _first(session: Session, call: Call) -> Any:
+    """The first call, in which libraries compile what they have not compiled yet."""
+    with session.during("prepare"):
+        return call()
 
 
 def _check_kernels(session: Session, implementation: Implementation, call: Call, outcome: CaseOutcome) -> CaseOutcome:
@@ -242,13 +262,15 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Refe
             continue
         calls.clear()
         last = series[0].last_set  # the last round used one set for all
-        judged = _audited(session, entrants, series, sets[last], expected(), stopwatch)
+        with session.ledger.during("audit"):
+            judged = _audited(session, entrants, series, sets[last], expected(), stopwatch)
         for mine in series:
             mine.calls = ()
         sets.clear()  # what the calls and the inputs hold may be half of the device, and the reference needs room
         session.device.release()
         if all(outcome.status is Status.PASSED for outcome in judged):
-            judged = _verified_again(session, entrants, series, session.inputs(1 + last), judged)
+            with session.ledger.during("verify"):
+                judged = _verified_again(session, entrants, series, session.inputs(1 + last), judged)
         losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
         if not losers:
             for outcome, mine, alone in zip(judged, series, settled, strict=True):
@@ -263,7 +285,8 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Refe
 def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict[str, torch.Tensor]]) -> list[Call]:
     session.begin("prepare", entrant.index, session.limits.case_seconds)
     try:
-        return [entrant.implementation.prepare(session.group.problem, inputs) for inputs in sets]
+        with session.during("prepare"):
+            return [entrant.implementation.prepare(session.group.problem, inputs) for inputs in sets]
     except Exception as error:
         raise ContestantError(position) from error
 
@@ -275,15 +298,18 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], 
         session.send(Timing(progress.round, progress.seconds, progress.worst_width))
 
     session.begin("time", -1, timer.warmup_seconds + timer.budget_seconds + quiet)
-    return time_rounds(
-        calls,
-        stopwatch,
-        timer,
-        session.device.telemetry(),
-        seed=session.group.seed,
-        enter=lambda position: session.enter(entrants[position].index),
-        report=report,
-    )
+    with session.ledger.during("clock"):
+        series = time_rounds(
+            calls,
+            stopwatch,
+            timer,
+            session.device.telemetry(),
+            seed=session.group.seed,
+            enter=lambda position: session.enter(entrants[position].index),
+            report=report,
+        )
+    session.ledger.move("clock", "calls", sum(mine.busy_us for mine in series) / 1e6)
+    return series
 
 
 def _settled(session: Session, position: int, entrant: Entrant, series: Series) -> Settled | None:
@@ -294,7 +320,8 @@ def _settled(session: Session, position: int, entrant: Entrant, series: Series) 
     session.begin("settle", entrant.index, 2 * seconds + session.limits.call_seconds)
     try:
         typical = float(np.median(series.latency_us))
-        return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.wait)
+        with session.ledger.during("calls"):
+            return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.wait)
     except Exception as error:
         raise ContestantError(position) from error
 

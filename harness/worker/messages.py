@@ -56,6 +56,8 @@ class Machine:
     gpu: dict[str, Any]
     libraries: dict[str, str]
     roofs: dict[str, float]
+    roofs_seconds: float = 0.0
+    """How long measuring them took."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,13 @@ class Broken:
 
 @dataclass(frozen=True)
 class Done:
-    """The request is answered.  energy_j: what the board took over the timed rounds, if it counts."""
+    """The request is answered.  energy_j: what the board took over the timed rounds, if it counts.
+
+    seconds: where the time of a group went, by activity (`harness.ledger`).
+    """
 
     energy_j: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Self
 
@@ -48,10 +48,14 @@ class WorkerDeathError(Exception):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """Outcomes in the order of the group's contestants; energy_j over the timed rounds, where the board counts."""
+    """Outcomes in the order of the group's contestants; energy_j over the timed rounds, where the board counts.
+
+    seconds: of the worker that finished the group, by activity; what others lost before it is not in them.
+    """
 
     outcomes: tuple[CaseOutcome, ...]
     energy_j: float | None
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -70,6 +74,11 @@ class Supervisor:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def begin(self) -> None:
+        """Starts the worker if there is none, so that it is up when it is asked something."""
+        if self._process is None:
+            self._start()
 
     def describe(self, roofs: bool) -> Machine:
         """The machine; with `roofs`, measured there and then."""
@@ -104,7 +113,7 @@ class Supervisor:
             alive = [index for index in range(len(group.contestants)) if index not in lost]
             rest = replace(group, contestants=tuple(group.contestants[index] for index in alive))
             try:
-                got, energy = self._measure_once(rest, timer, limits)
+                got, done = self._measure_once(rest, timer, limits)
             except WorkerDeathError as death:
                 if death.index < 0 and death.sudden and second_chance:
                     second_chance = False
@@ -115,7 +124,8 @@ class Supervisor:
                 continue
             for position, outcome in got.items():
                 lost[alive[position]] = replace(outcome, index=alive[position])
-            return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), energy)
+            whole = tuple(lost[index] for index in range(len(group.contestants)))
+            return GroupResult(whole, done.energy_j, done.seconds)
         return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), None)
 
     def stop(self) -> None:
@@ -132,9 +142,7 @@ class Supervisor:
         """Ends the worker at once."""
         self._kill()
 
-    def _measure_once(
-        self, group: Group, timer: TimerSettings, limits: Limits
-    ) -> tuple[dict[int, CaseOutcome], float | None]:
+    def _measure_once(self, group: Group, timer: TimerSettings, limits: Limits) -> tuple[dict[int, CaseOutcome], Done]:
         self._send(Measure(group, timer, limits))
         outcomes: dict[int, CaseOutcome] = {}
         allowance, phase = START_SECONDS, Phase("start", -1, START_SECONDS)
@@ -157,7 +165,7 @@ class Supervisor:
                         raise WorkerDeathError(
                             missing[0], Status.ERROR, "the worker ended the group without a word on it"
                         )
-                    return outcomes, message.energy_j
+                    return outcomes, message
 
     def _send(self, request: object) -> None:
         if self._process is None or not self._process.is_alive():

@@ -10,6 +10,25 @@ if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """Where a run would be stored."""
+    from harness_support import MANIFEST
+
+    return tmp_path / "c" / MANIFEST["run_id"]
+
+
+@pytest.fixture
+def opened(folder):
+    """A run that has just begun, open."""
+    from harness_support import MANIFEST
+
+    from harness.store import Store
+
+    with Store.create(folder, MANIFEST) as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory):
     """A small complete run on the fake GPU: two problems, ours a tenth faster than the baseline."""

@@ -403,6 +403,28 @@ class Slow(Good):
         return call
 
 
+class SlowToPrepare(Good):
+    """Compiles for a tenth of a second in prepare(), and in the first of all calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.compiled = False
+
+    def prepare(self, problem, inputs):
+        time.sleep(0.1)
+        right = super().prepare(problem, inputs)
+
+        def call():
+            if not self.compiled:
+                self.compiled = True
+                time.sleep(0.1)
+            time.sleep(0.002)
+            return right()
+
+        call.median_us = 2000.0
+        return call
+
+
 class IllegalAddress(_Faulty):
     """A device-side assertion, after which the context is lost; for a real GPU."""
 

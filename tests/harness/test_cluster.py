@@ -12,6 +12,7 @@ from harness_support import FAST, HERE, MANIFEST, ROOT, contestant, group
 from harness import cluster, provenance
 from harness.cli import main
 from harness.errors import HarnessError
+from harness.ledger import added
 from harness.results import load_run
 from harness.store import Store, StoreError
 
@@ -54,6 +55,22 @@ def test_parts_become_one_run_with_all_they_hold(parts):
     assert [machine["part"] for machine in run.manifest["machines"]] == ["job-a", "job-b"]
     assert run.manifest["machines"][1]["roofs"] == {"copy_gbps": 1.0}
     assert not list(parts.glob("job-*"))
+
+
+def test_what_parts_cost_adds_up(parts, monkeypatch):
+    """Guard: the account of a part is added once, also when a merge is repeated."""
+    part(parts, "a", ["M=1;N=2;K=3"], seconds={"calls": 3.0, "start": 1.0}, overhead_pct=25.0)
+    part(parts, "b", ["M=2;N=2;K=3"], seconds={"calls": 1.0, "lost": 5.0}, overhead_pct=83.33)
+    monkeypatch.setattr(cluster.shutil, "rmtree", lambda *arguments, **named: None)
+    merged(parts)
+    monkeypatch.undo()
+    (run,) = merged(parts)
+    assert run.manifest["seconds"] == {"calls": 4.0, "lost": 5.0, "start": 1.0}
+    assert run.manifest["overhead_pct"] == 60.0
+    assert [machine["seconds"]["calls"] for machine in run.manifest["machines"]] == [3.0, 1.0]
+    part(parts, "c", ["M=3;N=2;K=3"])  # from before there were accounts
+    (run,) = merged(parts)
+    assert run.manifest["seconds"] == {"calls": 4.0, "lost": 5.0, "start": 1.0}
 
 
 def test_boards_of_another_name_make_another_run(parts):
@@ -211,6 +228,9 @@ def test_submitit_local(tmp_path, fakes_on_path, capsys):
     assert len(set(workers.values())) == 2, "each point by a worker of its own"
     spread = load_run(folder)
     assert spread.manifest["status"] == "completed"
+    accounts = [machine["seconds"] for machine in spread.manifest["machines"]]
+    assert len(accounts) == 2
+    assert spread.manifest["seconds"] == added(*accounts), "the jobs' time, and not that of the command, which waits"
     alone = [word for word in sweep(tmp_path / "alone", log, f"run_id={RUN}") if not word.startswith("hydra/")]
     assert main(alone) == 0
     together = load_run(tmp_path / "alone" / "h200-sxm" / "scratch" / RUN)

@@ -117,8 +117,8 @@ def test_slower_controls_are_no_alarm_and_no_cover(nights):
 )
 def test_other_circumstances_come_first_and_suppress_the_alarm(nights, tmp_path, capsys, other, words):
     """Guard: suppression.  The same slower run under the same circumstances ends with 3."""
-    run = altered(nights["slowed"], tmp_path / "run", **other)
-    assert main([str(nights["first"]), str(run), "--again", str(run)]) == 0
+    run, again = (altered(nights[name], tmp_path / name, **other) for name in ("slowed", "slowed_again"))
+    assert main([str(nights["first"]), str(run), "--again", str(again)]) == 0
     said = capsys.readouterr().out
     assert words in said
     assert "no alarm" in said
@@ -250,6 +250,23 @@ def test_a_damaged_night_is_said(nights, tmp_path, capsys):
     (altered(nights["first"], campaign / "a") / "samples.parquet").write_bytes(b"damaged")
     assert main(["--against", str(campaign), str(nights["slowed"])]) == 2
     assert "is truncated or damaged" in capsys.readouterr().err
+
+
+def test_a_run_is_not_its_own_second_measurement(nights, capsys):
+    """Guard: a regression needs two measurements, and one that is given twice is one."""
+    for again in ("slowed", "first"):
+        assert main([str(nights["first"]), str(nights["slowed"]), "--again", str(nights[again])]) == 2
+        assert "is no second measurement: it is being compared already" in capsys.readouterr().err
+
+
+def test_runs_without_a_case_in_common_are_not_quiet(nights, tmp_path, capsys):
+    """Guard: 0 needs a case that was compared; other problems, or an older timer, are none."""
+    run = altered(nights["slowed"], tmp_path / "run", table=("cuda_events,flushed", "cuda_graph,flushed"))
+    assert main([str(nights["first"]), str(run)]) == 2
+    said = capsys.readouterr().out
+    assert "Nothing is compared: no case under test was timed alike in both runs." in said
+    assert "No case is slower" not in said
+    assert main([str(nights["first"]), str(nights["slowed"]), "--subject", "nobody"]) == 2
 
 
 def test_second_measurement_elsewhere_is_refused(nights, tmp_path):

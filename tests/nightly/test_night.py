@@ -87,6 +87,14 @@ def test_two_equal_nights_are_good(tmp_path):
     assert "| gemm M=64 N=48 K=64 " in (tmp_path / "report" / "nightly_gemm.md").read_text()
 
 
+def test_a_night_of_other_problems_says_that_nothing_is_compared(tmp_path):
+    """Guard: quiet is said of cases that were compared, and of no others."""
+    night(tmp_path, Machine(1.0))
+    assert not night(tmp_path, Machine(1.0), overrides=("problems=[{M: 32, N: 32, K: 32}]",)).failed
+    assert "nothing is compared: no case was timed alike before" in summary(tmp_path)
+    assert "none is slower" not in summary(tmp_path)
+
+
 def test_a_slower_night_is_measured_again_and_is_bad(tmp_path):
     """Guard: the second measurement, of the slower problems alone, with their controls, in a campaign of its own."""
     night(tmp_path, Machine(1.0))

@@ -65,7 +65,10 @@ def test_an_idle_board_is_fit_and_its_facts_are_recorded():
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"nvmlInit": RuntimeError("Driver Not Loaded")}, "NVML cannot be used: Driver Not Loaded"),
+        (
+            {"nvmlInit": RuntimeError("Driver Not Loaded")},
+            "NVML, of the NVIDIA driver, says 'Driver Not Loaded'",
+        ),
         ({"nvmlDeviceGetCount": 0}, "0 GPUs are visible, needs one"),
         ({"nvmlDeviceGetCount": 2}, "2 GPUs are visible, needs one: name it with CUDA_VISIBLE_DEVICES"),
         ({"nvmlDeviceGetCudaComputeCapability": (8, 0)}, "compute capability 8.0, the kernels are for 9.0"),
@@ -107,7 +110,7 @@ def test_what_cannot_be_read_counts_against_the_machine(function, name):
 
 def test_no_pynvml_is_unfit(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
-    assert "NVML cannot be used" in preflight(environ={}).complaints[0]
+    assert "there is no GPU to measure on: NVML" in preflight(environ={}).complaints[0]
 
 
 @pytest.mark.parametrize(

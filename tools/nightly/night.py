@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.compare.cases import Row
-from harness.compare.comparison import NOTHING, SUSPECTED, Comparison, compare, history, load
+from harness.compare.comparison import MISTAKE, NOTHING, SUSPECTED, Comparison, compare, history, load
 from harness.compare.report import render
 from harness.errors import HarnessError
 from harness.provenance import new_run_id
@@ -188,8 +188,10 @@ def _verdict(comparison: Comparison) -> tuple[str, bool]:
         bad.append("the run did not complete")
     if bad:
         return "; ".join(bad), True
+    if comparison.exit_code == MISTAKE:
+        return "nothing is compared: no case was timed alike before, as when an experiment has new problems", False
     assert comparison.exit_code == NOTHING
-    compared = sum(row.subject and row.verdict is not None for row in comparison.rows)
+    compared = comparison.compared
     words = f"{compared} cases compared with {len(comparison.earlier)} earlier runs, none is slower"
     if comparison.suppressed:
         words = f"{compared} cases compared; no alarm is raised, because of {comparison.found[0]}"

@@ -46,7 +46,7 @@ def preflight(
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception as error:  # whatever it raises, there is no board to be read
-        return Preflight({}, (f"NVML cannot be used: {_words(error)}",))
+        return Preflight({}, (f"there is no GPU to measure on: NVML, of the NVIDIA driver, says {_words(error)!r}",))
     try:
         handle = _one_board(nvml, environ.get("CUDA_VISIBLE_DEVICES"))
     except ValueError as error:

@@ -1,0 +1,104 @@
+"""Where the time of a run goes: seconds by activity, every second in exactly one.
+
+Two activities are the contestants' own; the rest is what the harness costs beside them, its overhead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+ACTIVITIES = {
+    "calls": "contestants' calls in the rounds, in warm-up and alone: device time",
+    "prepare": "contestants' own work outside the rounds: compiling, tuning, layouts, the first call",
+    "clock": "flushing, waiting for the host, and bookkeeping between the calls of the rounds",
+    "inputs": "drawing inputs",
+    "reference": "references in float64",
+    "verify": "comparing outputs, poisoning memory, kernel names",
+    "audit": "the timed calls once more, on inputs that change under them",
+    "start": "starting processes, importing libraries, asking who can run",
+    "roofs": "measuring the roofs",
+    "profile": "Nsight Compute",
+    "lost": "workers that died or were killed, and what they had measured",
+    "store": "statistics, files and tables",
+    "other": "everything else",
+}
+"""What a second may be spent on, and what that means."""
+
+THEIRS = ("calls", "prepare")
+"""The activities that are the kernels' and the baselines'."""
+
+
+class Ledger:
+    """Seconds by activity.  What is begun within another activity does not count for that one.
+
+    base: what goes on where nothing else does; since: when that began, as `clock` tells it.
+    """
+
+    def __init__(
+        self, base: str = "other", *, since: float | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._clock = clock
+        self._mark = clock() if since is None else since
+        self._stack = [base]
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    @contextmanager
+    def during(self, activity: str) -> Iterator[None]:
+        """The time inside is this activity's."""
+        self._note()
+        self._stack.append(activity)
+        try:
+            yield
+        finally:
+            self._note()
+            self._stack.pop()
+
+    def move(self, source: str, target: str, seconds: float) -> None:
+        """Takes time that was noted for one activity as another's, as much of it as there is."""
+        self._note()
+        moved = min(seconds, self._seconds[source])
+        self._seconds[source] -= moved
+        self._seconds[target] += moved
+
+    def seconds(self) -> dict[str, float]:
+        """All activities so far, in the order of `ACTIVITIES`, those that took no time left out."""
+        self._note()
+        return ordered(self._seconds)
+
+    def _note(self) -> None:
+        now = self._clock()
+        self._seconds[self._stack[-1]] += now - self._mark
+        self._mark = now
+
+
+def ordered(seconds: Mapping[str, float]) -> dict[str, float]:
+    """The same in the order of `ACTIVITIES`, to the millisecond, without what is nothing."""
+    return {name: round(seconds[name], 3) for name in ACTIVITIES if round(seconds.get(name, 0.0), 3) > 0}
+
+
+def added(*accounts: Mapping[str, float]) -> dict[str, float]:
+    """The sum of several."""
+    names = {name for account in accounts for name in account}
+    return ordered({name: sum(account.get(name, 0.0) for account in accounts) for name in names})
+
+
+def sentence(seconds: Mapping[str, float]) -> str:
+    """An account in words: the whole, the contestants' part, and the overhead, its largest entries first."""
+    share = overhead_pct(seconds)
+    if share is None:
+        return "none"
+    theirs = [f"{name} {seconds[name]:.1f}" for name in THEIRS if name in seconds]
+    others = sorted((name for name in seconds if name not in THEIRS), key=lambda name: -seconds[name])
+    rest = [f"{name} {seconds[name]:.1f}" for name in others if seconds[name] >= 0.05]
+    overhead = f"overhead {share:.0f} %" + (f": {', '.join(rest)}" if rest else "")
+    return ", ".join([f"{sum(seconds.values()):.1f} s", *theirs, overhead])
+
+
+def overhead_pct(seconds: Mapping[str, float]) -> float | None:
+    """Share of the time in which no contestant was at work, in percent; None where no time was spent."""
+    whole = sum(seconds.values())
+    theirs = sum(seconds.get(name, 0.0) for name in THEIRS)
+    return round(100 * (1 - theirs / whole), 2) if whole > 0 else None

@@ -1,0 +1,82 @@
+"""`python -m harness.overhead FOLDER...`: what runs cost, and how much of it was the harness.
+
+FOLDER: a run, or a campaign with all its runs.  Runs from before there were accounts are estimated from what was always
+stored: begin and end of the run, and the samples of the timed calls.  That overhead is an upper bound, with compiling,
+tuning and the warm-up in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from harness.ledger import added, overhead_pct, sentence
+from harness.results import MANIFEST, ResultsError, Run, load_campaign, load_run
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run cost.  estimated: from its samples, for want of an account; None where it did not even end."""
+
+    run: Run
+    seconds: Mapping[str, float] | None
+    estimated: bool
+
+
+def cost(run: Run) -> Cost:
+    """The account of a run, or what can be known without one."""
+    seconds = run.manifest.get("seconds")
+    if seconds:
+        return Cost(run, seconds, False)
+    if run.manifest["ended_utc"] is None:
+        return Cost(run, None, True)
+    began, ended = (datetime.fromisoformat(str(run.manifest[key])) for key in ("started_utc", "ended_utc"))
+    calls = sum(float(run.samples(case).sum()) for case in run.measurements["case_id"]) / 1e6
+    whole = max((ended - began).total_seconds(), calls)
+    return Cost(run, {"calls": calls, "other": whole - calls}, True)
+
+
+def report(runs: Sequence[Run]) -> str:
+    """A line a run, and one for all that have an account."""
+    costs = [cost(run) for run in runs]
+    lines = [f"{one.run.manifest['experiment']} {one.run.run_id}: {_words(one)}" for one in costs]
+    known = [one.seconds for one in costs if one.seconds is not None and not one.estimated]
+    if known:
+        lines.append(f"{len(known)} runs with an account: {sentence(added(*known))}")
+    return "\n".join(lines)
+
+
+def _words(one: Cost) -> str:
+    if one.seconds is None:
+        return "no account, and it did not end"
+    if not one.estimated:
+        return sentence(one.seconds)
+    whole, share = sum(one.seconds.values()), overhead_pct(one.seconds)
+    bound = "" if share is None else f", overhead at most {share:.0f} %"
+    return f"no account; {whole:.0f} s from begin to end, {one.seconds['calls']:.1f} in timed calls{bound}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m harness.overhead", description="What runs cost, and for what.")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run, or a campaign of runs")
+    folders = parser.parse_args(argv).folders
+    try:
+        runs = [run for folder in folders for run in _runs(folder)]
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report(runs))
+    return 0
+
+
+def _runs(folder: Path) -> list[Run]:
+    return [load_run(folder)] if (folder / MANIFEST).exists() else load_campaign(folder)[::-1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""`python -m harness.overhead`: what stored runs cost, with an account of their own or without."""
+
+import json
+
+import pytest
+from harness_support import MANIFEST, group
+
+from harness.overhead import main
+from harness.store import Store
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """Two runs with an account, one without, and one without that did not end."""
+
+    def make(name, **manifest):
+        with Store.create(tmp_path / name, {**MANIFEST, "run_id": name, "experiment": name, **manifest}) as made:
+            made.append(group(n=100_000))  # two cases of 10 us: 2 s
+
+    make("a", started_utc="2026-11-20T12:00:00Z", seconds={"calls": 6.0, "prepare": 2.0, "start": 2.0})
+    make("b", started_utc="2026-11-20T12:01:00Z", seconds={"calls": 1.0, "reference": 9.0})
+    make("c", started_utc="2026-11-20T12:02:00Z", ended_utc="2026-11-20T12:02:08Z")
+    make("d", started_utc="2026-11-20T12:03:00Z")
+    return tmp_path
+
+
+def test_a_campaign_adds_up(campaign, capsys):
+    """Guard: what is estimated is called a bound, and is not in the sum."""
+    assert main([str(campaign)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "a a: 10.0 s, calls 6.0, prepare 2.0, overhead 20 %: start 2.0",
+        "b b: 10.0 s, calls 1.0, overhead 90 %: reference 9.0",
+        "c c: no account; 8 s from begin to end, 2.0 in timed calls, overhead at most 75 %",
+        "d d: no account, and it did not end",
+        "2 runs with an account: 20.0 s, calls 7.0, prepare 2.0, overhead 55 %: reference 9.0, start 2.0",
+    ]
+
+
+def test_one_run_and_none(campaign, capsys):
+    assert main([str(campaign / "a")]) == 0
+    assert capsys.readouterr().out.startswith("a a: 10.0 s")
+    (campaign / "a" / "manifest.json").write_text(json.dumps([]))
+    assert main([str(campaign / "a")]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -1,0 +1,133 @@
+"""Readers of run folders: older files, damaged ones, campaigns."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from harness_support import MANIFEST, group
+
+from harness import results
+from harness.errors import HarnessError
+from harness.records import Measurement
+from harness.results import ResultsError, load_campaign, load_run
+from harness.store import Store
+
+
+def damage_manifest(folder, drop="", **changes):
+    path = folder / "manifest.json"
+    kept = {key: value for key, value in json.loads(path.read_text()).items() if key != drop}
+    path.write_text(json.dumps({**kept, **changes}))
+
+
+def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
+    """Guard: `optional` in harness/records.py; recorded runs stay readable."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=list(Measurement.optional())).to_csv(path, index=False)
+    run = load_run(folder)
+    assert tuple(run.measurements.columns) == Measurement.columns()
+    assert run.measurements["settled_energy_mj"].isna().all()
+    table.drop(columns=["settled_energy_mj"]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match="settled_energy_mj"):
+        load_run(folder)
+
+
+def drop_column(folder):
+    table = pd.read_csv(folder / "measurements.csv")
+    table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)
+
+
+def short_row(folder):
+    with open(folder / "ratios.csv", "a") as file:
+        file.write("only,three,cells\n")
+
+
+def bad_number(folder):
+    path = folder / "ratios.csv"
+    path.write_text(path.read_text() + "r,c,b,fast,0.9,1.1,SAME\n")
+
+
+DAMAGES = {
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
+    "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
+    "a list": (lambda f: (f / "manifest.json").write_text("[]"), "holds a list"),
+    "other schema": (
+        lambda f: damage_manifest(f, schema_version=99),
+        "schema version 99, this program reads version 1",
+    ),
+    "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
+    "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "lacks run_id"),
+    "no config": (lambda f: damage_manifest(f, drop="config"), "manifest.json lacks config: restore"),
+    "no groups": (lambda f: damage_manifest(f, drop="groups"), "manifest.json lacks groups"),
+    "groups": (lambda f: damage_manifest(f, groups=3), "has groups = 3, needs a list"),
+    "a group": (lambda f: damage_manifest(f, groups=[{"case_ids": ["a"]}]), "has groups without lists of case_ids"),
+    "no list of groups": (lambda f: damage_manifest(f, groups=[3]), "has groups without lists of case_ids"),
+    "builds": (lambda f: damage_manifest(f, kernel_builds=[]), r"has kernel_builds = \[\], needs an object"),
+    "a build": (lambda f: damage_manifest(f, kernel_builds={"tk": 3}), "has kernel_builds that are no objects"),
+    "arguments": (lambda f: damage_manifest(f, arguments=[3]), "has arguments that are no texts"),
+    "gpu": (lambda f: damage_manifest(f, gpu="H200"), "has gpu = 'H200', needs an object or null"),
+    "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
+    "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
+    "column gone": (drop_column, "tflops differ"),
+    "short row": (short_row, "has 3 cells, needs 7"),
+    "bad number": (bad_number, "ratios.csv, column ratio_p50"),
+    "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
+    "half the samples": (
+        lambda f: (f / "samples.parquet").write_bytes((f / "samples.parquet").read_bytes()[:-20]),
+        "samples.parquet is truncated or damaged .* in a new run",
+    ),
+    "other samples": (
+        lambda f: pd.DataFrame({"x": [1]}).to_parquet(f / "samples.parquet"),
+        r"has columns \['x'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_one_sentence(folder, name):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    damage, words = DAMAGES[name]
+    damage(folder)
+    with pytest.raises(ResultsError, match=words) as caught:
+        load_run(folder)
+    assert "\n" not in str(caught.value)
+    if "resume=" not in str(caught.value):  # what resuming does not repair, it refuses
+        refusal = ""
+        try:
+            with Store.reopen(folder) as again:
+                assert again.covered(["a", "b"])
+            assert len(load_run(folder).ratios) == 2
+        except HarnessError as refused:
+            refusal = str(refused)
+        cut = name in ("short row", "bad number")  # behind the last group
+        assert refusal == ("" if cut else str(caught.value))
+
+
+def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    later = folder.with_name("20261121T120000Z-000000")
+    shutil.copytree(folder, later)
+    damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
+    (folder.parent / "notes.txt").write_text("not a run")
+    assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
+    with pytest.raises(ResultsError, match="is not a folder"):
+        load_campaign(tmp_path / "nowhere")
+    (later / "manifest.json").unlink()
+    with pytest.raises(ResultsError, match=f"{later.name} is not a run folder: it has no manifest.json"):
+        load_campaign(folder.parent)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ResultsError, match="holds no run"):
+        load_campaign(tmp_path / "empty")
+
+
+def test_the_reader_needs_neither_torch_nor_hydra():
+
+    code = "import sys, harness.results; sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'wandb')))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=results.__file__.rsplit("/", 2)[0]).returncode == 0
