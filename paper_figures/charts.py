@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +321,8 @@ def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime
         )
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(folder / f"{name}.png", metadata={"Software": None})
+
+
+def house_style() -> AbstractContextManager[None]:
+    """The fonts, lines and colours of every figure, for those that are drawn elsewhere."""
+    return mpl.rc_context(_STYLE)
