@@ -61,6 +61,11 @@ Value = Callable[[Line], float | None]
 Bounds = Callable[[Line], tuple[float, float] | None]
 
 
+def house_style() -> AbstractContextManager[None]:
+    """The fonts, lines and colours of every figure, for those that are drawn elsewhere."""
+    return mpl.rc_context(_STYLE)
+
+
 def draw_exhibit(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float | None) -> Figure:
     """The figure of an exhibit.  `roof_tflops`: the machine's measured matmul roof, drawn where it is in view.
 
@@ -321,8 +326,3 @@ def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime
         )
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(folder / f"{name}.png", metadata={"Software": None})
-
-
-def house_style() -> AbstractContextManager[None]:
-    """The fonts, lines and colours of every figure, for those that are drawn elsewhere."""
-    return mpl.rc_context(_STYLE)

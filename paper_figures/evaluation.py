@@ -48,6 +48,8 @@ class ClaimResult:
     points: tuple[PointResult, ...]
     changed: str
     """Says that the claim's file is not the one the run started with; empty if it is."""
+    differs: tuple[str, ...] = ()
+    """What is not as in the paper: machine, versions, boundary of the clock; a sentence each."""
 
 
 def evaluate(

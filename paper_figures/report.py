@@ -149,7 +149,8 @@ def _results(
     runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
 ) -> tuple[ClaimResult, ...]:
     files = [load_claims(name) for name in exhibit.claims]
-    return tuple(evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims)
+    results = [evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims]
+    return tuple(replace(result, differs=differences(result, selections)) for result in results)
 
 
 def _command(exhibit: Exhibit, campaign: str) -> str:
@@ -234,19 +235,16 @@ def _write_table(table: Table, folder: Path, name: str) -> None:
 
 
 def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, Any]:
+    exhibits = {one.exhibit.id: one.exhibit for one in report.exhibits}
     verdicts = Counter(result.verdict for result in report.results)
     cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     return {
         "title": TITLE,
         "campaign": report.campaign,
-        "banner": banner(report, measured_here),
         "summary": summary_sentences(report.headlines, report.results),
+        "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
-        "results": [
-            _result_values(result, exhibit.exhibit, exhibit.selections)
-            for exhibit in report.exhibits
-            for result in exhibit.results
-        ],
+        "results": [_result_values(result, exhibits[result.claim.exhibit]) for result in report.results],
         "exhibits": [_exhibit_values(exhibit, out) for exhibit in report.exhibits],
         "runs": [_run_values(run) for run in report.used],
         "cases": [
@@ -268,9 +266,8 @@ def banner(report: Report, measured_here: bool) -> str:
     )
 
 
-def _result_values(result: ClaimResult, exhibit: AnyExhibit, selections: Sequence[Selected]) -> dict[str, Any]:
+def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
-        "differs": differences(result, selections),
         "claim": result.claim,
         "verdict": str(result.verdict),
         "reason": result.reason,
@@ -286,8 +283,7 @@ def _exhibit_values(report: ExhibitReport, out: Path) -> dict[str, Any]:
     figure = Markup("")
     if report.drawn:
         svg = (out / "figures" / f"{exhibit.id}.svg").read_text(encoding="utf-8")
-        drawing = "the figure" if isinstance(exhibit, Derived) else "bars of measured TFLOPS"
-        label = f"{exhibit.where}, {exhibit.title}: {drawing}, the numbers are in the table below"
+        label = f"{exhibit.where}, {exhibit.title}: bars of measured TFLOPS, the numbers are in the table below"
         figure = Markup(inline_svg(svg, exhibit.id.replace("_", "-"), label))
     return {
         "id": exhibit.id,

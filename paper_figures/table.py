@@ -195,7 +195,7 @@ def claim_numbers(result: ClaimResult) -> str:
 
 
 def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
-    """The numbers behind one verdict: published, accepted, measured with its interval, outcome."""
+    """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
     scaled = result.claim.comparison == "rate"
     columns = [
         Column("Case"),
@@ -210,7 +210,7 @@ def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
         caption=f"{result.claim.where}: {result.claim.id}",
         columns=tuple(columns),
         rows=tuple(_point_row(point, exhibit, scaled) for point in result.points),
-        remarks=(),
+        remarks=result.differs,
     )
 
 
