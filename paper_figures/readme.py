@@ -1,14 +1,15 @@
-"""The block of README.md that shows results: made from a report, never by hand."""
+"""The block of README.md that shows results, and the artifact appendix: made from a report, never by hand."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+from paper_figures.artifact import write_artifact
 from paper_figures.campaign import ROOT, campaign_end
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED
-from paper_figures.exhibit import Exhibit
+from paper_figures.exhibit import Exhibit, load_exhibits
 from paper_figures.labels import words
 from paper_figures.numbers import fixed
 from paper_figures.render.markdown import escape
@@ -21,7 +22,7 @@ FIGURES = Path("docs") / "figures"
 
 
 def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
-    """Rewrites the block of `<root>/README.md` and copies the figures that it shows; returns what was written.
+    """Rewrites the block of `<root>/README.md`, the figures that it shows and the appendix; returns what was written.
 
     `out` is the report's folder.  Raises `PaperFiguresError` if the README has no such block.
     """
@@ -40,6 +41,7 @@ def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
         name = f"{exhibit.exhibit.id}.svg"
         shutil.copyfile(out / "figures" / name, root / FIGURES / name)
         written.append(root / FIGURES / name)
+    written.append(write_artifact(report.runs, load_exhibits(), root))
     readme.write_text(f"{before}{BEGIN}\n{results_block(report)}{END}{after}", encoding="utf-8")
     return written
 

@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument("--readme", action="store_true", help="rewrite the results block of README.md from the report")
+    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/artifact.md")
     return top
 
 

@@ -40,8 +40,8 @@ RUN_MIB = 0.25
 """A run's folder at most: 3000 samples a case, as recorded."""
 REPORT_MIB_A_CASE = 0.03
 """A case of the report: its details on the page and its samples as text, as recorded."""
-BUILD_MIB = 120
-"""The kernel cache of one target with what the compiler keeps."""
+BUILD_MIB = 30
+"""The kernels of one target in their cache, as built."""
 VERIFICATION = "outputs/verification"
 """Where runs without times go, within the repository: they are no results."""
 
