@@ -14,6 +14,7 @@ from typing import Any
 from harness import provenance, roofline
 from harness.errors import HarnessError
 from harness.ledger import Ledger, added, overhead_pct
+from harness.library_sizes import library_sizes
 from harness.planning import Plan
 from harness.store import Store, run_folder
 from harness.worker.messages import Machine
@@ -138,6 +139,7 @@ def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], mac
         "device": machine.kind,
         "gpu": machine.gpu or None,
         "libraries": machine.libraries,
+        "library_sizes": library_sizes(),
         "kernel_builds": {},
         "roofs": machine.roofs,
         "datasheet": None if sheet is None else dict(vars(sheet)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ LEAST_RATIO = 0.6
 
 Value = Callable[[Line], float | None]
 Bounds = Callable[[Line], tuple[float, float] | None]
+
+
+def house_style() -> AbstractContextManager[None]:
+    """The fonts, lines and colours of every figure, for those that are drawn elsewhere."""
+    return mpl.rc_context(_STYLE)
 
 
 def draw_exhibit(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float | None) -> Figure:

@@ -19,7 +19,7 @@ from paper_figures.cases import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
-COMPARISONS = ("rate", "speedup", "over_published", "profile", "build")
+COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,10 @@ class Point:
     """Measured values that count as agreement, in the unit of `published`."""
     among: tuple[str, ...] = ()
     """Problems of which the one with the largest speedup is judged, in place of `problem`: "up to 14 times"."""
+    beside: str = ""
+    """The problem that `problem` is compared with, where the comparison is `across` problems."""
+    experiment: str = ""
+    """Whose problem it is, where the claim's exhibit has several experiments; empty for any."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,9 @@ class Claim:
     comparison: str
     """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
     `speedup`: median latency of `over` / that of `of`, paired; `over_published`: the measured share of the roof of `of`
-    / the share of its own GPU's roof that the paper publishes for `over`; `profile`: a profiler metric; `build`: a
-    number of the build manifest."""
+    / the share of its own GPU's roof that the paper publishes for `over`; `across`: the share of the roof on a problem
+    / that on the one `beside` it; `profile`: a profiler metric; `build`: a number of the build manifest; `size`: MB of
+    an installed library, or of `of` / `over`."""
     metric: str
     """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
     unit: str
@@ -76,6 +81,10 @@ class Claim:
     points: tuple[Point, ...]
     not_comparable: str
     """Why no verdict on the number is possible; empty where it is."""
+    not_run: str = ""
+    """What it needs that this project does not have; empty where it can be run."""
+    differs: str = ""
+    """What else than the machine and the versions is not as in the paper; empty where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,9 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
 
 
 _CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
-_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable"}
+_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs"}
 _POINT_KEYS = {"of"}
-_POINT_OPTIONS = {"problem", "among", "over", "published", "accept"}
+_POINT_OPTIONS = {"problem", "among", "beside", "experiment", "over", "published", "accept"}
 
 
 def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
@@ -115,7 +124,7 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
     comparison = str(entry["comparison"])
     if comparison not in COMPARISONS:
         raise PaperFiguresError(f"{where}: comparison is {comparison!r}, needs to be one of {', '.join(COMPARISONS)}")
-    if comparison in ("profile", "build") and not entry.get("metric"):
+    if comparison in ("profile", "build", "size") and not entry.get("metric"):
         raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
     tolerance = entry["tolerance"]
     if not isinstance(tolerance, Mapping) or not tolerance.get("reason"):
@@ -124,6 +133,7 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         "rate": ("share of the datasheet roof", "TFLOPS"),
         "speedup": ("ratio of median latencies", "x"),
         "over_published": ("measured share of the roof over a published one", "x"),
+        "across": ("share of the roof over that on another problem", "x"),
     }
     metric, unit = defaults.get(comparison, ("", ""))
     points = tuple(_point(where, comparison, entry, tolerance, point) for point in entry["points"])
@@ -141,6 +151,8 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         tolerance=" ".join(str(tolerance["reason"]).split()),
         points=points,
         not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
+        not_run=" ".join(str(entry.get("not_run", "")).split()),
+        differs=" ".join(str(entry.get("differs", "")).split()),
     )
 
 
@@ -158,6 +170,9 @@ def _point(
     among = tuple(problem_text(one) for one in entry.get("among", ()))
     if among and (problem or comparison != "speedup"):
         raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
+    if (comparison == "across") != ("beside" in entry):
+        raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
+    beside = problem_text(entry["beside"]) if "beside" in entry else ""
     published = _interval(where, entry["published"]) if "published" in entry else None
     accept = entry.get("accept", claim.get("accept"))
     if accept is not None:
@@ -166,7 +181,16 @@ def _point(
         accepted = around(published, float(tolerance["relative"]))
     else:
         raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
-    return Point(problem=problem, of=of, over=over, published=published, accept=accepted, among=among)
+    return Point(
+        problem=problem,
+        of=of,
+        over=over,
+        published=published,
+        accept=accepted,
+        among=among,
+        beside=beside,
+        experiment=str(entry.get("experiment", "")),
+    )
 
 
 def _contestants(value: Any) -> tuple[Contestant, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.results import Run
+from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
 from paper_figures.quantities import profile_value, published_share, rate, speedup, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
@@ -15,6 +16,7 @@ from paper_figures.selection import Cell, Selected, kernel_build
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
 
 NOT_MEASURED = "not measured yet in this campaign"
+MEGABYTE = 1e6
 
 
 @dataclass(frozen=True)
@@ -46,15 +48,25 @@ class ClaimResult:
     points: tuple[PointResult, ...]
     changed: str
     """Says that the claim's file is not the one the run started with; empty if it is."""
+    differs: tuple[str, ...] = ()
+    """What is not as in the paper: machine, versions, boundary of the clock; a sentence each."""
 
 
-def evaluate(claim: Claim, file: ClaimFile, selections: Sequence[Selected], to_run: str = "") -> ClaimResult:
-    """The verdict on a claim from an exhibit's selected cells.  `to_run`: the command that would measure them."""
-    points = tuple(_evaluate_point(claim, point, selections) for point in claim.points)
+def evaluate(
+    claim: Claim, file: ClaimFile, selections: Sequence[Selected], to_run: str = "", runs: Sequence[Run] = ()
+) -> ClaimResult:
+    """The verdict on a claim from an exhibit's selected cells.
+
+    `to_run`: the command that would measure them.  `runs`: the campaign's, newest first, for what a run records beside
+    its cases.
+    """
+    points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
+    if claim.not_run:
+        return ClaimResult(claim, Verdict.NOT_RUN, claim.not_run, points, "")
     outcomes = [result.outcome for result in points]
     verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
     reason = _reason(claim, points)
-    if verdict is Verdict.NOT_RUN and not any(selected.run for selected in selections):
+    if verdict is Verdict.NOT_RUN and selections and not any(selected.run for selected in selections):
         reason = f"{NOT_MEASURED}; to measure it: {to_run}" if to_run else NOT_MEASURED
     return ClaimResult(claim, verdict, reason, points, changed_since(file, selections, points))
 
@@ -89,8 +101,9 @@ def recorded_digest(run: Run, name: str) -> str | None:
     return None
 
 
-def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected]) -> PointResult:
+def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], runs: Sequence[Run]) -> PointResult:
     published, accept, unit = point.published, point.accept, claim.unit
+    selections = [one for one in selections if point.experiment in ("", one.experiment.name)]
     selected = _selected(point, selections)
     cell = selected.cell(point.of) if selected is not None else None
     if claim.comparison == "rate":
@@ -102,6 +115,10 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected]) 
         measured = speedup(selected, point.of, point.over)
     elif claim.comparison == "over_published":
         measured = _over_published(claim, point, selected, cell)
+    elif claim.comparison == "across":
+        measured = _across(cell, _named(point.beside, selections), point.of)
+    elif claim.comparison == "size":
+        return _size_point(claim, point, runs)
     elif claim.comparison == "profile":
         measured = _profile(claim, selected, point)
     else:
@@ -130,12 +147,68 @@ def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
     Among several, the one with the largest speedup, or the first if none has one.
     """
     if point.problem:
-        return next((one for one in selections if one.experiment.same_problem(one.problem, point.problem)), None)
+        return _named(point.problem, selections)
     if point.among:
         own = [one for one in selections if any(one.experiment.same_problem(one.problem, text) for text in point.among)]
         return max(own, key=lambda one: _size(speedup(one, point.of, point.over)), default=None)
     having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
     return next(having, selections[0] if selections else None)
+
+
+def _named(problem: str, selections: Sequence[Selected]) -> Selected | None:
+    return next((one for one in selections if one.experiment.same_problem(one.problem, problem)), None)
+
+
+def _across(cell: Cell | None, beside: Selected | None, of: Contestant) -> Measured | Missing:
+    """A cell's share of the roof / the same contestant's on another problem of the same run.
+
+    The two are not timed in the same rounds, so that their intervals are combined as if they were independent.
+    """
+    other = beside.cell(of) if beside is not None else None
+    for one in (cell, other):
+        if one is None or not one.timed:
+            return why_missing(one, of)
+    assert cell is not None
+    assert other is not None
+    shares = []
+    for one in (cell, other):
+        assert one.row is not None
+        percent = float(one.row["roof_pct_datasheet"])
+        if not math.isfinite(percent):
+            return Missing(Outcome.NOT_COMPARABLE, "no datasheet of the GPU that was measured")
+        measured = rate(one)
+        shares.append(measured.scaled(percent / measured.value))
+    return _quotient(*shares)
+
+
+def _quotient(top: Measured, bottom: Measured) -> Measured:
+    """The quotient of two independent numbers: their relative half widths are added in quadrature."""
+    value = top.value / bottom.value
+    down = math.hypot((top.value - top.low) / top.value, (bottom.high - bottom.value) / bottom.value)
+    up = math.hypot((top.high - top.value) / top.value, (bottom.value - bottom.low) / bottom.value)
+    return Measured(value, value * (1 - down), value * (1 + up))
+
+
+def _size_point(claim: Claim, point: Point, runs: Sequence[Run]) -> PointResult:
+    """The recorded size of a library in MB (10^6 bytes), or of one over that of another."""
+    run = next((run for run in runs if run.manifest.get("library_sizes")), None)
+    entries = (run.manifest["library_sizes"] if run is not None else {}) or {}
+    sizes, missing = [], ""
+    for contestant in (point.of, *point.over):
+        entry = entries.get(contestant.implementation) or {}
+        size = (entry.get("bytes") or {}).get(claim.metric)
+        if not isinstance(size, int | float):
+            missing = missing or str(entry.get("reason") or f"no run recorded {claim.metric} of {contestant}")
+            continue
+        sizes.append(float(size))
+    measured: Measured | Missing = Missing(Outcome.NOT_RUN, missing)
+    if not missing:
+        number = sizes[0] / MEGABYTE if len(sizes) == 1 else sizes[0] / sizes[1]
+        measured = Measured(number, number, number)
+    run_id = run.run_id if run is not None and not missing else ""
+    return PointResult(
+        point, claim.unit, point.published, point.accept, measured, judge(measured, point.accept), run_id, ""
+    )
 
 
 def _size(measured: Measured | Missing) -> float:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from paper_figures.cases import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from paper_figures.evaluation import ClaimResult
+    from paper_figures.sources import Sources
+    from paper_figures.table import Table
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,10 @@ class Exhibit:
     """The `scope` of its published rows, where the paper does not say on which problem they were measured."""
     small_problems: tuple[Mapping[str, int | str], ...] = ()
     """Problems on which its kernels are verified where there is no GPU: tails, single rows, every mask."""
+    quick_problems: tuple[Mapping[str, int | str], ...] = ()
+    """What `--quick` measures of it; nothing where empty."""
+    quick_contestants: tuple[str, ...] = ()
+    """And of whom: those that need no compiler and no tuning."""
     in_readme: bool = False
     """Whether its figure and table stand in the README, beside all verdicts."""
     experiment: str = ""
@@ -123,7 +135,63 @@ class Exhibit:
             ) from None
 
 
-def load_exhibits() -> tuple[Exhibit, ...]:
+@dataclass(frozen=True)
+class Derived:
+    """An exhibit without an experiment of its own: put together from the runs of others, or from what runs record.
+
+    Its cells are the cases of its parts, so that each can be traced like any other.
+    """
+
+    id: str
+    """Name of the module."""
+    where: str
+    """The paper's name of it, and the `exhibit` of its published rows: `Table 6`."""
+    title: str
+    summary: str
+    """What it shows and how to read it, in a sentence or two."""
+    order: int
+    """Place in the report."""
+    make_table: Callable[[Sources, Sequence[ClaimResult]], Table]
+    """From what its parts measured and the verdicts on its own claims."""
+    parts: tuple[Exhibit, ...] = ()
+    """Exhibits whose measurements it uses; they need not be in the report themselves."""
+    draw: Callable[[Sources], Figure] | None = None
+    claims: tuple[str, ...] = ()
+    """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def name_problem(self, problem: str) -> str:
+        """A problem's label, as the first of its parts that has it names it."""
+        for part in self.parts:
+            experiment = part.load_experiment()
+            if any(experiment.same_problem(problem, one) for one in experiment.problems):
+                return f"{part.title}, {part.name_problem(problem)}"
+        return problem
+
+
+AnyExhibit = Exhibit | Derived
+
+
+def measured_exhibits(exhibits: Sequence[AnyExhibit]) -> tuple[Exhibit, ...]:
+    """Those that are measured, in order: exhibits with an experiment, and parts that are shown nowhere else.
+
+    A part that is an exhibit of its own is measured under its own name.
+    """
+    shown = {one.id for one in load_exhibits()}
+    parts = [part for one in exhibits if isinstance(one, Derived) for part in one.parts if part.id not in shown]
+    found = {one.id: one for one in (*exhibits, *parts) if isinstance(one, Exhibit)}
+    return tuple(sorted(found.values(), key=lambda one: (one.order, one.id)))
+
+
+def borrowed_parts(exhibits: Sequence[AnyExhibit]) -> tuple[Exhibit, ...]:
+    """What derived exhibits are made from beside what is measured for the given ones, in order."""
+    measured = {one.id for one in measured_exhibits(exhibits)}
+    parts = {part.id: part for one in exhibits if isinstance(one, Derived) for part in one.parts}
+    missing = (part for name, part in parts.items() if name not in measured)
+    return tuple(sorted(missing, key=lambda one: (one.order, one.id)))
+
+
+def load_exhibits() -> tuple[AnyExhibit, ...]:
     """Every exhibit of the package `exhibits`, in the paper's order; raises `PaperFiguresError`."""
     package = importlib.import_module("paper_figures.exhibits")
     exhibits = []
@@ -131,13 +199,15 @@ def load_exhibits() -> tuple[Exhibit, ...]:
         if module.name.startswith("_"):
             continue
         found = getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "EXHIBIT", None)
-        if not isinstance(found, Exhibit) or found.id != module.name:
-            raise PaperFiguresError(f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit with id {module.name!r}")
+        if not isinstance(found, AnyExhibit) or found.id != module.name:
+            raise PaperFiguresError(
+                f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit or a Derived with id {module.name!r}"
+            )
         exhibits.append(found)
     return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))
 
 
-def choose_exhibits(names: list[str] | None) -> tuple[Exhibit, ...]:
+def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
     """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on unknown ones."""
     exhibits = load_exhibits()
     if not names:

@@ -31,6 +31,9 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_fft_conv": "FlashFFTConv",
     "triton_monarch": "Monarch in Triton (ours)",
     "torch_real": "PyTorch, real FFT",
+    "cutlass": "CUTLASS",
+    "cutlass_dsl": "CuTe DSL",
+    "mlx": "MLX",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

@@ -1,17 +1,20 @@
-"""The block of README.md that shows results: made from a report, never by hand."""
+"""The block of README.md that shows results, and the artifact appendix: made from a report, never by hand."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+from paper_figures.artifact import write_artifact
 from paper_figures.campaign import ROOT, campaign_end
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED
+from paper_figures.exhibit import Exhibit, load_exhibits
 from paper_figures.labels import words
 from paper_figures.numbers import fixed
 from paper_figures.render.markdown import escape
 from paper_figures.report import ExhibitReport, Report, mean_ratio_texts
+from paper_figures.summary import summary_sentences
 from paper_figures.table import claim_numbers
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -19,7 +22,7 @@ FIGURES = Path("docs") / "figures"
 
 
 def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
-    """Rewrites the block of `<root>/README.md` and copies the figures that it shows; returns what was written.
+    """Rewrites the block of `<root>/README.md`, the figures that it shows and the appendix; returns what was written.
 
     `out` is the report's folder.  Raises `PaperFiguresError` if the README has no such block.
     """
@@ -38,6 +41,7 @@ def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
         name = f"{exhibit.exhibit.id}.svg"
         shutil.copyfile(out / "figures" / name, root / FIGURES / name)
         written.append(root / FIGURES / name)
+    written.append(write_artifact(report.runs, load_exhibits(), root))
     readme.write_text(f"{before}{BEGIN}\n{results_block(report)}{END}{after}", encoding="utf-8")
     return written
 
@@ -53,6 +57,7 @@ def results_block(report: Report) -> str:
         f"{campaign_end(report.used).date().isoformat()}; runs {runs}. The tests run with the versions in "
         "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
+        *(text for sentence in summary_sentences(report.headlines, report.results) for text in (escape(sentence), "")),
     ]
     for exhibit in _shown(report):
         parts += _exhibit_block(exhibit)
@@ -60,12 +65,14 @@ def results_block(report: Report) -> str:
 
 
 def _shown(report: Report) -> list[ExhibitReport]:
-    return [exhibit for exhibit in report.exhibits if exhibit.exhibit.in_readme and exhibit.measured]
+    shown = [one for one in report.exhibits if isinstance(one.exhibit, Exhibit) and one.exhibit.in_readme]
+    return [one for one in shown if one.measured]
 
 
 def _exhibit_block(report: ExhibitReport) -> list[str]:
     """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
     exhibit = report.exhibit
+    assert isinstance(exhibit, Exhibit)  # a derived exhibit has no block of its own
     labels = list(dict.fromkeys(line.label for line in report.lines))
     lines = [
         f"### {exhibit.where}: {exhibit.title}",

@@ -13,23 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from harness.results import Run
 from paper_figures.campaign import campaign_end, load_runs
 from paper_figures.charts import draw_exhibit, save_figure
 from paper_figures.claims import load_claims
 from paper_figures.details import case_details, samples_csv, unique_cases
+from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
-from paper_figures.exhibit import Exhibit
+from paper_figures.exhibit import AnyExhibit, Derived, Exhibit
 from paper_figures.labels import words
-from paper_figures.lines import Line, build_lines, mean_ratios, published_gpus
+from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof
 from paper_figures.numbers import fixed
 from paper_figures.render.html import render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
-from paper_figures.selection import Selected, runs_used, select
+from paper_figures.selection import Selected, runs_used
+from paper_figures.sources import Part, Sources, gather
+from paper_figures.summary import Headline, headlines, summary_sentences
 from paper_figures.svg import inline_svg
 from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
 from paper_figures.verdicts import Verdict
@@ -44,7 +48,7 @@ TITLE = "ThunderKittens, reproduced"
 class ExhibitReport:
     """An exhibit with its numbers."""
 
-    exhibit: Exhibit
+    exhibit: AnyExhibit
     selections: tuple[Selected, ...]
     lines: tuple[Line, ...]
     """Without a run, those that have a published number."""
@@ -52,16 +56,30 @@ class ExhibitReport:
     results: tuple[ClaimResult, ...]
     to_run: str
     """The command that measures it into the campaign."""
+    sources: Sources | None = None
+    """What a derived exhibit is made from."""
 
     @property
     def measured(self) -> bool:
-        """Whether a run of the campaign has any of its cases."""
+        """Whether a run of the campaign has any of its cases; of an exhibit without cases, whether it has a table."""
+        if isinstance(self.exhibit, Derived) and not self.exhibit.parts:
+            return bool(self.table.rows)
         return any(selected.run is not None for selected in self.selections)
 
     @property
     def drawn(self) -> bool:
         """Whether there is anything to draw."""
+        if isinstance(self.exhibit, Derived):
+            return self.exhibit.draw is not None and self.measured
         return self.measured or bool(self.lines)
+
+    def figure(self, roof_tflops: float | None) -> Figure:
+        """Its drawing; `roof_tflops` is the machine's measured matmul roof."""
+        if isinstance(self.exhibit, Derived):
+            assert self.exhibit.draw is not None
+            assert self.sources is not None
+            return self.exhibit.draw(self.sources)
+        return draw_exhibit(self.exhibit, self.lines, roof_tflops)
 
 
 @dataclass(frozen=True)
@@ -78,32 +96,65 @@ class Report:
         return tuple(result for exhibit in self.exhibits for result in exhibit.results)
 
     @property
+    def headlines(self) -> tuple[Headline, ...]:
+        """What the verdicts say together, subject by subject."""
+        return headlines(self.results)
+
+    @property
     def used(self) -> tuple[Run, ...]:
         """The runs that at least one cell is from, newest first; all if none is."""
         used = runs_used([selected for exhibit in self.exhibits for selected in exhibit.selections])
         return tuple(used) or self.runs
 
 
-def make_report(folder: Path, exhibits: Sequence[Exhibit]) -> Report:
+def make_report(folder: Path, exhibits: Sequence[AnyExhibit]) -> Report:
     """The report on the runs of a campaign's folder; raises `PaperFiguresError` if they cannot be used."""
     runs = load_runs(folder)
+    known: dict[str, Part] = {}
     return Report(
         campaign=str(runs[0].manifest["campaign"]),
         runs=tuple(runs),
-        exhibits=tuple(_exhibit_report(runs, exhibit) for exhibit in exhibits),
+        exhibits=tuple(_exhibit_report(runs, exhibit, known) for exhibit in exhibits),
     )
 
 
-def _exhibit_report(runs: Sequence[Run], exhibit: Exhibit) -> ExhibitReport:
-    selections = select(runs, exhibit.load_experiment())
-    lines = build_lines(exhibit, selections)
-    if not runs_used(selections):
+def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part]) -> ExhibitReport:
+    if isinstance(exhibit, Derived):
+        return _derived_report(runs, exhibit, known)
+    part = gather(runs, [exhibit], known).parts[0]
+    lines = part.lines
+    if not runs_used(part.selections):
         lines = tuple(line for line in lines if line.everything_published)
-    to_run = f"python -m harness experiment={exhibit.experiment or exhibit.id} campaign={runs[0].manifest['campaign']}"
+    to_run = _command(exhibit, str(runs[0].manifest["campaign"]))
+    results = _results(runs, exhibit, part.selections, to_run)
+    table = exhibit_table(exhibit, lines, _remarks(exhibit, part.selections, lines, to_run))
+    return ExhibitReport(exhibit, part.selections, lines, table, results, to_run)
+
+
+def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part]) -> ExhibitReport:
+    sources = gather(runs, exhibit.parts, known)
+    used = [part for part in sources.parts if runs_used(part.selections)]
+    missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
+    to_run = " && ".join(_command(one, str(runs[0].manifest["campaign"])) for one in missing or exhibit.parts)
+    results = _results(runs, exhibit, sources.selections, to_run)
+    table = exhibit.make_table(sources, results)
+    if missing:
+        names = ", ".join(f"{one.where} ({one.title})" for one in missing)
+        table = replace(table, remarks=(*table.remarks, f"{NOT_MEASURED.capitalize()}: {names}."))
+    lines = tuple(line for part in used for line in part.lines)
+    return ExhibitReport(exhibit, sources.selections, lines, table, results, to_run, sources)
+
+
+def _results(
+    runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
+) -> tuple[ClaimResult, ...]:
     files = [load_claims(name) for name in exhibit.claims]
-    results = tuple(evaluate(claim, file, selections, to_run) for file in files for claim in file.claims)
-    table = exhibit_table(exhibit, lines, _remarks(exhibit, selections, lines, to_run))
-    return ExhibitReport(exhibit, selections, lines, table, results, to_run)
+    results = [evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims]
+    return tuple(replace(result, differs=differences(result, selections)) for result in results)
+
+
+def _command(exhibit: Exhibit, campaign: str) -> str:
+    return f"python -m harness experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
 
 
 def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line], to_run: str) -> list[str]:
@@ -173,7 +224,7 @@ def _clear(out: Path) -> None:
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> None:
     if exhibit.drawn:
         roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
-        figure = draw_exhibit(exhibit.exhibit, exhibit.lines, roof)
+        figure = exhibit.figure(roof)
         save_figure(figure, out / "figures", exhibit.exhibit.id, campaign_end(report.used))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
 
@@ -190,6 +241,7 @@ def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, An
     return {
         "title": TITLE,
         "campaign": report.campaign,
+        "summary": summary_sentences(report.headlines, report.results),
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "results": [_result_values(result, exhibits[result.claim.exhibit]) for result in report.results],
@@ -214,7 +266,7 @@ def banner(report: Report, measured_here: bool) -> str:
     )
 
 
-def _result_values(result: ClaimResult, exhibit: Exhibit) -> dict[str, Any]:
+def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
         "verdict": str(result.verdict),

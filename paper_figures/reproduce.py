@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shutil
 import sys
 import time
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 from paper_figures import digest, steps
 from paper_figures.campaign import RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibit import Exhibit, choose_exhibits
+from paper_figures.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
 from paper_figures.labels import words
 from paper_figures.readme import update_readme
 from paper_figures.report import Report, make_report, write_report
@@ -38,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument("--readme", action="store_true", help="rewrite the results block of README.md from the report")
+    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/artifact.md")
     return top
 
 
@@ -66,13 +67,13 @@ def _run(arguments: argparse.Namespace) -> int:
     failed = 0
     if gpu is not None:
         campaign = arguments.campaign or default_campaign(arguments.quick, datetime.datetime.now(datetime.UTC).date())
-        failed = _measure(exhibits, campaign, gpu, arguments.quick)
+        failed = _measure(_to_measure(exhibits, arguments), campaign, gpu, arguments.quick)
         folder = find_campaign(RESULTS, campaign)
     else:
         folder = _recorded(arguments)
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
-            failed = _verify(exhibits, folder)
+            failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
     report = make_report(folder, exhibits)
     files = write_report(report, arguments.output, measured_here=gpu is not None)
     _say_summary(report, arguments.output, gpu is not None)
@@ -105,24 +106,54 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     return find_campaign(RESULTS)
 
 
+def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:
+    """The exhibits with an experiment; of all of them, `--quick` leaves out those that name nothing quick."""
+    measured = measured_exhibits(exhibits)
+    if others := borrowed_parts(exhibits):
+        minutes = steps.estimated_minutes(others, timed=True, quick=arguments.quick)
+        print(
+            f"made from other exhibits, as far as the campaign has them: {', '.join(one.id for one in others)}; "
+            f"to measure those too, {_about(minutes)}, name them with --exhibit"
+        )
+    if not arguments.quick or arguments.exhibit:
+        return measured
+    left_out = [one for one in measured if not one.quick_problems]
+    print(f"--quick leaves out {', '.join(one.id for one in left_out)}: name one with --exhibit to measure it")
+    return tuple(one for one in measured if one.quick_problems)
+
+
 def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
-    print(f"{gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)}; campaign {campaign}")
+    mib, build = steps.estimated_mib(exhibits)
+    print(
+        f"{gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built and "
+        f"about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {campaign}"
+    )
+    _enough_disk(mib + build)
     _must(steps.build_step("sm_90a"))
     failed = 0
     for number, exhibit in enumerate(exhibits, start=1):
         step = steps.measure_step(exhibit, campaign, quick, RESULTS)
+        own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
+        before = f"[{number}/{len(exhibits)}, {own}] "
         if step is None:
-            print(f"[{number}/{len(exhibits)}] {exhibit.where}: kept, this campaign has a complete run of this commit")
+            print(f"{before}{exhibit.where}: kept, this campaign has a complete run of this commit")
             continue
-        code = _run_step(step, f"[{number}/{len(exhibits)}] ", accepted=(steps.MISTAKE,) if step.resumes else ())
+        code = _run_step(step, before, accepted=(steps.MISTAKE,) if step.resumes else ())
         if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
             fresh = steps.measure_step(exhibit, campaign, quick, RESULTS, resume=False)
             assert fresh is not None
             code = _run_step(fresh, "    it cannot be resumed: ")
         failed += code != steps.OK
     return failed
+
+
+def _enough_disk(mib: float) -> None:
+    """Raises `PaperFiguresError` where the disk of the results has less room than a whole reproduction takes."""
+    free = shutil.disk_usage(ROOT).free / 2**20
+    if free < mib:
+        raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
 def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:

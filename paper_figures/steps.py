@@ -26,7 +26,22 @@ OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 STORING_SECONDS = 30
 """How long an interrupted process may take to store what it has."""
 
-QUICK = ("timer.warmup_seconds=0.3", "timer.budget_seconds=1.5", "timer.ci_width=0.01")
+QUICK = {
+    "timer.warmup_seconds": 0.3,
+    "timer.budget_seconds": 1.5,
+    "timer.ci_width": 0.01,
+    "timer.min_rounds": 10,
+    "timer.settled_seconds": 0.0,
+}
+"""How `--quick` times."""
+START_SECONDS = 10.0
+"""What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
+RUN_MIB = 0.25
+"""A run's folder at most: 3000 samples a case, as recorded."""
+REPORT_MIB_A_CASE = 0.03
+"""A case of the report: its details on the page and its samples as text, as recorded."""
+BUILD_MIB = 30
+"""The kernels of one target in their cache, as built."""
 VERIFICATION = "outputs/verification"
 """Where runs without times go, within the repository: they are no results."""
 
@@ -92,7 +107,8 @@ def passed_cases(exhibit: Exhibit, root: Path = ROOT) -> int:
 def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, resume: bool = True) -> Step | None:
     """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is complete.
 
-    Only runs of the campaign and of this commit count: what was measured with other code is measured again.
+    Only runs of the campaign and of this commit count: what was measured with other code is measured again.  `quick`
+    takes the exhibit's quick problems and contestants where it names any, and no profiler.
     """
     experiment = exhibit.experiment or exhibit.id
     done = _newest_run(results, campaign, experiment)
@@ -102,7 +118,16 @@ def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, re
             return None
         return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={folder}"), resumes=True)
     words = (f"experiment={experiment}", "device=cuda", f"campaign={campaign}", f"results_dir={results}")
-    return Step(f"verify and measure {exhibit.where}", _python("-m", "harness", *words, *(QUICK if quick else ())))
+    title = f"verify and measure {exhibit.where}: {exhibit.title}"
+    return Step(title, _python("-m", "harness", *words, *(_quick_words(exhibit) if quick else ())))
+
+
+def _quick_words(exhibit: Exhibit) -> tuple[str, ...]:
+    words = [f"{key}={value}" for key, value in QUICK.items()]
+    if exhibit.quick_problems:
+        words.append(f"problems={_hydra_list([_hydra_mapping(problem) for problem in exhibit.quick_problems])}")
+        words.append(f"implementations={_hydra_list([json.dumps(name) for name in exhibit.quick_contestants])}")
+    return (*words, "profile=null")
 
 
 def run_step(step: Step) -> int:
@@ -128,18 +153,38 @@ def run_step(step: Step) -> int:
 
 def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:
     """About how long the harness takes, from its own estimate of a case and the timer's budget."""
-    config = yaml.safe_load((configs / "config.yaml").read_text())
-    timer = yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text())
-    case = float(config["estimate"]["case_seconds"])
-    budget = 1.8 if quick else float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
-    seconds = 0.0
+    if timed:
+        return sum(_measuring_seconds(exhibit, quick, configs) for exhibit in exhibits) / 60
+    case = float(_config(configs)["estimate"]["case_seconds"])
+    return sum(case + len(exhibit.small_problems) for exhibit in exhibits) / 60  # starting, then a second a problem
+
+
+def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
+    """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
+    experiment = exhibit.load_experiment()
+    own = yaml.safe_load((configs / "experiment" / f"{experiment.name}.yaml").read_text())
+    timer = {**yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text()), **(own.get("timer") or {})}
+    if quick:
+        timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})
+    subset = quick and bool(exhibit.quick_problems)
+    problems = len(exhibit.quick_problems if subset else experiment.problems)
+    contestants = len(exhibit.quick_contestants if subset else experiment.contestants)
+    case = float({**_config(configs)["estimate"], **(own.get("estimate") or {})}["case_seconds"])
+    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
+    return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)
+
+
+def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
+    """About how much disk the runs and the report take, and the kernels' cache, in MiB."""
+    cases = 0
     for exhibit in exhibits:
         experiment = exhibit.load_experiment()
-        if timed:
-            seconds += len(experiment.problems) * (len(experiment.contestants) * case + budget)
-        else:
-            seconds += case + len(exhibit.small_problems)  # starting the worker, then a second a problem
-    return seconds / 60
+        cases += len(experiment.problems) * len(experiment.contestants)
+    return len(exhibits) * RUN_MIB + cases * REPORT_MIB_A_CASE, BUILD_MIB
+
+
+def _config(configs: Path) -> Any:
+    return yaml.safe_load((configs / "config.yaml").read_text())
 
 
 def hopper_gpu() -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paper_figures.evaluation import ClaimResult, PointResult
-from paper_figures.exhibit import Exhibit
+from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, words
 from paper_figures.lines import Line
 from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, with_unit
@@ -92,21 +92,20 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row = [
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
-        _paper(published, 0, note),
+        paper_text(published, 0, note),
         _rate(line),
-        _paper(line.published_pct, 1),
-        _number(line.rate_pct, 1, key),
-        _paper(line.published_ratio, 2),
-        Text("best", kind="number") if several and line.is_baseline else _ratio(line),
+        paper_text(line.published_pct, 1),
+        number_text(line.rate_pct, 1, key),
+        paper_text(line.published_ratio, 2),
+        Text("best", kind="number") if several and line.is_baseline else ratio_text(line),
     ]
     for entry in line.profile:
         row += [
-            _paper(entry.published_number, entry.column.digits),
-            _number(entry.measured, entry.column.digits, key),
+            paper_text(entry.published_number, entry.column.digits),
+            number_text(entry.measured, entry.column.digits, key),
         ]
-    row += [_number(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
-    run = line.cell.run
-    row.append(Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id))
+    row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
+    row.append(run_text(line))
     return tuple(row)
 
 
@@ -120,6 +119,12 @@ def footnotes(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
 
 
+def run_text(line: Line) -> Text:
+    """The run of a line, as the last column of a table has it."""
+    run = line.cell.run
+    return Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id)
+
+
 def _rate(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
@@ -127,26 +132,29 @@ def _rate(line: Line) -> Text:
     return Text(fixed(line.rate.value, 1), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
 
 
-def _ratio(line: Line) -> Text:
+def ratio_text(line: Line) -> Text:
+    """The ratio of a line to its baseline, with its interval and verdict."""
     if line.ratio is None:
         return Text(ABSENT, kind="number")
     detail = f"{interval_text(line.ratio, 3)} {line.ratio_verdict}"
     return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
 
 
-def _paper(value: float | None, digits: int, note: str = "") -> Text:
+def paper_text(value: float | None, digits: int, note: str = "") -> Text:
+    """A published number; a dash where there is none."""
     return Text(ABSENT if value is None else fixed(value, digits), note=note, kind="paper")
 
 
-def _number(value: float | None, digits: int, key: str) -> Text:
+def number_text(value: float | None, digits: int, key: str) -> Text:
+    """A measured number that links to its case; a dash where there is none."""
     return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
 
 
-def claims_table(results: Sequence[ClaimResult]) -> Table:
+def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> Table:
     """One row a claim: where, what, the published and the measured number, and the verdict with its reason."""
     columns = ("Verdict", "Where", "Claim", "Published", "Measured", "Reason")
     return Table(
-        caption="Verdicts",
+        caption=caption,
         columns=tuple(Column(title) for title in columns),
         rows=tuple(_claim_row(result) for result in results),
         remarks=(),
@@ -186,8 +194,8 @@ def claim_numbers(result: ClaimResult) -> str:
     return f"{paper}measured {measured}; "
 
 
-def points_table(result: ClaimResult, exhibit: Exhibit) -> Table:
-    """The numbers behind one verdict: published, accepted, measured with its interval, outcome."""
+def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
+    """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
     scaled = result.claim.comparison == "rate"
     columns = [
         Column("Case"),
@@ -202,11 +210,11 @@ def points_table(result: ClaimResult, exhibit: Exhibit) -> Table:
         caption=f"{result.claim.where}: {result.claim.id}",
         columns=tuple(columns),
         rows=tuple(_point_row(point, exhibit, scaled) for point in result.points),
-        remarks=(),
+        remarks=result.differs,
     )
 
 
-def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Text, ...]:
+def _point_row(result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
     point = result.point
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -220,14 +228,16 @@ def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Tex
     )
 
 
-def _problem(result: PointResult, exhibit: Exhibit) -> str:
+def _problem(result: PointResult, exhibit: AnyExhibit) -> str:
     """The problem of a point; the largest of several is called so."""
     name = exhibit.name_problem(result.problem) if result.problem else ABSENT
+    if result.point.beside:
+        name += f" beside {exhibit.name_problem(result.point.beside)}"
     count = len(result.point.among)
     return f"the largest of {count}: {name}" if count else name
 
 
-def _over(result: PointResult, exhibit: Exhibit) -> str:
+def _over(result: PointResult, exhibit: AnyExhibit) -> str:
     """What a point is over, in words; empty for a number of one contestant."""
     names = [contestant_label(one, exhibit.names) for one in result.point.over]
     if len(names) > 1:

@@ -25,4 +25,10 @@ EXHIBIT = Exhibit(
         "tk[blocks_per_sm=4;synchronous=1]": "4 blocks",
     },
     small_problems=({"B": 1, "H": 2, "N": 128, "D": 64}, {"B": 1, "H": 1, "N": 100, "D": 64}),
+    quick_problems=({"B": 16, "H": 16, "N": 4096, "D": 64},),
+    quick_contestants=(
+        "tk",
+        "tk[synchronous=1,blocks_per_sm=1]",
+        "tk[synchronous=1,blocks_per_sm=4]",
+    ),
 )

@@ -19,4 +19,12 @@ EXHIBIT = Exhibit(
     baseline="cublas",
     in_readme=True,
     small_problems=SMALL_PROBLEMS,
+    quick_problems=(
+        {"M": 4096, "N": 4096, "K": 4096},
+        {"M": 8192, "N": 8192, "K": 8192},
+    ),
+    quick_contestants=(
+        "tk",
+        "cublas",
+    ),
 )

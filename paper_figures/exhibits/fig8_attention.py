@@ -14,7 +14,7 @@ EXHIBIT = Exhibit(
         "Table 6 are judged here too."
     ),
     order=80,
-    claims=("fig8_attention", "table6_attention"),
+    claims=("fig8_attention", "table6_attention", "text_attention"),
     problem_label="{panel}, N = {N}",
     axis="Sequence length, at B = H = 16, D = 128",
     tick="{N}",
@@ -22,4 +22,14 @@ EXHIBIT = Exhibit(
     panel=pass_and_mask,
     in_readme=True,
     small_problems=(*SMALL_FORWARD, *SMALL_BACKWARD),
+    quick_problems=(
+        {"B": 16, "H": 16, "N": 3072, "D": 128},
+        {"B": 16, "H": 16, "N": 3072, "D": 128, "causal": 1},
+        {"B": 16, "H": 16, "N": 3072, "D": 128, "direction": "bwd"},
+        {"B": 16, "H": 16, "N": 3072, "D": 128, "causal": 1, "direction": "bwd"},
+    ),
+    quick_contestants=(
+        "tk",
+        "sdpa_cudnn",
+    ),
 )

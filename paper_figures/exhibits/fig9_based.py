@@ -25,4 +25,9 @@ EXHIBIT = Exhibit(
         {"B": 1, "H": 2, "N": 200, "F": 16, "D": 64},
         {"B": 1, "H": 1, "N": 65, "F": 16, "D": 64, "normalize": 0, "return_state": 1},
     ),
+    quick_problems=({"B": 16, "H": 16, "N": 4096, "F": 16, "D": 64},),
+    quick_contestants=(
+        "tk",
+        "fla_fused_chunk",
+    ),
 )

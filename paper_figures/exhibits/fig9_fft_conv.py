@@ -22,4 +22,10 @@ EXHIBIT = Exhibit(
     baseline=BASELINES,
     panel=form,
     small_problems=SMALL,
+    quick_problems=({"B": 16, "D": 1024, "N": 4096},),
+    quick_contestants=(
+        "tk",
+        "triton_monarch",
+        "torch_real",
+    ),
 )

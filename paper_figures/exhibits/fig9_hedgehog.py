@@ -25,4 +25,9 @@ EXHIBIT = Exhibit(
         {"B": 1, "H": 1, "N": 192, "D": 128, "F": 64, "return_state": 1},
         {"B": 1, "H": 2, "N": 65, "D": 128, "F": 64},
     ),
+    quick_problems=({"B": 16, "H": 8, "N": 4096, "D": 128, "F": 64},),
+    quick_contestants=(
+        "tk",
+        "torch",
+    ),
 )

@@ -25,4 +25,10 @@ EXHIBIT = Exhibit(
         {"B": 1, "N": 3, "D": 64},
         {"B": 1, "N": 5, "D": 2112, "p": "0.3"},
     ),
+    quick_problems=({"B": 16, "N": 4096, "D": 1024},),
+    quick_contestants=(
+        "tk",
+        "flash_attn_triton",
+        "torch",
+    ),
 )

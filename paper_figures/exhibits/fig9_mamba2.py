@@ -25,4 +25,9 @@ EXHIBIT = Exhibit(
         {"B": 1, "H": 2, "N": 130, "P": 64, "S": 64, "G": 1, "return_final_state": 1},
         {"B": 1, "H": 4, "N": 65, "P": 64, "S": 128, "G": 2, "boundary": "prepared"},
     ),
+    quick_problems=({"B": 16, "H": 32, "N": 4096, "P": 64, "S": 64, "G": 1},),
+    quick_contestants=(
+        "tk",
+        "torch",
+    ),
 )

@@ -24,4 +24,10 @@ EXHIBIT = Exhibit(
         {"B": 1, "H": 9, "N": 33, "D": 64, "layout": "bnhd"},
         {"B": 1, "H": 2, "N": 17, "D": 128, "interleaved": 1},
     ),
+    quick_problems=({"B": 16, "H": 8, "N": 4096, "D": 128, "tensors": 2},),
+    quick_contestants=(
+        "tk",
+        "flash_attn_triton",
+        "torch",
+    ),
 )

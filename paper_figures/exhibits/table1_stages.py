@@ -24,4 +24,11 @@ EXHIBIT = Exhibit(
         "tk[stages=4]": "4 stages",
     },
     small_problems=SMALL_PROBLEMS,
+    quick_problems=({"M": 4096, "N": 4096, "K": 4096},),
+    quick_contestants=(
+        "tk[stages=1]",
+        "tk[stages=2]",
+        "tk[stages=3]",
+        "tk[stages=4]",
+    ),
 )

@@ -19,4 +19,13 @@ EXHIBIT = Exhibit(
     baseline="cublas",
     names={"tk": "TK persistent", "tk[persistent=0]": "TK one block a tile"},
     small_problems=SMALL_PROBLEMS,
+    quick_problems=(
+        {"M": 4096, "N": 4096, "K": 64},
+        {"M": 4096, "N": 4096, "K": 1024},
+    ),
+    quick_contestants=(
+        "tk",
+        "tk[persistent=0]",
+        "cublas",
+    ),
 )

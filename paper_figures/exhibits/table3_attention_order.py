@@ -22,4 +22,9 @@ EXHIBIT = Exhibit(
     profile=(HBM,),
     published_scope="D=128",
     small_problems=({"B": 1, "H": 3, "N": 200, "D": 128}, {"B": 2, "H": 2, "N": 130, "D": 128, "causal": 1}),
+    quick_problems=({"B": 16, "H": 16, "N": 12288, "D": 128},),
+    quick_contestants=(
+        "tk[order=head_major]",
+        "tk[order=row_major]",
+    ),
 )

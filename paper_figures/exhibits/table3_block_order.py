@@ -20,4 +20,9 @@ EXHIBIT = Exhibit(
     names={"tk[order=supergroup]": "super-grouped", "tk[order=row_major]": "row-major"},
     profile=(ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "hbm_gbps"),),
     small_problems=SMALL_PROBLEMS,
+    quick_problems=({"M": 16384, "N": 16384, "K": 16384},),
+    quick_contestants=(
+        "tk[order=supergroup]",
+        "tk[order=row_major]",
+    ),
 )

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from paper_figures.exhibit import load_exhibits
+from paper_figures.exhibit import load_exhibits, measured_exhibits
 from paper_figures.report import Report, make_report, write_report
 
 
@@ -33,7 +33,7 @@ def synthetic() -> ModuleType:
 @pytest.fixture(scope="session")
 def campaign(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
     folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "demo"
-    for number, exhibit in enumerate(load_exhibits()):
+    for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
         synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
     return folder
 

@@ -244,6 +244,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
     build = {
         "name": plan.workload, "binary_hash": machine_code, "lines_of_code": 101, "registers": 168, "spills": 0,
         "lines_by_stem": {"forward": 230, "heads": 50, "backward": 350},
+        "lines_with_comments": {"forward": 260, "heads": 60, "backward": 400},
     }  # fmt: skip
     digests = {path.name: load_claims(path.stem).sha256 for path in sorted(CLAIM_FILES.glob("*.yaml"))}
     return {
@@ -254,6 +255,12 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
         "gpu": {"name": "SYNTHETIC H200", "driver": "0", "power_limit_w": 700, "sm_clock_max_mhz": 1980, "ecc": True,
                 "sm_count": 132, "l2_bytes": 60 * 2**20},
         "libraries": {"torch": "2.11.0", "cublas": "13.0.0"},
+        "library_sizes": {
+            "tk": {"version": "this repository", "bytes": {"headers": 414182, "libraries": 0, "all": 414182}},
+            "cutlass": {"reason": "not installed: pip install nvidia-cutlass"},
+            "triton": {"version": "triton 3.6.0", "bytes": {"headers": 5, "libraries": 4 * 10**8, "all": 6 * 10**8}},
+            "cublas": {"version": "nvidia-cublas 13", "bytes": {"headers": 5, "libraries": 9 * 10**8, "all": 10**9}},
+        },
         "kernel_builds": {str(one): build for one in plan.contestants if one.implementation == "tk"},
         "roofs": {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0},
         "datasheet": {"name": "NVIDIA H200 SXM", "gbps": 4800, "tflops": {"bf16": 989.4}},
@@ -264,7 +271,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
 if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
     import sys
 
-    from paper_figures.exhibit import load_exhibits
+    from paper_figures.exhibit import load_exhibits, measured_exhibits
 
-    for number, exhibit in enumerate(load_exhibits()):
+    for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
         print("written:", write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))

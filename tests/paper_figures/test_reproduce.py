@@ -19,11 +19,12 @@ from matplotlib.figure import Figure
 from paper_figures import digest, reproduce, steps
 from paper_figures.campaign import find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibit import choose_exhibits, load_exhibits
+from paper_figures.exhibit import choose_exhibits, load_exhibits, measured_exhibits
 from paper_figures.readme import BEGIN, END, results_block, update_readme
 from paper_figures.report import Report, make_report, write_report
 
-TABLE1 = choose_exhibits(["table1"])[0]
+TABLE1 = measured_exhibits(choose_exhibits(["table1"]))[0]
+MEASURED = measured_exhibits(load_exhibits())
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def recorded(place: Path, synthetic: ModuleType) -> Path:
     """The results folder with one campaign."""
-    for number, exhibit in enumerate(load_exhibits()):
+    for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
         synthetic.write_run(
             place / "results" / "h200-sxm" / "paper", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}"
         )
@@ -75,7 +76,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 def small_cases() -> dict[str, int]:
     """How many cases each exhibit verifies where nothing is timed."""
-    return {one.id: len(one.small_problems) * len(steps.verified_contestants(one)) for one in load_exhibits()}
+    return {one.id: len(one.small_problems) * len(steps.verified_contestants(one)) for one in MEASURED}
 
 
 def run(place: Path, *words: str) -> int:
@@ -87,7 +88,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
 ) -> None:
     assert run(place) == 0
     assert processes.words[0] == "-m tk_kernels.toolchain build --target cpu"
-    assert len(processes.words) == 1 + len(load_exhibits())
+    assert len(processes.words) == 1 + sum(bool(one.small_problems) for one in MEASURED)
     assert all("device=cpu" in words and "wandb=disabled" in words for words in processes.words[1:])
     said = capsys.readouterr().out
     assert said.startswith("No Hopper GPU here: nothing is timed.")
@@ -117,7 +118,10 @@ def test_cases_that_did_not_run_are_no_pass(
     """The harness ends with 0 where a case cannot run on a machine; here that is a failure."""
     monkeypatch.setattr(steps, "passed_cases", lambda exhibit: 1)
     assert run(place) == 1
-    assert f"{len(load_exhibits())} of {sum(small_cases().values())} cases passed" in capsys.readouterr().out
+    assert (
+        f"{sum(bool(one.small_problems) for one in MEASURED)} of {sum(small_cases().values())} cases passed"
+        in capsys.readouterr().out
+    )
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -168,7 +172,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     assert run(place, "--campaign", "mine", "--quick") == 0
     assert processes.words[0] == "-m tk_kernels.toolchain build --target sm_90a"
     measured = processes.words[1:]
-    assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(load_exhibits(), measured, strict=True)]
+    assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(MEASURED, measured, strict=True)]
     assert all("device=cuda" in words and "campaign=mine" in words for words in measured)
     assert all("timer.budget_seconds=" in words for words in measured)
     assert "Measured on this machine" in (place / "report" / "index.html").read_text()
@@ -177,7 +181,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     processes.steps.clear()  # a second time, all is there
     assert run(place, "--campaign", "mine") == 0
     assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
-    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(load_exhibits())
+    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(MEASURED)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +318,7 @@ def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written
     assert text.startswith(f"# Title\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nThe end.\n")
     assert "of an older run" not in text
-    shown = [exhibit.id for exhibit in load_exhibits() if exhibit.in_readme]
+    shown = [exhibit.id for exhibit in MEASURED if exhibit.in_readme]
     assert shown == ["fig7_gemm", "fig8_attention"]
     for name in shown:
         assert f"](docs/figures/{name}.svg)" in text
@@ -366,7 +370,7 @@ def test_commands_can_be_read_by_the_harness() -> None:
 
     from harness.planning import make_plan
 
-    for exhibit in load_exhibits():
+    for exhibit in (one for one in MEASURED if one.small_problems):
         words = [word for word in steps.verify_step(exhibit).command if "=" in word]
         with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
             config = OmegaConf.to_container(compose("config", overrides=words), resolve=True)
@@ -386,7 +390,7 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
 
     from harness.planning import make_plan
 
-    for exhibit in load_exhibits():
+    for exhibit in MEASURED:
         experiment = exhibit.load_experiment()
         with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
             config = OmegaConf.to_container(
@@ -408,9 +412,11 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
 
 
 def test_time_is_announced_from_the_harness_own_estimate() -> None:
-    full, quick = (steps.estimated_minutes(load_exhibits(), timed=True, quick=one) for one in (False, True))
-    assert 1 < quick < full < 180
-    assert steps.estimated_minutes(load_exhibits(), timed=False) < 5
+    assert steps.estimated_minutes(MEASURED, timed=True) <= 45
+    assert max(steps.estimated_minutes([one], timed=True) for one in MEASURED) < 8
+    quick = [one for one in MEASURED if one.quick_problems]
+    assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
+    assert steps.estimated_minutes(MEASURED, timed=False) < 5
 
 
 def test_the_commit_of_a_bundle_comes_from_its_stamp(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def describe_build(
         "key": key,
         "lines_of_code": kernel.lines_of_code(),
         "lines_by_stem": kernel.lines_by_stem(),
+        "lines_with_comments": kernel.lines_by_stem(comments=True),
         "binary_hash": code_hash(images),
         **figures,
         "allowed": [

@@ -62,12 +62,13 @@ class KernelFolder:
         """
         return sum(self.lines_by_stem().values())
 
-    def lines_by_stem(self) -> dict[str, int]:
-        """The same, of `forward.cu` and `forward.cuh` together under `forward`."""
+    def lines_by_stem(self, comments: bool = False) -> dict[str, int]:
+        """The same, of `forward.cu` and `forward.cuh` together under `forward`; `comments`: of comments as well."""
+        count = filled_lines if comments else code_lines
         lines: dict[str, int] = {}
         for path in self.files():
             if path.suffix in DEVICE_SUFFIXES:
-                lines[path.stem] = lines.get(path.stem, 0) + code_lines(path.read_text())
+                lines[path.stem] = lines.get(path.stem, 0) + count(path.read_text())
         return lines
 
 
@@ -138,6 +139,11 @@ def _allowance(path: Path, entry: dict[str, object]) -> Allowance:
 
 
 _COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def filled_lines(text: str) -> int:
+    """Number of lines that are not blank."""
+    return sum(1 for line in text.splitlines() if line.strip())
 
 
 def code_lines(text: str) -> int:

@@ -1,0 +1,108 @@
+"""Ours against the paper's figures, each as a share of the roof of its own GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from paper_figures.charts import INK, SERIES, house_style
+from paper_figures.evaluation import ClaimResult
+from paper_figures.exhibit import Derived
+from paper_figures.exhibits._kernels import WITH_PUBLISHED_RATES
+from paper_figures.lines import Line
+from paper_figures.numbers import fixed
+from paper_figures.sources import Part, Sources
+from paper_figures.table import Column, Table, Text, number_text, paper_text, run_text
+
+
+def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
+    """One row a published rate of the paper's own kernel that was measured here."""
+    rows: list[tuple[Text, ...]] = []
+    groups: list[int] = []
+    remarks: list[str] = []
+    for part in sources.parts:
+        lines = _lines(part)
+        if lines:
+            groups.append(len(rows))
+            ratios = [(line.rate_pct or 0.0) / (line.published_pct or 1.0) for line in lines]
+            mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+            remarks.append(
+                f"{part.exhibit.where}, {part.exhibit.title}: share of the roof here over the paper's, geometric mean "
+                f"of {len(ratios)}: {fixed(mean, 2)}, from {fixed(min(ratios), 2)} to {fixed(max(ratios), 2)}."
+            )
+        rows += [_row(part, line) for line in lines]
+    numeric = ("Paper TFLOPS", "TFLOPS", "Paper % of roof", "% of roof", "Here / paper")
+    titles = ("Exhibit", "Problem", "Kernel", *numeric, "Run")
+    return Table(
+        caption="Beyond the paper: Shares of the roof beside the paper's",
+        columns=tuple(Column(title, title in numeric) for title in titles),
+        rows=tuple(rows),
+        remarks=tuple(remarks),
+        groups=tuple(groups),
+    )
+
+
+def _row(part: Part, line: Line) -> tuple[Text, ...]:
+    published = line.published.number if line.published is not None else None
+    ratio = (line.rate_pct or 0.0) / (line.published_pct or 1.0)
+    digits = 2 if published is not None and published < 10 else 0
+    return (
+        Text(part.exhibit.where),
+        Text(line.problem_label),
+        Text(line.label, case=line.cell.key),
+        paper_text(published, digits),
+        number_text(line.rate.value if line.rate is not None else None, max(1, digits), line.cell.key),
+        paper_text(line.published_pct, 1),
+        number_text(line.rate_pct, 1, line.cell.key),
+        number_text(ratio, 2, line.cell.key),
+        run_text(line),
+    )
+
+
+def _lines(part: Part) -> list[Line]:
+    """Lines of this project's kernels with both numbers."""
+    return [
+        line
+        for line in part.lines
+        if line.cell.contestant.implementation == "tk" and line.published_pct is not None and line.rate_pct is not None
+    ]
+
+
+def draw(sources: Sources) -> Figure:
+    """The paper's share across, the one measured here up: above the diagonal is closer to the roof than the paper."""
+    with house_style():
+        figure = Figure(figsize=(8.2, 6.2), layout="constrained")
+        axis = figure.subplots()
+        known = [(part, lines) for part in sources.parts if (lines := _lines(part))]
+        for number, (part, lines) in enumerate(known):
+            x, y = [line.published_pct or 0.0 for line in lines], [line.rate_pct or 0.0 for line in lines]
+            marker = "os^Dv"[number // len(SERIES)]
+            label = f"{part.exhibit.where}: {part.exhibit.title}"
+            axis.plot(x, y, marker, linestyle="", color=SERIES[number % len(SERIES)], markersize=5, label=label)
+        axis.axline((0, 0), slope=1, color=INK, linewidth=0.9)
+        axis.set_xlim(0, 100)
+        axis.set_ylim(0, 100)
+        axis.set_aspect("equal")
+        axis.grid(visible=True, axis="both")
+        axis.set_xlabel("paper, % of the roof of its GPU")
+        axis.set_ylabel("here, % of the roof of this GPU")
+        figure.legend(loc="outside right upper")
+        return figure
+
+
+EXHIBIT = Derived(
+    id="against_paper",
+    where="Beyond the paper",
+    title="Shares of the roof beside the paper's",
+    summary=(
+        "Every rate that the paper prints of its own kernels, beside the one measured here, each in % of the roofline "
+        "of its own GPU: on another machine TFLOPS cannot be compared, shares can. Here the L2 is flushed before every "
+        "call, which the paper does not describe; that costs short calls most."
+    ),
+    order=981,
+    make_table=make_table,
+    parts=WITH_PUBLISHED_RATES,
+    draw=draw,
+)

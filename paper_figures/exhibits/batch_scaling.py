@@ -1,0 +1,99 @@
+"""What the batch size does: rates and ratios of every kernel that cuts long sequences, and of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from paper_figures.cases import problem_keys
+from paper_figures.charts import SERIES, house_style
+from paper_figures.evaluation import ClaimResult
+from paper_figures.exhibit import Derived
+from paper_figures.exhibits._batch import PARTS
+from paper_figures.lines import Line
+from paper_figures.sources import Part, Sources
+from paper_figures.table import Column, Table, Text, number_text, ratio_text, run_text
+
+
+def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
+    """One row a problem of ours: batch, rate, share of the roof, speed relative to the fastest baseline."""
+    rows: list[tuple[Text, ...]] = []
+    groups: list[int] = []
+    for part in sources.parts:
+        for line in (one for one in part.ours if one.cell.run is not None):
+            keys = problem_keys(line.problem)
+            if not rows or rows[-1][0].text != part.exhibit.title:
+                groups.append(len(rows))
+            rows.append(
+                (
+                    Text(part.exhibit.title),
+                    Text(line.panel or "–"),
+                    Text(keys["N"], kind="number"),
+                    Text(keys["B"], case=line.cell.key, kind="number"),
+                    number_text(line.rate.value if line.rate is not None else None, 1, line.cell.key),
+                    number_text(line.rate_pct, 1, line.cell.key),
+                    ratio_text(line),
+                    run_text(line),
+                )
+            )
+    numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline")
+    titles = ("Kernel", "Form", *numeric, "Run")
+    return Table(
+        caption="Beyond the paper: Batch sizes",
+        columns=tuple(Column(title, title in numeric) for title in titles),
+        rows=tuple(rows),
+        remarks=("Every row is this project's kernel; the baselines of its ratio are cases of the same run.",),
+        groups=tuple(groups),
+    )
+
+
+def draw(sources: Sources) -> Figure:
+    """A panel a kernel: share of the roof over the batch size, a line each form and length."""
+    parts = [part for part in sources.parts if any(line.rate_pct is not None for line in part.ours)]
+    with house_style():
+        figure = Figure(figsize=(11.5, 3.4 * (1 + (len(parts) - 1) // 3)), layout="constrained")
+        axes = figure.subplots(1 + (len(parts) - 1) // 3, min(3, len(parts)), squeeze=False).ravel()
+        for axis in axes[len(parts) :]:
+            axis.remove()
+        for axis, part in zip(axes, parts, strict=False):
+            for number, (name, lines) in enumerate(_series(part)):
+                points = [(int(problem_keys(line.problem)["B"]), line.rate_pct) for line in lines]
+                known = sorted((batch, percent) for batch, percent in points if percent is not None)
+                axis.plot(*zip(*known, strict=True), "o-", color=SERIES[number % len(SERIES)], label=name, markersize=4)
+            axis.set_title(part.exhibit.title)
+            axis.set_xscale("log", base=2)
+            batches = sorted({int(problem_keys(line.problem)["B"]) for line in part.ours})
+            axis.set_xticks(batches, [str(batch) for batch in batches])
+            axis.minorticks_off()
+            axis.set_ylim(bottom=0)
+            axis.set_xlabel("batch")
+            axis.set_ylabel("% of roof")
+            axis.legend(fontsize=7.5)
+        return figure
+
+
+def _series(part: Part) -> list[tuple[str, list[Line]]]:
+    """The lines of one form and length together, in order, those with a number only."""
+    series: dict[str, list[Line]] = {}
+    for line in (one for one in part.ours if one.rate_pct is not None):
+        length = f"N = {problem_keys(line.problem)['N']}"
+        series.setdefault(f"{line.panel}, {length}" if line.panel else length, []).append(line)
+    return list(series.items())
+
+
+EXHIBIT = Derived(
+    id="batch_scaling",
+    where="Beyond the paper",
+    title="Batch sizes",
+    summary=(
+        "The paper measures at batch 16 and says that other batch sizes behave alike, with no numbers. A small batch "
+        "of heads leaves multiprocessors idle unless a sequence is cut into parts, which costs a second pass over the "
+        "states. Shares of the roof are of the whole machine."
+    ),
+    order=988,
+    make_table=make_table,
+    parts=PARTS,
+    draw=draw,
+    claims=("batch_scaling",),
+)

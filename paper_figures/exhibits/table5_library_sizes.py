@@ -1,0 +1,80 @@
+"""Table 5: sizes of the libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paper_figures.cases import Contestant
+from paper_figures.evaluation import MEGABYTE, ClaimResult
+from paper_figures.exhibit import Derived
+from paper_figures.labels import contestant_label
+from paper_figures.numbers import fixed
+from paper_figures.reference import load_reference
+from paper_figures.sources import Sources
+from paper_figures.table import ABSENT, Column, Table, Text, short_run
+
+KINDS = {"headers": "Headers MB", "libraries": "Shared libraries MB", "all": "Everything installed MB"}
+
+
+def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
+    """One row a library: the published size, and what the newest run that recorded sizes found installed."""
+    run = next((run for run in sources.runs if run.manifest.get("library_sizes")), None)
+    entries: Mapping[str, Any] = run.manifest["library_sizes"] if run is not None else {}
+    published = {row.implementation: row for row in load_reference() if row.workload == "library"}
+    names = tuple(dict.fromkeys((*published, *entries)))
+    remarks = [
+        "The paper counts the folder include/ of each library in October 2024, Triton's with that of core MLIR, and "
+        "says of cuBLAS in CUDA 12.6 that it has more than 600 MB. Here: what the packages of the Python environment "
+        "of the run hold, in 10^6 bytes; the tile library with both of its targets.",
+    ]
+    if run is None:
+        remarks.append("No run of this campaign has recorded sizes: any experiment on a GPU does.")
+    else:
+        remarks.append(f"Sizes are those of run {run.run_id}.")
+    return Table(
+        caption="Table 5: Library sizes",
+        columns=(
+            Column("Library"),
+            Column("Paper MB", True),
+            *(Column(title, True) for title in KINDS.values()),
+            Column("Installed"),
+            Column("Run"),
+        ),
+        rows=tuple(
+            (
+                Text(contestant_label(Contestant(name), {"tk": "TK, the tile library (ours)"})),
+                Text(published[name].value if name in published else ABSENT, kind="paper"),
+                *_sizes(entries.get(name) or {}),
+                Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id),
+            )
+            for name in names
+        ),
+        remarks=tuple(remarks),
+    )
+
+
+def _sizes(entry: Mapping[str, Any]) -> tuple[Text, ...]:
+    """A cell a kind of file, and what is installed or why it is not known."""
+    sizes = entry.get("bytes")
+    if not isinstance(sizes, Mapping):
+        reason = str(entry.get("reason") or "not recorded")
+        return (*(Text(ABSENT, kind="number") for _ in KINDS), Text(reason, kind="status"))
+    cells = (
+        Text(fixed(float(sizes[kind]) / MEGABYTE, 2) if sizes.get(kind) else ABSENT, kind="number") for kind in KINDS
+    )
+    return (*cells, Text(str(entry.get("version", ""))))
+
+
+EXHIBIT = Derived(
+    id="table5_library_sizes",
+    where="Table 5",
+    title="Library sizes",
+    summary=(
+        "How much a user of each library carries. A tile library is headers alone; a compiler or a library of "
+        "precompiled kernels is not, so that headers and shared libraries are counted apart."
+    ),
+    order=51,
+    make_table=make_table,
+    claims=("table5_library_sizes",),
+)

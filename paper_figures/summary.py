@@ -1,0 +1,121 @@
+"""The verdicts in a few sentences: what reproduced, what did not, and what the field has overtaken.
+
+`subjects.yaml` says which claims speak for a subject, against what the paper compared with and against the fastest
+baseline of today; the sentences are made from their verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.evaluation import ClaimResult
+from paper_figures.labels import words
+from paper_figures.verdicts import Verdict
+
+SUBJECTS = Path(__file__).resolve().parent / "subjects.yaml"
+RANK = {Verdict.NOT_REPRODUCED: 0, Verdict.PARTLY: 1, Verdict.REPRODUCED: 2}
+"""The verdicts that rest on numbers, from the worst."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the paper makes a claim on."""
+
+    name: str
+    """As it stands in a sentence: `GEMM against cuBLAS`."""
+    paper: tuple[str, ...]
+    """Claims against the paper's own baseline or numbers."""
+    today: tuple[str, ...]
+    """The same against the fastest baseline of today; empty where the paper compares with no baseline."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What the claims on a subject say together."""
+
+    subject: Subject
+    paper: Verdict
+    today: Verdict | None
+    """None where no claim compares with today's baselines."""
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether it holds, at least in part, against what the paper compared with, and less against today's best."""
+        return self.today in RANK and self.paper in RANK and RANK[self.today] < RANK[self.paper]
+
+
+@cache
+def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
+    """The subjects in the paper's order; raises `PaperFiguresError` for an entry that cannot be read."""
+    try:
+        entries = yaml.safe_load(path.read_text())["subjects"]
+        return tuple(
+            Subject(str(entry["name"]), tuple(entry["paper"]), tuple(entry.get("today", ()))) for entry in entries
+        )
+    except (OSError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise PaperFiguresError(f"{path} cannot be read: {error!r}") from None
+
+
+def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
+    """The subjects of which the report has a claim."""
+    verdicts = {result.claim.id: result.verdict for result in results}
+    found = []
+    for subject in load_subjects():
+        paper = [verdicts[one] for one in subject.paper if one in verdicts]
+        today = [verdicts[one] for one in subject.today if one in verdicts]
+        if paper or today:
+            found.append(Headline(subject, together(paper), together(today) if today else None))
+    return tuple(found)
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict of several: those with numbers decide, and differing ones are `partly`; without any, the first."""
+    known = {verdict for verdict in verdicts if verdict in RANK}
+    if not known:
+        return verdicts[0] if verdicts else Verdict.NOT_RUN
+    return known.pop() if len(known) == 1 else Verdict.PARTLY
+
+
+def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResult]) -> tuple[str, ...]:
+    """What a reader should know first; every name and count is from the verdicts."""
+    if not results:
+        return ()
+    counts = Counter(result.verdict for result in results)
+    parts = ", ".join(f"{counts[one]} {words(one)}" for one in Verdict if counts[one])
+    overtaken = [one for one in subjects if one.overtaken]
+    sentences = [f"Of {len(results)} claims: {parts}."]
+    for verdict, before in (
+        (Verdict.REPRODUCED, "Reproduced against what the paper compared with"),
+        (Verdict.PARTLY, "Reproduced in part"),
+        (Verdict.NOT_REPRODUCED, "Not reproduced"),
+    ):
+        sentences += _sentence(before, [one for one in subjects if one.paper is verdict])
+    sentences += [
+        f"Overtaken by the field, {one.subject.name}: {words(one.paper)} against what the paper compared with, "
+        f"{words(one.today or '')} against the fastest baseline of today."
+        for one in overtaken
+    ]
+    sentences += _sentence("Holds against the fastest baseline of today too", _holding(subjects))
+    unknown = [one for one in subjects if one.paper not in RANK]
+    fresh = [one for one in unknown if one.today in RANK]
+    for one in fresh:
+        sentences.append(
+            f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: {words(one.today or '')} against the fastest "
+            f"baseline of today, {words(one.paper)} against the paper's own."
+        )
+    return (*sentences, *_sentence("No verdict yet", [one for one in unknown if one not in fresh]))
+
+
+def _holding(subjects: Sequence[Headline]) -> list[Headline]:
+    return [one for one in subjects if one.today is Verdict.REPRODUCED and one.paper in RANK]
+
+
+def _sentence(before: str, subjects: Sequence[Headline]) -> list[str]:
+    return [f"{before}: {'; '.join(one.subject.name for one in subjects)}."] if subjects else []

@@ -1,0 +1,57 @@
+"""Sizes of installed libraries: kinds of files, names that a distribution had, and what is not there."""
+
+import importlib.metadata
+from pathlib import Path
+
+from harness.library_sizes import LIBRARIES, by_kind, library_sizes
+
+
+def test_files_are_counted_by_kind():
+    files = [("a.cuh", 10), ("b.hpp", 5), ("libx.so", 100), ("libx.so.13", 1), ("notes.txt", 7)]
+    assert by_kind(files) == {"headers": 15, "libraries": 101, "all": 123}
+    assert by_kind([]) == {"headers": 0, "libraries": 0, "all": 0}
+
+
+class Distribution:
+    version = "3.6.0"
+
+    def __init__(self, *files):
+        self.files = files
+
+
+class File:
+    def __init__(self, name, size, place=None):
+        self.name, self.size, self.place = name, size, place
+
+    def locate(self):
+        return self.place or Path("/nowhere")
+
+
+def test_a_distribution_is_found_under_any_of_its_names(tmp_path):
+    (tmp_path / "big.so").write_bytes(b"x" * 50)
+    installed = {
+        "pytorch-triton": Distribution(
+            File("a.h", 3), File("big.so", None, tmp_path / "big.so"), File("lost.so", None)
+        ),
+        "nvidia-cublas": Distribution(),
+    }
+
+    def find(name):
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    sizes = library_sizes(tmp_path, find)
+    assert sizes["triton"] == {
+        "version": "pytorch-triton 3.6.0",
+        "bytes": {"headers": 3, "libraries": 50, "all": 53},
+    }
+    assert sizes["cutlass"] == {"reason": "not installed: pip install nvidia-cutlass"}
+    assert "without a list of its files" in sizes["cublas"]["reason"]
+    assert set(sizes) == {"tk", *(library.name for library in LIBRARIES)}
+
+
+def test_the_tile_library_is_measured_where_it_is():
+    size = library_sizes()["tk"]["bytes"]
+    assert size["all"] >= size["headers"] > 100_000
+    assert size["libraries"] == 0
