@@ -7,6 +7,7 @@ no dates, fixed identifiers, fonts that come with matplotlib, drawn as outlines.
 from __future__ import annotations
 
 import datetime
+import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -320,3 +321,11 @@ def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime
         )
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(folder / f"{name}.png", metadata={"Software": None})
+
+
+def drawing_with_text(figure: Figure, name: str) -> str:
+    """The SVG of a figure with its text as text and no date, for a page that has fonts of its own."""
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name, "svg.fonttype": "none"}):
+        file = io.StringIO()
+        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
+    return file.getvalue()
