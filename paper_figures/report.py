@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from harness.results import Run
 from paper_figures.campaign import campaign_end, load_runs
-from paper_figures.charts import draw_exhibit, drawing_with_text, save_figure
+from paper_figures.charts import draw_exhibit, save_figure
 from paper_figures.claims import load_claims
 from paper_figures.details import case_details, case_file, samples_csv, unique_cases
 from paper_figures.errors import PaperFiguresError
@@ -173,9 +173,9 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
         name = exhibit.exhibit.id
         roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
         figure = draw_exhibit(exhibit.exhibit, exhibit.lines, roof)
-        save_figure(figure, out / "figures", name, campaign_end(report.used))
+        svg = save_figure(figure, out / "figures", name, campaign_end(report.used))
         label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
-        drawing = Markup(inline_svg(drawing_with_text(figure, name), name.replace("_", "-"), label))
+        drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
     return drawing
 
