@@ -6,6 +6,7 @@ import datetime
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from paper_figures.readme import BEGIN, END, results_block, update_readme
 from paper_figures.report import Report, make_report, write_report
 
 TABLE1 = choose_exhibits(["table1"])[0]
+FEW = choose_exhibits(["table1", "table2", "fig6"])
+"""What the command is asked for here: each step is the same for all exhibits, and a report on all takes a while."""
 
 
 @pytest.fixture
@@ -34,18 +37,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
     monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
     monkeypatch.setattr(steps, "current_commit", lambda root=None: "0123456789abcdef")
+    monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
     monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def few_runs(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
+    """The folder of one campaign, made once."""
+    folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "paper"
+    for number, exhibit in enumerate(FEW):
+        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
+    return folder
+
+
 @pytest.fixture
-def recorded(place: Path, synthetic: ModuleType) -> Path:
-    """The results folder with one campaign."""
-    for number, exhibit in enumerate(load_exhibits()):
-        synthetic.write_run(
-            place / "results" / "h200-sxm" / "paper", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}"
-        )
-    return place / "results" / "h200-sxm" / "paper"
+def recorded(place: Path, few_runs: Path) -> Path:
+    """The results folder with one campaign, a copy that a test may damage."""
+    return shutil.copytree(few_runs, place / "results" / "h200-sxm" / "paper")
 
 
 class Processes:
@@ -75,7 +84,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 def small_cases() -> dict[str, int]:
     """How many cases each exhibit verifies where nothing is timed."""
-    return {one.id: len(one.small_problems) * len(steps.verified_contestants(one)) for one in load_exhibits()}
+    return {one.id: len(one.small_problems) * len(steps.verified_contestants(one)) for one in FEW}
 
 
 def run(place: Path, *words: str) -> int:
@@ -87,7 +96,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
 ) -> None:
     assert run(place) == 0
     assert processes.words[0] == "-m tk_kernels.toolchain build --target cpu"
-    assert len(processes.words) == 1 + len(load_exhibits())
+    assert len(processes.words) == 1 + len(FEW)
     assert all("device=cpu" in words and "wandb=disabled" in words for words in processes.words[1:])
     said = capsys.readouterr().out
     assert said.startswith("No Hopper GPU here: nothing is timed.")
@@ -117,7 +126,7 @@ def test_cases_that_did_not_run_are_no_pass(
     """The harness ends with 0 where a case cannot run on a machine; here that is a failure."""
     monkeypatch.setattr(steps, "passed_cases", lambda exhibit: 1)
     assert run(place) == 1
-    assert f"{len(load_exhibits())} of {sum(small_cases().values())} cases passed" in capsys.readouterr().out
+    assert f"{len(FEW)} of {sum(small_cases().values())} cases passed" in capsys.readouterr().out
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -168,7 +177,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     assert run(place, "--campaign", "mine", "--quick") == 0
     assert processes.words[0] == "-m tk_kernels.toolchain build --target sm_90a"
     measured = processes.words[1:]
-    assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(load_exhibits(), measured, strict=True)]
+    assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(FEW, measured, strict=True)]
     assert all("device=cuda" in words and "campaign=mine" in words for words in measured)
     assert all("timer.budget_seconds=" in words for words in measured)
     assert "Measured on this machine" in (place / "report" / "index.html").read_text()
@@ -177,7 +186,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     processes.steps.clear()  # a second time, all is there
     assert run(place, "--campaign", "mine") == 0
     assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
-    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(load_exhibits())
+    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(FEW)
 
 
 @pytest.mark.parametrize(
