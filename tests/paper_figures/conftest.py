@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 from matplotlib.figure import Figure
 
+from paper_figures import reproduce
 from paper_figures.charts import save_figure
 from paper_figures.exhibit import load_exhibits
 from paper_figures.report import Report, make_report, write_report
@@ -65,3 +66,10 @@ def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr("paper_figures.report.save_figure", save_some)
         write_report(report, out)
     return out
+
+
+@pytest.fixture(scope="session")
+def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+    """The report on the runs that the repository keeps, and what comparing it with the kept digests ended with."""
+    out = tmp_path_factory.mktemp("recorded") / "report"
+    return reproduce.main(["--check", "--output", str(out)]), out
