@@ -16,6 +16,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # commands that the tests interrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.environ.get("NEED_BROWSER") and (reason := missing_browser()):
+        raise pytest.UsageError(f"NEED_BROWSER is set, and the tests marked browser cannot run: {reason}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,8 +31,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
     in_browser = [item for item in items if item.get_closest_marker("browser")]
     reason = missing_browser() if in_browser else None
-    if reason and os.environ.get("NEED_BROWSER"):
-        raise pytest.UsageError(f"the tests marked browser were asked for, and cannot run: {reason}")
     if reason:
         for item in in_browser:
             item.add_marker(pytest.mark.skip(reason=reason))

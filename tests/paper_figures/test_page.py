@@ -17,8 +17,6 @@ import pytest
 
 from tests.conftest import find_chromium
 
-playwright = pytest.importorskip("playwright.sync_api")
-
 pytestmark = pytest.mark.browser
 
 DESKTOP, PHONE, PAPER = (1280, 900), (390, 844), (700, 990)
@@ -68,7 +66,9 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -273,10 +273,11 @@ def shortened(browser: Any, opened: Opened) -> Iterator[Any]:
     context = browser.new_context(viewport=size(DESKTOP), color_scheme="light")
     page = context.new_page()
     page.goto(opened.address)
-    page.evaluate(
-        "document.querySelectorAll('tbody tr:nth-child(n + 4), .claims > li:nth-child(n + 4)').forEach(one => one.remove());"
-        "document.querySelectorAll('details').forEach(one => { one.open = true })"
-    )
+    page.evaluate("""() => {
+        const alike = "tbody tr:nth-child(n+4), .claims > li:nth-child(n+4)";
+        document.querySelectorAll(alike).forEach(one => one.remove());
+        document.querySelectorAll("details").forEach(one => { one.open = true });
+    }""")
     yield page
     context.close()
 
