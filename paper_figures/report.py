@@ -29,12 +29,14 @@ from paper_figures.numbers import fixed
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
+from paper_figures.render.whole import whole_latex, whole_markdown
 from paper_figures.selection import Selected, runs_used, select
 from paper_figures.svg import inline_svg
 from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
 from paper_figures.verdicts import Verdict
 
-ENTRIES = ("index.html", "figures", "tables", "runs", "cases", "samples")
+FOLDERS = ("figures", "tables", "runs", "cases", "samples")
+ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
 
 TITLE = "ThunderKittens, reproduced"
@@ -142,7 +144,7 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
 def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
     """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
     _clear(out)
-    for name in ENTRIES[1:]:
+    for name in FOLDERS:
         (out / name).mkdir(parents=True, exist_ok=True)
     drawings = {exhibit.exhibit.id: _write_exhibit(report, exhibit, out) for exhibit in report.exhibits}
     _write_table(claims_table(report.results), out / "tables", "claims")
@@ -150,8 +152,10 @@ def write_report(report: Report, out: Path, measured_here: bool = False) -> list
         (out / "runs" / run.run_id).mkdir()
         shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
     _write_cases(report, out)
-    page = render_page("index.html.j2", **_page_values(report, drawings, measured_here))
-    (out / "index.html").write_text(page, encoding="utf-8")
+    values = _page_values(report, drawings, measured_here)
+    (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
+    (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
+    (out / "index.html").write_text(render_page("index.html.j2", **values), encoding="utf-8")
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
