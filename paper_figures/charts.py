@@ -7,6 +7,7 @@ no dates, fixed identifiers, fonts that come with matplotlib, drawn as outlines.
 from __future__ import annotations
 
 import datetime
+import io
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -278,8 +279,21 @@ def _label_series(figure: Figure, exhibit: Exhibit, order: tuple[Contestant, ...
     ]
     if gpus := published_gpus(lines):
         handles.append(_diamond(f"paper ({gpus})"))
-    ncols = min(6 if len(handles) <= 6 else math.ceil(len(handles) / 2), len(handles))
+    ncols = _legend_columns([str(handle.get_label()) for handle in handles], figure.get_figwidth())
     figure.legend(handles=handles, loc="outside upper center", ncols=ncols, handlelength=1.2)
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """How many columns of a legend fit into a figure of a width in inches, in as few rows as they can.
+
+    A character takes 0.08 inches on average, a handle and its distances 0.5; a column is as wide as its longest label.
+    """
+    for rows in range(1, len(labels) + 1):
+        columns = math.ceil(len(labels) / rows)
+        widths = [max(len(label) for label in labels[first : first + rows]) for first in range(0, len(labels), rows)]
+        if sum(0.08 * letters + 0.5 for letters in widths) <= width:
+            return columns
+    return 1
 
 
 def _label_published(figure: Figure, lines: Sequence[Line]) -> None:
@@ -316,13 +330,21 @@ def _draw_roof(axis: Axes, roof_tflops: float | None) -> None:
     )
 
 
-def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> None:
-    """Writes `<name>.svg`, `.pdf` and `.png` into a folder; `when` is the date that the files carry."""
+def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> str:
+    """Writes `<name>.svg`, `.pdf` and `.png` into a folder; `when` is the date that the files carry.
+
+    Returns the drawing once more, as an SVG with its text as text, for a page that has fonts of its own.
+    """
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         date = when.isoformat(timespec="seconds")
         FigureCanvasSVG(figure).print_svg(folder / f"{name}.svg", metadata={"Date": date, "Title": name})
+        figure.set_layout_engine("none")  # it is laid out now, and the same in every format
         FigureCanvasPdf(figure).print_pdf(
             folder / f"{name}.pdf", metadata={"CreationDate": when, "ModDate": None, "Title": name}
         )
+        page = io.StringIO()
+        with mpl.rc_context({"svg.fonttype": "none"}):
+            FigureCanvasSVG(figure).print_svg(page, metadata={"Date": None})
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(folder / f"{name}.png", metadata={"Software": None})
+    return page.getvalue()

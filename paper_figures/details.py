@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 
 from harness.results import Run
+from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
-from paper_figures.numbers import fixed, significant
+from paper_figures.machine import machine_facts
+from paper_figures.numbers import fixed, interval_text, significant
+from paper_figures.quantities import rate
 from paper_figures.selection import Cell, kernel_build
-from paper_figures.svg import histogram_svg
+from paper_figures.statistics import median_interval
+from paper_figures.svg import histogram_svg, samples_svg
+from paper_figures.table import Column, Table, Text
+from paper_figures.verdicts import Measured
 
 PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "greatest": 100}
 
@@ -25,43 +31,103 @@ class CaseDetails:
 
     key: str
     title: str
+    workload: str
+    """With its pass and its problem."""
     status: str
     reason: str
     stale: str
     run_id: str
+    headline: tuple[tuple[str, str, str], ...]
+    """What was measured: name, value, and the interval or what else is beside it; empty where nothing was timed."""
     facts: tuple[tuple[str, str], ...]
     """Names and values, as text."""
     percentiles: tuple[tuple[str, str], ...]
     """Of the latency in us; empty where nothing was timed."""
     histogram: str
     """SVG; empty where nothing was timed."""
+    dots: str
+    """SVG of every sample over its round; empty where nothing was timed."""
     samples_file: str
     """Path within the report; empty where nothing was timed."""
+    ratios: Table | None
+    """Its speed relative to the cases that were timed in the same rounds; None without any."""
+    machine: tuple[tuple[str, str], ...]
+    """What the run's manifest says."""
     command: str
+
+
+def case_file(key: str) -> str:
+    """The page of a case, as a path within the report."""
+    return f"cases/{key}.html"
 
 
 def case_details(cell: Cell) -> CaseDetails:
     """The details of a cell that has a row."""
     assert cell.row is not None
     assert cell.run is not None
-    samples = cell.run.samples(str(cell.row["case_id"]))
-    title = f"{contestant_label(cell.contestant)}, {cell.row['workload']} {cell.row['direction']} {cell.row['problem']}"
+    case_id = str(cell.row["case_id"])
+    samples = cell.run.samples(case_id)
+    name = contestant_label(cell.contestant)
     percentiles = np.percentile(samples, list(PERCENTILES.values())) if samples.size else []
     return CaseDetails(
         key=cell.key,
-        title=title,
+        title=name,
+        workload=f"{cell.row['workload']} {cell.row['direction']}, {cell.row['dtype']}, {cell.row['problem']}",
         status=words(cell.status),
         reason=str(cell.row["reason"]),
         stale=cell.stale,
         run_id=cell.run.run_id,
+        headline=_headline(cell) if cell.timed and samples.size else (),
         facts=tuple((name, value) for name, value in _facts(cell.run, cell.row) if value),
         percentiles=tuple(
             (name, fixed(float(value), 2)) for name, value in zip(PERCENTILES, percentiles, strict=False)
         ),
         histogram=histogram_svg(samples, f"histogram of {samples.size} latencies") if samples.size else "",
+        dots=samples_svg(cell.run.rounds(case_id), samples, f"{samples.size} latencies, round by round")
+        if samples.size
+        else "",
         samples_file=f"samples/{cell.key}.csv" if samples.size else "",
+        ratios=_ratios(cell.run, case_id, name),
+        machine=tuple(machine_facts(cell.run)),
         command=str(cell.row["repro_command"]),
     )
+
+
+def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
+    """The median latency, the rate and the share of the roof, the first two with the median's interval."""
+    assert cell.run is not None
+    assert cell.row is not None
+    interval = median_interval(cell.run.samples(str(cell.row["case_id"])))
+    latency = Measured(float(cell.row["latency_us_p50"]), interval.low, interval.high)
+    entries = [("median latency, µs", fixed(latency.value, 2), interval_text(latency, 2))]
+    if math.isfinite(float(cell.row["tflops"])):
+        measured = rate(cell)
+        entries.append(("TFLOPS", fixed(measured.value, 1), interval_text(measured, 1)))
+    if math.isfinite(float(cell.row["roof_pct_datasheet"])):
+        entries.append(("% of the datasheet roof", fixed(float(cell.row["roof_pct_datasheet"]), 1), ""))
+    return tuple(entries)
+
+
+def _ratios(run: Run, case_id: str, name: str) -> Table | None:
+    """The stored ratios of a case to every other of its group."""
+    stored = run.ratios[run.ratios["case_id"] == case_id]
+    cases = run.measurements.set_index("case_id")[["implementation", "variant"]]
+    rows = []
+    for row in stored.to_dict("records"):
+        other = cases.loc[row["baseline_case_id"]]
+        ratio = Measured(float(row["ratio_p50"]), float(row["ci_low"]), float(row["ci_high"]))
+        rows.append(
+            (
+                Text(contestant_label(Contestant(str(other["implementation"]), str(other["variant"])))),
+                Text(f"{fixed(ratio.value, 3)}×", kind="number"),
+                Text(interval_text(ratio, 3), kind="number"),
+                Text(str(row["verdict"])),
+            )
+        )
+    if not rows:
+        return None
+    columns = (Column("Over"), Column("Speed", True), Column("95 % interval", True), Column("Verdict"))
+    return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, tuple(rows), ())
 
 
 def samples_csv(run: Run, case_id: str) -> str:
@@ -104,6 +170,8 @@ def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
         ("kernels", str(row["kernel_names"])),
         ("registers a thread", _build_text(build, "registers")),
         ("spills, bytes", _build_text(build, "spills")),
+        ("compiled by", ", ".join(filter(None, (_build_text(build, "compiler"), _build_text(build, "host_compiler"))))),
+        ("sources", str(build.get("source_hash") or "")[:16]),
         ("machine code", str(build.get("binary_hash") or "")[:16]),
     ]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from harness.results import Run
 from paper_figures.numbers import significant
+from paper_figures.table import ABSENT, Column, Table, Text
 
 
 def measured_roof(run: Run) -> float | None:
@@ -43,6 +45,35 @@ def machine_facts(run: Run) -> list[tuple[str, str]]:
         ("status", _text(manifest.get("status"))),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def shared_facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """The facts that all the runs have in common."""
+    every = [machine_facts(run) for run in runs]
+    return [fact for fact in every[0] if all(fact in facts for facts in every)]
+
+
+def roofs_table(runs: Sequence[Run]) -> Table:
+    """The roofs that each run measured, beside the datasheet's."""
+    names = sorted({name for run in runs for name in _mapping(run.manifest, "roofs")})
+    columns = [Column("Run"), Column("Experiment"), Column("Commit"), Column("Started, UTC")]
+    columns += [Column(f"Measured {_roof_name(name)[0]}, {_roof_name(name)[1]}", True) for name in names]
+    rows = []
+    for run in runs:
+        roofs, commit = _mapping(run.manifest, "roofs"), str(run.manifest.get("git_commit") or "unknown")[:12]
+        dirty = "with local changes" if run.manifest.get("git_dirty") else ""
+        row = [
+            Text(run.run_id, run=run.run_id),
+            Text(_text(run.manifest.get("experiment"))),
+            Text(commit, detail=dirty),
+            Text(_text(run.manifest.get("started_utc")).replace("T", " ").removesuffix("Z")),
+        ]
+        row += [
+            Text(_with_unit(roofs.get(name), "") or ABSENT, kind="number" if name in roofs else "status")
+            for name in names
+        ]
+        rows.append(tuple(row))
+    return Table("The runs of this report and their roofs", tuple(columns), tuple(rows), ())
 
 
 def _mapping(manifest: dict[str, Any], key: str) -> dict[str, Any]:

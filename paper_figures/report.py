@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,19 @@ from harness.results import Run
 from paper_figures.campaign import campaign_end, load_runs
 from paper_figures.charts import draw_exhibit, save_figure
 from paper_figures.claims import load_claims
-from paper_figures.details import case_details, samples_csv, unique_cases
+from paper_figures.details import case_details, case_file, samples_csv, unique_cases
 from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit
 from paper_figures.labels import words
 from paper_figures.lines import Line, mean_ratios, published_gpus
-from paper_figures.machine import machine_facts, measured_roof
+from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import fixed
-from paper_figures.render.html import render_page
+from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
+from paper_figures.render.whole import whole_latex, whole_markdown
 from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
 from paper_figures.summary import Headline, headlines, summary_sentences
@@ -38,7 +39,8 @@ from paper_figures.svg import inline_svg
 from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
 from paper_figures.verdicts import Verdict
 
-ENTRIES = ("index.html", "figures", "tables", "runs", "samples")
+FOLDERS = ("figures", "tables", "runs", "cases", "samples")
+ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
 
 TITLE = "ThunderKittens, reproduced"
@@ -193,20 +195,18 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
 def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
     """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
     _clear(out)
-    for name in ENTRIES[1:]:
+    for name in FOLDERS:
         (out / name).mkdir(parents=True, exist_ok=True)
-    for exhibit in report.exhibits:
-        _write_exhibit(report, exhibit, out)
+    drawings = {exhibit.exhibit.id: _write_exhibit(report, exhibit, out) for exhibit in report.exhibits}
     _write_table(claims_table(report.results), out / "tables", "claims")
     for run in report.used:
         (out / "runs" / run.run_id).mkdir()
         shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
-    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
-    for cell in cells:
-        if cell.run is not None and cell.row is not None and cell.timed:
-            (out / "samples" / f"{cell.key}.csv").write_text(samples_csv(cell.run, str(cell.row["case_id"])))
-    page = render_page("index.html.j2", **_page_values(report, out, measured_here))
-    (out / "index.html").write_text(page, encoding="utf-8")
+    _write_cases(report, out)
+    values = _page_values(report, drawings, measured_here)
+    (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
+    (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
+    (out / "index.html").write_text(render_page("index.html.j2", **values), encoding="utf-8")
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -221,12 +221,38 @@ def _clear(out: Path) -> None:
     shutil.rmtree(out)
 
 
-def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> None:
+def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
+    """Writes an exhibit's figure and table as files; returns the figure for the page, empty where there is none."""
+    drawing = Markup("")
     if exhibit.drawn:
+        name = exhibit.exhibit.id
         roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
-        figure = exhibit.figure(roof)
-        save_figure(figure, out / "figures", exhibit.exhibit.id, campaign_end(report.used))
+        svg = save_figure(exhibit.figure(roof), out / "figures", name, campaign_end(report.used))
+        label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
+        drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
+    return drawing
+
+
+def _write_cases(report: Report, out: Path) -> None:
+    """Writes a page and the samples of every case."""
+    shown: dict[str, list[AnyExhibit]] = {}
+    for exhibit in report.exhibits:
+        for line in exhibit.lines:
+            exhibits = shown.setdefault(line.cell.key, [])
+            if exhibit.exhibit not in exhibits:
+                exhibits.append(exhibit.exhibit)
+    (out / "cases" / "style.css").write_text(asset("style.css"), encoding="utf-8")
+    (out / "cases" / "case.js").write_text(asset("case.js"), encoding="utf-8")
+    for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
+        assert cell.run is not None
+        assert cell.row is not None
+        case = case_details(cell)
+        case = replace(case, histogram=Markup(case.histogram), dots=Markup(case.dots))
+        page = render_page("case.html.j2", title=TITLE, case=case, exhibits=shown[cell.key])
+        (out / case_file(cell.key)).write_text(page, encoding="utf-8")
+        if case.samples_file:
+            (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
 
 
 def _write_table(table: Table, folder: Path, name: str) -> None:
@@ -234,22 +260,19 @@ def _write_table(table: Table, folder: Path, name: str) -> None:
     (folder / f"{name}.tex").write_text(latex_table(table, name.replace("_", "-")), encoding="utf-8")
 
 
-def _page_values(report: Report, out: Path, measured_here: bool) -> dict[str, Any]:
-    exhibits = {one.exhibit.id: one.exhibit for one in report.exhibits}
+def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
     verdicts = Counter(result.verdict for result in report.results)
-    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     return {
         "title": TITLE,
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
-        "results": [_result_values(result, exhibits[result.claim.exhibit]) for result in report.results],
-        "exhibits": [_exhibit_values(exhibit, out) for exhibit in report.exhibits],
-        "runs": [_run_values(run) for run in report.used],
-        "cases": [
-            replace(details, histogram=Markup(details.histogram)) for details in (case_details(cell) for cell in cells)
-        ],
+        "claims": claims_table(report.results),
+        "exhibits": [_exhibit_values(exhibit, drawings[exhibit.exhibit.id]) for exhibit in report.exhibits],
+        "machine": shared_facts(report.used),
+        "roofs": roofs_table(report.used),
+        "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
     }
 
 
@@ -269,22 +292,17 @@ def banner(report: Report, measured_here: bool) -> str:
 def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
-        "verdict": str(result.verdict),
+        "verdict": words(result.verdict),
         "reason": result.reason,
         "changed": result.changed,
         "numbers": claim_numbers(result),
         "table": points_table(result, exhibit),
-        "exhibit_title": f"{exhibit.where}: {exhibit.title}",
     }
 
 
-def _exhibit_values(report: ExhibitReport, out: Path) -> dict[str, Any]:
+def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
     exhibit = report.exhibit
-    figure = Markup("")
-    if report.drawn:
-        svg = (out / "figures" / f"{exhibit.id}.svg").read_text(encoding="utf-8")
-        label = f"{exhibit.where}, {exhibit.title}: bars of measured TFLOPS, the numbers are in the table below"
-        figure = Markup(inline_svg(svg, exhibit.id.replace("_", "-"), label))
+    verdicts = Counter(result.verdict for result in report.results)
     return {
         "id": exhibit.id,
         "where": exhibit.where,
@@ -294,14 +312,28 @@ def _exhibit_values(report: ExhibitReport, out: Path) -> dict[str, Any]:
         "to_run": report.to_run,
         "figure": figure,
         "table": report.table,
-        "results": report.results,
+        "results": [_result_values(result, exhibit) for result in report.results],
+        "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],
+        "verdict_text": _verdict_text(report),
     }
 
 
-def _run_values(run: Run) -> dict[str, Any]:
+def _verdict_text(report: ExhibitReport) -> str:
+    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict."""
+    count = len(report.results)
+    if not count:
+        return "no claim with a number"
+    verdicts = Counter(result.verdict for result in report.results)
+    if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
+        return f"{count} claim{'s' if count > 1 else ''} not measured yet"
+    others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]
+    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others])
+
+
+def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:
     command = run.manifest.get("command") or ""
     return {
         "id": run.run_id,
-        "facts": machine_facts(run),
+        "facts": [fact for fact in machine_facts(run) if fact not in shared],
         "command": command if isinstance(command, str) else " ".join(str(part) for part in command),
     }

@@ -8,14 +8,12 @@ is no obstacle: its row says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 from harness.results import Run
-from paper_figures.cases import Contestant, Experiment, same_problem
+from paper_figures.cases import Contestant, Experiment, StoredProblem, problem_keys
 
 EXCUSED = ("unavailable", "unsupported")
 TIMER = "cuda_events"
@@ -75,7 +73,8 @@ class Selected:
 
 def select(runs: Sequence[Run], experiment: Experiment) -> tuple[Selected, ...]:
     """The cells of an experiment, problem by problem; `runs` are one campaign's, newest first."""
-    return tuple(_select_problem(runs, experiment, problem) for problem in experiment.problems)
+    candidates = [(run, rows) for run in runs if (rows := _workload_rows(run, experiment))]
+    return tuple(_select_problem(runs, candidates, experiment, problem) for problem in experiment.problems)
 
 
 def runs_used(selections: Sequence[Selected]) -> list[Run]:
@@ -84,9 +83,13 @@ def runs_used(selections: Sequence[Selected]) -> list[Run]:
     return sorted(runs.values(), key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
 
 
-def _select_problem(runs: Sequence[Run], experiment: Experiment, problem: str) -> Selected:
+def _select_problem(
+    runs: Sequence[Run], candidates: Sequence[tuple[Run, list[_Row]]], experiment: Experiment, problem: str
+) -> Selected:
     found = [
-        (run, rows) for run in runs if (rows := _rows(run, experiment, problem)) and _speaks_for(run, experiment, rows)
+        (run, rows)
+        for run, own in candidates
+        if (rows := _rows(own, experiment, problem)) and _speaks_for(run, experiment, rows)
     ]
     together = [(run, rows) for run, rows in found if _timed_together(rows, experiment.contestants)]
     run, rows = next(iter(together or found), (None, {}))
@@ -113,24 +116,40 @@ def _speaks_for(run: Run, experiment: Experiment, rows: dict[Contestant, dict[st
     return len(rows) == len(experiment.contestants) and not (experiment.profiled and run.profile.empty)
 
 
-def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:
-    """The rows of one problem by contestant, of those the experiment asks for."""
-    table = run.measurements[run.measurements["workload"] == experiment.workload]
-    if run.manifest.get("device") != "cuda" or table.empty:
-        return {}
+@dataclass(frozen=True)
+class _Row:
+    """A row that an experiment may ask for, with its names parsed."""
+
+    problem: StoredProblem
+    keys: dict[str, str]
+    contestant: Contestant
+    row: dict[str, Any]
+
+
+def _workload_rows(run: Run, experiment: Experiment) -> list[_Row]:
+    """The rows of a run that have the workload and a contestant of an experiment; none of a run without a GPU."""
+    if run.manifest.get("device") != "cuda":
+        return []
+    table = run.measurements
+    table = table[(table["workload"] == experiment.workload) & table["timer"].isin(["", TIMER])]
+    rows = [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+    parsed = [
+        _Row(
+            StoredProblem("", str(row["direction"]), str(row["dtype"]), str(row["distribution"])),
+            problem_keys(str(row["problem"])),
+            Contestant(str(row["implementation"]), str(row["variant"])),
+            row,
+        )
+        for row in rows
+    ]
+    return [one for one in parsed if one.contestant in experiment.contestants]
+
+
+def _rows(own: Sequence[_Row], experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:
+    """The rows of one problem by contestant, of those of a run."""
     stored = experiment.stored_problem(problem)
-    wanted: pd.Series = (
-        (table["direction"] == stored.direction)
-        & (table["dtype"] == stored.dtype)
-        & (table["distribution"] == stored.distribution)
-        & table["timer"].isin(["", TIMER])
-        & table["problem"].map(lambda text: same_problem(text, stored.text))
-    )
-    rows = {
-        Contestant(str(row["implementation"]), str(row["variant"])): {str(key): value for key, value in row.items()}
-        for row in table[wanted].to_dict("records")
-    }
-    return {contestant: row for contestant, row in rows.items() if contestant in experiment.contestants}
+    columns, keys = replace(stored, text=""), problem_keys(stored.text)
+    return {one.contestant: one.row for one in own if one.problem == columns and one.keys == keys}
 
 
 def _timed_together(rows: dict[Contestant, dict[str, Any]], contestants: Sequence[Contestant]) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # commands that the tests interrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.environ.get("NEED_BROWSER") and (reason := missing_browser()):
+        raise pytest.UsageError(f"NEED_BROWSER is set, and the tests marked browser cannot run: {reason}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,6 +29,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") and not asked_for_long:
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
+    in_browser = [item for item in items if item.get_closest_marker("browser")]
+    reason = missing_browser() if in_browser else None
+    if reason:
+        for item in in_browser:
+            item.add_marker(pytest.mark.skip(reason=reason))
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     reason = missing_gpu() if on_gpu else None
     if reason:
@@ -39,6 +49,22 @@ def missing_gpu() -> str | None:
         return "no CUDA GPU here"
     if torch.cuda.get_device_capability() != (9, 0):
         return f"{torch.cuda.get_device_name()} is not a Hopper GPU"
+    return None
+
+
+def find_chromium() -> str | None:
+    """The browser that tests drive: the one that CHROMIUM names, else the first that is installed."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+
+
+def missing_browser() -> str | None:
+    """Why tests marked `browser` cannot run here, or None."""
+    absent = [name for name in ("playwright", "axe_playwright_python", "html5lib") if find_spec(name) is None]
+    if absent:
+        return f"{', '.join(absent)} not installed: pip install -c constraints.txt -e '.[dev]'"
+    if find_chromium() is None:
+        return "no Chromium here: install one (Debian: apt-get install chromium) or name it with CHROMIUM="
     return None
 
 

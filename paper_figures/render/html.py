@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from paper_figures.details import case_file
 from paper_figures.table import Table, Text, footnotes
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -27,6 +30,16 @@ _VERDICT_MARKS = {
 
 def render_page(template: str, **values: Any) -> str:
     """A template of `templates/` with the style sheet, the script and the values; undefined names are an error."""
+    return _environment().get_template(template).render(**values)
+
+
+def asset(name: str) -> str:
+    """The text of a file of `templates/` that pages use as it is: a style sheet or a script."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -38,8 +51,9 @@ def render_page(template: str, **values: Any) -> str:
     environment.filters["anchor"] = anchor
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
-    style, script = (Markup((TEMPLATES / name).read_text()) for name in ("style.css", "script.js"))
-    return environment.get_template(template).render(style=style, script=script, **values)
+    environment.globals["strip"] = strip
+    environment.globals["asset"] = lambda name: Markup(asset(name))
+    return environment
 
 
 def anchor(text: str) -> str:
@@ -55,8 +69,20 @@ def badge(verdict: str) -> Markup:
     )
 
 
-def html_table(table: Table, name: str) -> Markup:
-    """A table in a region that scrolls sideways where the page is narrow, with its remarks and notes under it."""
+def strip(verdicts: Sequence[str]) -> Markup:
+    """Many verdicts as marks side by side, for the eye alone: what they say stands beside them in words."""
+    marks = "".join(
+        f'<i class="{anchor(verdict)}" title="{escape(verdict)}">{_VERDICT_MARKS.get(verdict, "–")}</i>'
+        for verdict in verdicts
+    )
+    return Markup(f'<span class="strip" aria-hidden="true">{marks}</span>')
+
+
+def html_table(table: Table, name: str, sortable: bool = True, above: str = "") -> Markup:
+    """A table in a region that scrolls sideways where the page is narrow, with its remarks and notes under it.
+
+    `above` leads from the page to the folder of the report, which links are relative to.
+    """
     notes = footnotes(table)
     head = "".join(
         f'<th scope="col"{" class=number" if column.numeric else ""}>{escape(column.title)}</th>'
@@ -65,26 +91,27 @@ def html_table(table: Table, name: str) -> Markup:
     body = []
     for number, row in enumerate(table.rows):
         cells = "".join(
-            _cell(text, column.numeric, notes, name) for text, column in zip(row, table.columns, strict=True)
+            _cell(text, column.numeric, notes, name, above) for text, column in zip(row, table.columns, strict=True)
         )
-        body.append(f"<tr{' class=group' if number in table.groups else ''}>{cells}</tr>")
+        body.append(f"<tr{' class=group' if number in table.groups else ''}>{cells}</tr>\n")
     below = "".join(f"<li>{escape(remark)}</li>" for remark in table.remarks)
     remarks = f'<ul class="remarks">{below}</ul>' if below else ""
     listed = "".join(f'<li id="{name}-note-{i}">{escape(note)}</li>' for i, note in enumerate(notes, start=1))
     numbered = f'<ol class="remarks">{listed}</ol>' if listed else ""
     return Markup(
-        f'<div class="scroll" role="region" aria-label="{escape(table.caption)}" tabindex="0"><table>'
+        f'<div class="scroll" role="region" aria-label="{escape(table.caption)}" tabindex="0">'
+        f"<table{' class=sortable' if sortable else ''}>"
         f"<caption>{escape(table.caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>{numbered}{remarks}"
     )
 
 
-def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str) -> str:
+def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str) -> str:
     inner = badge(text.text) if text.kind == "verdict" else escape(text.text)
     if text.case:
-        inner = f'<a href="#case-{anchor(text.case)}">{inner}</a>'
+        inner = f'<a class="case" href="{above}{case_file(text.case)}">{inner}</a>'
     elif text.run:
-        inner = f'<a href="#run-{anchor(text.run)}">{inner}</a>'
+        inner = f'<a href="{above}#run-{anchor(text.run)}">{inner}</a>'
     if text.detail:
         inner += f" <small>{escape(text.detail)}</small>"
     if text.note:

@@ -26,29 +26,49 @@ _SPECIAL = {
 }
 
 
+LONG = 32
+"""Rows from which a table goes over pages."""
+
+
 def latex_table(table: Table, label: str) -> str:
-    """A `table` environment with a `tabular` in it; needs `booktabs`.  `label` is a plain identifier."""
+    """A table for `booktabs`, one of many rows as a `longtable`.  `label` is a plain identifier."""
     widths = "".join("r" if column.numeric else "l" for column in table.columns)
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{escape(table.caption)}}}",
-        rf"\label{{tab:{label}}}",
-        rf"\begin{{tabular}}{{{widths}}}",
-        r"\toprule",
-        " & ".join(escape(column.title) for column in table.columns) + r" \\",
-        r"\midrule",
-    ]
+    caption = [rf"\caption{{{escape(table.caption)}}}", rf"\label{{tab:{label}}}"]
+    head = [r"\toprule", " & ".join(escape(column.title) for column in table.columns) + r" \\", r"\midrule"]
     notes = footnotes(table)
+    body = []
     for number, row in enumerate(table.rows):
         if number and number in table.groups:
-            lines.append(r"\addlinespace")
-        lines.append(" & ".join(_cell(text, notes) for text in row) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\footnotesize {escape(remark)}" for remark in table.remarks]
-    lines += [rf"\par\footnotesize ({number}) {escape(note)}" for number, note in enumerate(notes, start=1)]
-    lines.append(r"\end{table}")
+            body.append(r"\addlinespace")
+        body.append(" & ".join(_cell(text, notes) for text in row) + r" \\")
+    below = [rf"\par\footnotesize {escape(remark)}" for remark in table.remarks]
+    below += [rf"\par\footnotesize ({number}) {escape(note)}" for number, note in enumerate(notes, start=1)]
+    if len(table.rows) > LONG:
+        lines = [
+            r"% needs \usepackage{booktabs,longtable}",
+            rf"\begin{{longtable}}{{{widths}}}",
+            *(f"{line}%" for line in caption),
+            r"\\",
+            *head,
+            r"\endhead",
+            *body,
+            r"\bottomrule",
+            r"\end{longtable}",
+            r"\begingroup",
+            *below,
+            r"\par\endgroup",
+        ]
+    else:
+        lines = [r"% needs \usepackage{booktabs}", r"\begin{table}[ht]", r"\centering", *caption]
+        lines += [
+            rf"\begin{{tabular}}{{{widths}}}",
+            *head,
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *below,
+            r"\end{table}",
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -15,7 +16,9 @@ from types import ModuleType
 
 import markupsafe
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from paper_figures.campaign import ROOT
 from paper_figures.charts import draw_exhibit
@@ -80,30 +83,42 @@ def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
         assert str(Path.cwd()).encode() not in content, name
 
 
+def case_pages(written: Path) -> dict[str, Page]:
+    return {path.name: Page(path.read_text()) for path in sorted((written / "cases").glob("*.html"))}
+
+
 def test_every_link_resolves(page: Page, written: Path) -> None:
     assert len(page.links) > 100
-    for link in page.links:
-        if link.startswith("#"):
-            assert link[1:] in page.ids, link
-        else:
-            assert (written / link).is_file(), link
+    for where, links, ids in [
+        (written, page.links, page.ids),
+        *((written / "cases", one.links, one.ids) for one in case_pages(written).values()),
+    ]:
+        for link in links:
+            name, _, anchor = link.partition("#")
+            if name:
+                assert (where / name).is_file(), link
+            if anchor:
+                assert anchor in (page.ids if name.endswith("index.html") else ids), link
 
 
-def test_identifiers_are_unique_and_tags_balance(page: Page) -> None:
-    assert len(page.ids) == len(set(page.ids))
-    assert page.open == []
+def test_identifiers_are_unique_and_tags_balance(page: Page, written: Path) -> None:
+    for one in [page, *case_pages(written).values()]:
+        assert len(one.ids) == len(set(one.ids))
+        assert one.open == []
 
 
-def test_the_page_needs_no_network(page: Page, written: Path) -> None:
+def test_no_page_needs_a_network(page: Page, written: Path) -> None:
     assert page.sources == []
-    text = (written / "index.html").read_text()
-    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
-    assert "url(http" not in text
+    assert all(one.sources == ["style.css", "case.js"] for one in case_pages(written).values())
+    for path in [*written.rglob("*.html"), *written.rglob("*.css"), *written.rglob("*.js")]:
+        text = path.read_text()
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
+        assert "url(http" not in text
 
 
 def test_internal_references_of_drawings_resolve(page: Page, written: Path) -> None:
     text = (written / "index.html").read_text()
-    wanted = set(re.findall(r'xlink:href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+    wanted = set(re.findall(r'<use href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
     assert wanted
     assert wanted <= set(page.ids)
 
@@ -117,13 +132,70 @@ def test_the_page_is_for_everyone(written: Path) -> None:
     assert all("aria-label" in tag for tag in re.findall(r"<svg[^>]*>", text))
 
 
-def test_every_measured_cell_links_to_its_case(report: Report, page: Page, written: Path) -> None:
+def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report, page: Page, written: Path) -> None:
+    """From a number on the page to the row, the samples, the run and the commit behind it, for all of them."""
+    shown: dict[str, set[str]] = {}
+    for exhibit in report.exhibits:
+        for text in (text for row in exhibit.table.rows for text in row if text.case):
+            assert f"cases/{text.case}.html" in page.links
+            shown.setdefault(text.case, set()).add(text.text)
+    pages = case_pages(written)
+    assert {f"{key}.html" for key in shown} == set(pages)
     for line in (line for exhibit in report.exhibits for line in exhibit.lines):
-        assert line.cell.row is not None
-        assert f"#case-{line.cell.key.lower()}" in page.links
+        row, run = line.cell.row, line.cell.run
+        assert row is not None
+        assert run is not None
+        text = html.unescape((written / "cases" / f"{line.cell.key}.html").read_text())
+        assert str(row["repro_command"]) in text
+        assert str(row["problem"]) in text
+        links = pages[f"{line.cell.key}.html"].links
+        assert f"../samples/{line.cell.key}.csv" in links or not line.cell.timed
         if line.cell.timed:
-            samples = (written / "samples" / f"{line.cell.key}.csv").read_text().splitlines()
-            assert len(samples) == 1 + int(line.cell.row["n_samples"])
+            samples = pd.read_csv(written / "samples" / f"{line.cell.key}.csv")
+            assert len(samples) == int(row["n_samples"])
+            assert float(np.median(samples["latency_us"])) == pytest.approx(float(row["latency_us_p50"]))
+            tflops = f"{float(row['tflops']):.1f}"
+            assert tflops in shown[line.cell.key]
+            assert f"<dd>{tflops} <small>" in text
+        assert f"../runs/{run.run_id}/manifest.json" in links
+        manifest = json.loads((written / "runs" / run.run_id / "manifest.json").read_text())
+        assert manifest["run_id"] == run.run_id
+        assert f"<dd>{manifest['git_commit']}" in text
+
+
+def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> None:
+    line = next(line for line in part(report, "fig8_attention").lines if line.ratio is not None)
+    assert line.ratio is not None
+    text = (written / "cases" / f"{line.cell.key}.html").read_text()
+    assert f"{line.ratio.value:.3f}×" in text
+    assert f"[{line.ratio.low:.3f}, {line.ratio.high:.3f}]" in text
+
+
+def test_a_page_is_light(written: Path, report: Report) -> None:
+    """Under 3 MB, also with half as many exhibits again."""
+    assert (written / "index.html").stat().st_size < 2_000_000
+    assert max(path.stat().st_size for path in (written / "cases").iterdir()) < 100_000
+
+
+def test_the_board_says_what_became_of_every_claim(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    board = text[text.index('<table class="board">') : text.index("</table>")]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', board, re.S)
+    assert [where for where, _ in rows] == [exhibit.exhibit.where for exhibit in report.exhibits]
+    for (_, row), exhibit in zip(rows, report.exhibits, strict=True):
+        reproduced = sum(result.verdict == Verdict.REPRODUCED for result in exhibit.results)
+        assert row.count("<i ") == len(exhibit.results)
+        assert row.count('<i class="reproduced"') == reproduced
+        assert not exhibit.results or f"{reproduced} of {len(exhibit.results)} reproduced" in row
+
+
+def test_runs_are_listed_with_their_roofs_and_what_they_share_once(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    machine = text[text.index('<section id="machine">') :]
+    assert machine.count("SYNTHETIC H200") == 1
+    for run in report.used:
+        assert f'id="run-{run.run_id.lower()}"' in machine
+        assert str(run.manifest["experiment"]) in machine
 
 
 def test_manifests_are_copied_as_they_are(report: Report, written: Path) -> None:
@@ -168,9 +240,29 @@ def test_latex_tables_have_as_many_cells_in_every_row_and_balance(written: Path)
         assert len({len(re.split(r"(?<!\\)&", row)) for row in rows}) == 1
         plain = text.replace(r"\{", "").replace(r"\}", "")
         assert plain.count("{") == plain.count("}")
-        assert text.count(r"\begin") == text.count(r"\end") == 2
+        begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
+        assert sorted(begun) == sorted(ended)
+        assert begun in (["table", "tabular"], ["longtable"])
         assert text.isascii()
         assert not re.search(r"(?<!\\)[%#_]", "\n".join(rows))
+
+
+def test_the_whole_report_is_one_markdown_file_and_one_latex_document(report: Report, written: Path) -> None:
+    plain, document = (written / "report.md").read_text(), (written / "report.tex").read_text()
+    for exhibit in report.exhibits:
+        name = exhibit.exhibit.id
+        assert f"](figures/{name}.svg)" in plain
+        assert (written / "tables" / f"{name}.md").read_text().rstrip() in plain
+        for file in re.findall(rf"(?:figures|tables)/{name}\.\w+", document):
+            assert (written / file).is_file()
+        assert rf"\input{{tables/{name}.tex}}" in document
+        for result in exhibit.results:
+            assert escape(result.claim.sentence) in document
+    assert document.isascii()
+    begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", document) for word in ("begin", "end"))
+    assert sorted(begun) == sorted(ended)
+    text = document.replace(r"\{", "").replace(r"\}", "")
+    assert text.count("{") == text.count("}")
 
 
 def test_special_characters_survive() -> None:
@@ -191,7 +283,10 @@ def test_the_claims_table_has_every_claim(report: Report) -> None:
     assert all(row[-1].text for row in table.rows)
 
 
-def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: ModuleType) -> None:
+def test_a_campaign_without_an_exhibits_runs_says_so(
+    tmp_path: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
     synthetic.write_run(tmp_path / "c", "table1_stages")
     report = make_report(tmp_path / "c", load_exhibits())
     write_report(report, tmp_path / "out")
@@ -225,7 +320,9 @@ def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleT
     text = (tmp_path / "out" / "index.html").read_text()
     assert "failed verification" in text
     assert "error 0.3 &amp; &lt;b&gt; is above 0.01" in text
-    assert "<b>" not in text
+    assert "& <b>" not in text
+    pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
+    assert sum("error 0.3 &amp; &lt;b&gt; is above 0.01" in page for page in pages) == 4
     assert len(list((tmp_path / "out" / "samples").iterdir())) == 1
     assert "failed verification" in (tmp_path / "out" / "tables" / "table1_stages.md").read_text()
 
@@ -279,23 +376,19 @@ def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: Mod
     assert ["stale" in row for row in rows] == [True, True, True, True, False]
     assert "machine code has changed since: run 20260102T000000Z-bbbbbb has another" in first
     assert "stale" not in second
-    assert "<strong>Stale:</strong>" in (tmp_path / "out" / "index.html").read_text()
+    pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
+    assert sum("<strong>Stale:</strong>" in page for page in pages) == 4
 
 
-def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, written: Path, tmp_path: Path) -> None:
+def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_path: Path) -> None:
     """The second in a process with another hash seed, time zone and locale."""
+    names = ["table1_stages", "table2_persistent", "table4_attention"]
+    write_report(make_report(campaign, choose_exhibits(names)), tmp_path / "first")
     environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "paper_figures.reproduce",
-        "--from",
-        str(campaign),
-        "--output",
-        str(tmp_path / "out"),
-    ]
+    command = [sys.executable, "-m", "paper_figures.reproduce", "--from", str(campaign), "--exhibit", *names]
+    command += ["--output", str(tmp_path / "second")]
     subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT)
-    assert bytes_of(tmp_path / "out") == bytes_of(written)
+    assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
 
 
 def part(report: Report, name: str) -> ExhibitReport:
