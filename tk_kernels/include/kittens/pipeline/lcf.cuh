@@ -7,7 +7,8 @@
 //   functions  prefetch(globals)                                fetches the tensor maps ahead of their first use
 //              bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
 //              load(input&, task, step, semaphore& full, globals)
-//              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
+//              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies; where the
+//                                                               accumulator is no register tile, waits for them too
 //              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
 //
 // Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its result
@@ -127,7 +128,7 @@ template <typename K> struct lcf {
             typename K::accumulator acc;
             multiply(s, at, acc, t);
             if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
-            warpgroup::mma_wait(acc);
+            if constexpr (register_tile<typename K::accumulator>) warpgroup::mma_wait(acc);
             if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
