@@ -147,9 +147,10 @@ def _launch_on_copies(function: Any, copies: int, a: Tensor, b: Tensor, out: Ten
 
 
 def aligned_like(matrix: Tensor) -> Tensor:
-    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 8."""
+    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 16 bytes."""
     rows, cols = matrix.shape
-    return matrix.new_empty((rows, (cols + 7) // 8 * 8))[:, :cols]
+    unit = 16 // matrix.element_size()
+    return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
 
 
 _copies_logged = False
