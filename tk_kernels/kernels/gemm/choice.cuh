@@ -87,7 +87,7 @@ inline std::string name(const config& c) {
     auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
            pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative") +
-           (c.hilbert ? " order hilbert" : "");
+           (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
 // Of `kernels`, the first `choices` of which are what problems get unless told otherwise. Throws std::invalid_argument, with

@@ -24,8 +24,9 @@ using namespace kittens;
 struct config {
     int tile_m, tile_n, stages, cluster_m, cluster_n;
     bool pingpong;
-    bool hilbert = false;   // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
-    bool promoted = false;  // each step's sums are added in registers, not by the tensor cores
+    bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
+    int promotion =
+        0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
 };
 
 // An operation: the elements, whether B comes as its transpose, (N, K) row-major, and what becomes of the sums before they
@@ -44,6 +45,7 @@ template <config C, typename Operation = product> struct kernel {
     using result = typename Operation::result;
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
     static constexpr bool pingpong = C.pingpong;
+    static constexpr int promotion = C.promotion;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = 232;
     static constexpr int tile_k = 128 / sizeof(operand);
@@ -70,13 +72,8 @@ template <config C, typename Operation = product> struct kernel {
     struct task {
         int m, n, steps;  // tile of C, in units of 64 rows and columns
     };
-    static_assert(rows / 64 * (C.tile_n / 64) % 2 == 0,
-                  "gemm: strips alternate between two buffers; a tile needs an even number");
-    using sums = rt_fl<rows / 4, C.tile_n>;
-    struct promoted_sums {
-        sums step, total;
-    };
-    using accumulator = std::conditional_t<C.promoted, promoted_sums, sums>;
+    static constexpr int strips = rows / 64 * (C.tile_n / 64);
+    using accumulator = rt_fl<rows / 4, C.tile_n>;
 
     kittens_device static void prefetch(const globals& g) {
         prefetch_map<piece>(g.a);
@@ -109,22 +106,10 @@ template <config C, typename Operation = product> struct kernel {
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
         auto& a = subtile<rows, tile_k>(in.a, pingpong ? 0 : warpgroup_index(), 0);
-        if constexpr (C.promoted) {
-            multiply(acc.step, a, in.b, 0);
-            warpgroup::mma_wait(acc.step);
-            if (step == 0) copy(acc.total, acc.step);
-            else add(acc.total, acc.total, acc.step);
-        } else {
-            multiply(acc, a, in.b, step > 0);
-        }
+        const int accumulate = promotion > 0 ? step % promotion > 0 : step > 0;
+        if constexpr (transposed_b) warpgroup::mma_ABt(acc, a, in.b, accumulate);
+        else warpgroup::mma_AB(acc, a, in.b, accumulate);
     }
-    template <typename A, typename B> kittens_device static void multiply(sums& d, const A& a, const B& b,
-                                                                          int accumulate) {
-        if constexpr (transposed_b) warpgroup::mma_ABt(d, a, b, accumulate);
-        else warpgroup::mma_AB(d, a, b, accumulate);
-    }
-    kittens_device static const sums& total(const sums& acc) { return acc; }
-    kittens_device static const sums& total(const promoted_sums& acc) { return acc.total; }
 
     // A warp stores its own rows, so that no warp waits for another.
     kittens_device static void finish(accumulator& acc, output& results, const task& t, const globals& g) {
@@ -135,9 +120,11 @@ template <config C, typename Operation = product> struct kernel {
             for (int j = 0; j < C.tile_n / 64; j++) {
                 strip& c = results.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
-                part(slice, total(acc), i, j);
+                part(slice, acc, i, j);
                 Operation::finish(slice, g.extra, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
-                store_read_wait<1>();  // the store before the last one has left this strip
+                // The store before the last one has left this strip; the last tile's too, where that ended in the same one.
+                if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
+                else store_read_wait<1>();
                 store(c, slice);
                 fence_async();
                 store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});

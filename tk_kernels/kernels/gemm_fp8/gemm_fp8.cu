@@ -17,16 +17,15 @@ constexpr built<Operation> fast_kernels[] = {
 };
 template <typename Operation>
 constexpr built<Operation> fast_vector_kernels[] = {
-    build<Operation, config{128, 256, 4, 1, 1, false}>(),
     build<Operation, config{128, 128, 6, 1, 1, true}>(),
     build<Operation, config{64, 128, 8, 1, 1, false}>(),
-    build<Operation, config{128, 256, 4, 2, 1, false}>(),
+    build<Operation, config{128, 256, 4, 1, 1, false}>(),
 };
-// Without fast accumulation.
+// Without fast accumulation: sums of 512 values of K.
 template <typename Operation>
 constexpr built<Operation> precise_kernels[] = {
-    build<Operation, config{128, 128, 6, 1, 1, false, false, true}>(),
-    build<Operation, config{128, 128, 6, 2, 1, false, false, true}>(),
+    build<Operation, config{128, 192, 4, 1, 1, false, false, 4}>(),
+    build<Operation, config{128, 128, 6, 1, 1, false, false, 4}>(),
 };
 
 struct call {
@@ -50,8 +49,8 @@ template <typename Result, bool Vectors> void start(const call& c, const options
     const auto run = [&](const auto& kernels, int choices) {
         gemm::choose(kernels, choices, p, o, "gemm_fp8").start(p, o, stream);
     };
-    if (!c.fast_accum) run(precise_kernels<operation>, 1);
-    else if constexpr (Vectors) run(fast_vector_kernels<operation>, 3);
+    if (!c.fast_accum) run(precise_kernels<operation>, 2);
+    else if constexpr (Vectors) run(fast_vector_kernels<operation>, 2);
     else run(fast_kernels<operation>, 4);
 }
 
