@@ -1,8 +1,8 @@
 """cuBLASLt's e4m3 GEMM as PyTorch calls it: ``torch._scaled_mm``.
 
 With one scale for each row and column PyTorch may call a CUTLASS kernel of its own instead. On CPU tensors the same
-call is PyTorch's own CPU product. It serves there as a second implementation to verify against, and `Gemm.version` says
-what it is.
+call is PyTorch's own CPU product. It serves there as a second implementation to verify against, and `GemmFp8.version`
+says what it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Gemm:
+class GemmFp8:
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, through ``torch._scaled_mm``.
 
     Options:

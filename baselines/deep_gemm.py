@@ -18,7 +18,7 @@ BLOCK = 128
 """Elements of K, and rows of the weight, that share a scale."""
 
 
-class Gemm:
+class GemmFp8:
     """``deep_gemm.fp8_gemm_nt``: scales for every 128 elements of K of a row of A, and every 128 x 128 block of B.
 
     A finer scheme than the problem's, whose one scale is repeated for every block: the library has no coarser one.

@@ -72,14 +72,15 @@ class KernelFolder:
     def lines_of_code(self) -> int:
         """Lines of the `.cu` and `.cuh` files that hold code: neither blank nor comment alone.
 
-        The binding and plain C++ headers are not counted: they are no part of the kernel. Neither are borrowed files.
+        The binding and plain C++ headers are not counted: they are no part of the kernel. Borrowed files are: it needs
+        them.
         """
         return sum(self.lines_by_stem().values())
 
     def lines_by_stem(self) -> dict[str, int]:
         """The same, of `forward.cu` and `forward.cuh` together under `forward`."""
         lines: dict[str, int] = {}
-        for path in self.files():
+        for path in (*self.files(), *self.borrowed()):
             if path.suffix in DEVICE_SUFFIXES:
                 lines[path.stem] = lines.get(path.stem, 0) + code_lines(path.read_text())
         return lines
