@@ -19,8 +19,8 @@ EXHIBIT = Exhibit(
     where="Fig 10",
     title="e4m3 GEMM",
     summary=(
-        "Square e4m3 GEMM with scales against cuBLASLt, as torch._scaled_mm calls it. Hopper's tensor cores keep about 14 "
-        "bits of such sums; with fast accumulation they add up all of K, without it the sums move to fp32 on the way. "
+        "Square e4m3 GEMM with scales against cuBLASLt, as torch._scaled_mm calls it. Hopper's tensor cores keep about "
+        "14 bits of such sums; with fast accumulation they add up all of K, else the sums move to fp32 on the way. "
         "Ratios are against the former, which is what tk does by default. DeepGEMM promotes too; its scales are finer."
     ),
     order=100,
