@@ -46,6 +46,7 @@ CASES = {
     "fig9_fft_conv": (6, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROWS),
+    "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "cublas_fast", "cublas", "deep_gemm"]),
     "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 

@@ -112,13 +112,13 @@ template <config C, typename Operation = product> struct kernel {
     }
 
     // A warp stores its own rows, so that no warp waits for another.
-    kittens_device static void finish(accumulator& acc, output& results, const task& t, const globals& g) {
+    kittens_device static void finish(accumulator& acc, output& out, const task& t, const globals& g) {
         const int first_row = 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
 #pragma unroll
         for (int i = 0; i < rows / 64; i++)
 #pragma unroll
             for (int j = 0; j < C.tile_n / 64; j++) {
-                strip& c = results.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
+                strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
                 part(slice, acc, i, j);
                 Operation::finish(slice, g.extra, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
