@@ -275,7 +275,7 @@ MUTANTS = (
 )
 
 
-@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER])
+@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "gemm", schedule, None)
     for seed in range(100):
