@@ -83,6 +83,7 @@ kittens_device float log1p(float x) { return log1pf(x); }
 kittens_device float rsqrt(float x) { return rsqrtf(x); }
 kittens_device float sqrt(float x) { return sqrtf(x); }
 kittens_device float tanh(float x) { return tanhf(x); }
+kittens_device float erf(float x) { return erff(x); }
 kittens_device float abs(float x) { return fabsf(x); }
 kittens_device float max(float x, float y) { return fmaxf(x, y); }
 kittens_device float min(float x, float y) { return fminf(x, y); }
