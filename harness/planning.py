@@ -145,7 +145,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         problem = workloads.parse_problem(
             workload,
             own,
-            dtype=str(entry.get("dtype", config["dtype"])),
+            dtype=str(entry.get("dtype") or config["dtype"] or module.DTYPES[0]),
             direction=str(entry.get("direction", config["direction"])),
         )
         distribution = str(entry.get("distribution", config["distribution"]))

@@ -60,7 +60,7 @@ def check_outputs(
     if callable(expected):
         expected = expected(by_name)
     for name, tensor in by_name.items():
-        bad = int((~torch.isfinite(tensor)).sum())
+        bad = int(_not_finite(tensor).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):
             return Check(False, f"{name} has {bad} of {tensor.numel()} elements NaN or infinite: unwritten, or wrong")
     checks = [_compare(workload, problem, by_name[part.output], part) for part in expected]
@@ -101,6 +101,11 @@ def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: E
     else:
         return Check(True, "", rel_l2, max_abs, name, tolerance.rel_l2)
     return Check(False, reason, rel_l2, max_abs, name, tolerance.rel_l2)
+
+
+def _not_finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Where elements are NaN or infinite. e4m3 has no infinity, and PyTorch no `isfinite` of it."""
+    return torch.isnan(tensor) if tensor.dtype == torch.float8_e4m3fn else ~torch.isfinite(tensor)
 
 
 def errors(output: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> tuple[float, float]:

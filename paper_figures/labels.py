@@ -10,6 +10,8 @@ IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",
     "cublas": "cuBLAS",
     "cublaslt": "cuBLASLt",
+    "cublas_fast": "cuBLAS, fast accumulation",
+    "deep_gemm": "DeepGEMM",
     "torch_compile": "torch.compile",
     "triton": "Triton",
     "quack": "quack (CuTe DSL)",

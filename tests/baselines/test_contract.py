@@ -107,6 +107,17 @@ class FftConvProblem:
 
 
 @dataclass(frozen=True)
+class Fp8Problem:
+    M: int = 48
+    N: int = 128
+    K: int = 128
+    out: str = "bf16"
+    scales: str = "tensor"
+    dtype: str = "e4m3"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
 class RotaryProblem:
     B: int = 1
     H: int = 3
@@ -131,7 +142,7 @@ class LayernormProblem:
 
 HEAVY = (
     *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
-    *("fla", "mamba_ssm", "einops", "flashfftconv"),
+    *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm"),
 )
 PROBLEMS = {
     "Gemm": Problem,
@@ -143,6 +154,7 @@ PROBLEMS = {
     "DropoutAddLayernorm": LayernormProblem,
     "FftConv": FftConvProblem,
     "Rotary": RotaryProblem,
+    "GemmFp8": Fp8Problem,
 }
 
 
@@ -207,6 +219,13 @@ def test_the_long_convolution_names_its_baselines():
         "baselines.flash_fft_conv.FftConv",
         "baselines.triton_monarch.FftConv",
         "baselines.torch_fft.FftConv",
+    }
+
+
+def test_the_e4m3_gemm_names_its_baselines():
+    assert {t for t in targets() if t.endswith(".GemmFp8")} >= {
+        "baselines.cublas_fp8.GemmFp8",
+        "baselines.deep_gemm.GemmFp8",
     }
 
 

@@ -97,7 +97,7 @@ def cost(workload: str, problem: str, direction: str) -> tuple[float, float]:
     """FLOPs of a problem, and the bytes that it moves: about those of the workload, for made-up rows."""
     if workload not in ("gemm", "attention"):
         module = workloads.load(workload)
-        parsed = workloads.parse_problem(workload, problem_keys(problem), dtype="bf16", direction=direction)
+        parsed = workloads.parse_problem(workload, problem_keys(problem), dtype=module.DTYPES[0], direction=direction)
         return float(module.flops(parsed)), float(module.traffic(parsed).total)
     size = {key: int(value) for key, value in problem_keys(problem).items()}
     if workload == "gemm":

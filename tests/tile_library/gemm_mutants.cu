@@ -1,6 +1,6 @@
 // The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what test_gemm_mutants.py
 // changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they alternate) or
-// 2 (a cluster of two blocks along M, one consumer each).
+// 2 (a cluster of two blocks along M, one consumer each) or 3 (sums are promoted every second step).
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -12,7 +12,8 @@ using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, false}, {64, 128, 2, 1, 1, true}, {64, 128, 2, 2, 1, false}};
+constexpr config shapes[] = {{128, 128, 2, 1, 1, false}, {64, 128, 2, 1, 1, true}, {64, 128, 2, 2, 1, false},
+                              {128, 128, 2, 1, 1, false, false, 2}};
 constexpr config shape = shapes[SCHEDULE];
 // Several tiles a block, more steps than stages, tails in every dimension.
 constexpr int M = 376, N = 248, K = 312;

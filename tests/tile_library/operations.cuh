@@ -421,9 +421,11 @@ struct copies : family<operands<matrix<T, st<T, R, C>>, matrix<T>, matrix<T>, ma
         load_async(tile, g.a, element_coord{0, 0, g.numbers[0], g.numbers[1]}, done);
         wait(done, 0);
         const element_coord to{0, 0, g.numbers[2], g.numbers[3]};
-        if (g.op == 0) store_async(g.out, tile, to);
-        else if (g.op == 1) store_add_async(g.out, tile, to);
-        else {
+        if (g.op == 0) {
+            store_async(g.out, tile, to);
+        } else if (g.op == 1) {
+            if constexpr (sizeof(T) > 1) store_add_async(g.out, tile, to);
+        } else {
             rt<T, 16, tile_type::chunk_cols> piece;
             load(piece, subtile<16, tile_type::chunk_cols>(tile, R / 16 - 1, tile_type::chunks - 1));
             store(g.out, piece, to);

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-SHARED, ALTERNATE, CLUSTER = 0, 1, 2  # gemm_mutants.cu's schedules
+SHARED, ALTERNATE, CLUSTER, PROMOTED = 0, 1, 2, 3  # gemm_mutants.cu's schedules
 TEMPLATE, RING, KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh"
 
 READS_TOO_EARLY = (
@@ -38,6 +38,7 @@ LAST_RELEASE = "if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stag
 STEP_RELEASE = "warpgroup::mma_wait<1>();\n                release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
 TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
+PROMOTED_RELEASE = "release(s.empty[(at.stage + K::stages - 1) % K::stages]);\n            add(acc, acc, recent);"
 LOAD_B = "load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
 INIT_EMPTY = "init(s.empty, K::stages, releasing_warps * cluster_blocks);"
 EVERY_RACE = (
@@ -226,6 +227,31 @@ MUTANTS = (
         "if constexpr (true) arrive(empty);",
         (DEADLOCK,),
     ),
+    Mutant(
+        "promoted_sums_not_waited_for",
+        PROMOTED,
+        TEMPLATE,
+        "warpgroup::mma_wait(recent);",
+        "",
+        (r"element-wise operation .*reads a register tile that mma_AB at gemm.cuh:\d+ .* may still write", *EVERY_RACE),
+    ),
+    Mutant(
+        "stage_of_promoted_sums_not_released",
+        PROMOTED,
+        TEMPLATE,
+        PROMOTED_RELEASE,
+        PROMOTED_RELEASE.partition(";")[2],
+        (DEADLOCK,),
+    ),
+    Mutant(
+        "promoted_sums_forget_earlier_ones",
+        PROMOTED,
+        TEMPLATE,
+        "add(acc, acc, recent);",
+        "copy(acc, recent);",
+        (NUMBERS,),
+    ),
+    Mutant("promoted_steps_start_anew", PROMOTED, KERNEL, "step % promotion > 0", "0", (NUMBERS,)),
     Mutant("multicast_to_own_block_only", CLUSTER, KERNEL, "column_mask() << col", "1 << cluster_rank()", (DEADLOCK,)),
     Mutant(
         "no_last_cluster_sync",
@@ -249,7 +275,7 @@ MUTANTS = (
 )
 
 
-@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER])
+@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "gemm", schedule, None)
     for seed in range(100):

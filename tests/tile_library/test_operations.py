@@ -18,7 +18,12 @@ from tile_compile import CompileError, compile_library, load
 from tile_reference import FAMILIES, Array, Case
 
 HERE = Path(__file__).resolve().parent
-TORCH_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TORCH_TYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "e4m3": torch.float8_e4m3fn,
+}
 TARGETS = {"cpu": "cpu", "cuda": "sm_90a"}
 INSTANCES = [(binary, instance) for binary, instances in BINARIES.items() for instance in instances]
 

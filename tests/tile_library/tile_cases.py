@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-CPP_TYPES = {"fp32": "float", "bf16": "bf16", "fp16": "half"}
-DTYPES = tuple(CPP_TYPES)
+CPP_TYPES = {"fp32": "float", "bf16": "bf16", "fp16": "half", "e4m3": "e4m3"}
+DTYPES = ("fp32", "bf16", "fp16")
 HALVES = ("bf16", "fp16")
 LAYOUTS = ("row", "col")
 SPREADS = ("ortho", "align", "naive")
@@ -20,6 +20,9 @@ SHARED_SHAPES = ((16, 16), (16, 32), (32, 64), (16, 128))
 COPY_SHAPES = ((16, 16), (64, 32), (48, 48), (64, 64), (128, 128))
 WARP_MULTIPLIES = ((16, 16, 16), (32, 16, 48), (16, 64, 32), (48, 32, 16))
 GROUP_MULTIPLIES = ((64, 16, 16), (64, 64, 64), (128, 48, 32), (64, 128, 80), (64, 256, 16))
+# 8-bit elements live in shared memory, in rows of at least 32, and are multiplied with K contiguous.
+E4M3_SHAPES = ((16, 32), (32, 64), (64, 128), (16, 256))
+E4M3_MULTIPLIES = ((64, 16, 32), (128, 48, 64), (64, 256, 128), (64, 64, 256))
 OPERAND_MULTIPLIES = ((64, 64, 64), (128, 32, 48))
 
 
@@ -84,6 +87,12 @@ def _memory_instances() -> list[Instance]:
         *(Instance("transposed_loads", key) for key in product(HALVES, (16, 32), (16, 64, 80))),
         *(Instance("group_vector_loads", (r, m, rows)) for r, m, rows in product(DTYPES, DTYPES, (16, 32))),
         *(Instance("group_vectors", (*pair, rows)) for pair, rows in product(pairs, (16, 48))),
+        *(
+            Instance("shared_moves", ("fp32", "e4m3", *shape, layout, scope))
+            for shape, layout, scope in product(E4M3_SHAPES, LAYOUTS, (1, 4))
+        ),
+        *(Instance("copies", ("e4m3", *shape)) for shape in E4M3_SHAPES),
+        *(Instance("copies_4d", ("e4m3", *shape)) for shape in E4M3_SHAPES[:2]),
         *(Instance("vector_copies", key) for key in product(DTYPES, (16, 64, 256))),
     ]
 
@@ -99,6 +108,7 @@ def _multiply_instances() -> list[Instance]:
             Instance("group_multiplies", (dtype, *mnk, form, "registers"))
             for dtype, mnk, form in product(HALVES, OPERAND_MULTIPLIES, FORMS[:2])
         ),
+        *(Instance("group_multiplies", ("e4m3", *mnk, "ABt", "shared")) for mnk in E4M3_MULTIPLIES),
         *(
             Instance("complex_multiplies", (dtype, *mnk, where))
             for dtype, mnk, where in product(HALVES, OPERAND_MULTIPLIES, ("shared", "registers"))

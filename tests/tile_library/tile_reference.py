@@ -15,8 +15,9 @@ from tile_cases import Instance
 
 Array = NDArray[np.float64]
 # Half a unit in the last place, relative; the smallest step near zero.
-ROUNDING = {"fp32": 2.0**-24, "bf16": 2.0**-8, "fp16": 2.0**-11}
-TINY = {"fp32": 1e-30, "bf16": 1e-30, "fp16": 2.0**-25}
+ROUNDING = {"fp32": 2.0**-24, "bf16": 2.0**-8, "fp16": 2.0**-11, "e4m3": 2.0**-4}
+TINY = {"fp32": 1e-30, "bf16": 1e-30, "fp16": 2.0**-25, "e4m3": 2.0**-10}
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e4m3": 1}
 # Hardware approximations of the elementary functions, relative to fp32 results of magnitude 1.
 APPROXIMATE = 4e-6
 
@@ -42,8 +43,8 @@ def rounded(x: Array, dtype: str) -> Array:
     """x as a tensor of this type would hold it."""
     import torch
 
-    kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
-    return torch.from_numpy(np.ascontiguousarray(x)).to(kind).to(torch.float64).numpy()
+    kinds = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "e4m3": torch.float8_e4m3fn}
+    return torch.from_numpy(np.ascontiguousarray(x)).to(kinds[dtype]).to(torch.float64).numpy()
 
 
 def _near(expected: Array, dtype: str, slack: float = 0.0) -> Array:
@@ -333,24 +334,27 @@ def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
 
 def copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols = instance.parameters
-    row_bytes = cols * (4 if dtype == "fp32" else 2)
-    chunk = next(width for width in (128, 64, 32) if row_bytes % width == 0) // (4 if dtype == "fp32" else 2)
+    row_bytes = cols * BYTES[dtype]
+    chunk = next(width for width in (128, 64, 32) if row_bytes % width == 0) // BYTES[dtype]
+    pitch = max(8, 16 // BYTES[dtype])
     for r, c, to_r, to_c in ((0, 0, 0, 0), (5, 16, 3, 16), (rows, cols, rows - 2, cols - 8), (2 * rows, 0, 0, 0)):
-        x, before = _values(rng, dtype, rows + 9, cols + 5), _values(rng, dtype, rows + 7, cols + 8)
+        x, before = _values(rng, dtype, rows + 9, cols + 5), _values(rng, dtype, rows + 7, cols + pitch)
         piece = _window(x, r, c, rows, cols)
         corner = piece[rows - 16 :, cols - chunk :]
         name, numbers = f"{r} {c} to {to_r} {to_c}", (r, c, to_r, to_c)
-        exact = np.zeros_like(before)
+        exact = {"tolerance": np.zeros_like(before), "pitch": pitch}
         stored, added = _placed(before, piece, to_r, to_c), before + _placed(0 * before, piece, to_r, to_c)
-        yield _case(instance, name, (x,), stored, numbers=numbers, before=before, tolerance=exact)
-        yield _case(instance, f"add {name}", (x,), added, op=1, numbers=numbers, before=before)
+        yield _case(instance, name, (x,), stored, numbers=numbers, before=before, **exact)
+        if BYTES[dtype] > 1:
+            yield _case(instance, f"add {name}", (x,), added, op=1, numbers=numbers, before=before)
         cut = _placed(before, corner, to_r, to_c)
-        yield _case(instance, f"subtile {name}", (x,), cut, op=2, numbers=numbers, before=before, tolerance=exact)
+        yield _case(instance, f"subtile {name}", (x,), cut, op=2, numbers=numbers, before=before, **exact)
 
 
 def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols = instance.parameters
-    batch, depth, height, width = 2, 3, rows + 5, cols + 8
+    pitch = max(8, 16 // BYTES[dtype])
+    batch, depth, height, width = 2, 3, rows + 5, cols + pitch
     for b, d, r, c in ((0, 0, 0, 0), (0, 1, 1, 0), (1, 2, 1, 1), (1, 0, 0, 1), (0, 2, 2, 0)):
         x = _values(rng, dtype, batch, depth, height, width)
         before = np.full_like(x, -7.0)
@@ -360,7 +364,7 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(
             instance, f"{b} {d} {r} {c}", (x.reshape(flat),), expected.reshape(flat), numbers=(b, d, r, c),
             before=before.reshape(flat), tolerance=np.zeros(flat),
-            extents={"matrix": (height, width), "outer": (batch, depth)},
+            extents={"matrix": (height, width), "outer": (batch, depth)}, pitch=pitch,
         )  # fmt: skip
 
 
@@ -401,8 +405,8 @@ def multiplies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, m, n, k, form = instance.parameters[:5]
     a, b, c = _values(rng, dtype, m, k), _values(rng, dtype, k, n), _values(rng, "fp32", m, n)
     inputs = (a.T if str(form).startswith("At") else a, b.T if str(form).endswith("Bt") else b, c)
-    # Sums of exact products in fp32; the tensor core truncates its partial sums.
-    tolerance = 2.0**-21 * (np.abs(a) @ np.abs(b) + np.abs(c))
+    # Sums of exact products in fp32; the tensor core truncates its partial sums, those of e4m3 to about 14 bits.
+    tolerance = (2.0**-12 if dtype == "e4m3" else 2.0**-21) * (np.abs(a) @ np.abs(b) + np.abs(c))
     dtypes = (dtype, dtype, "fp32", "fp32")
     yield _case(instance, f"mma_{form}", inputs, a @ b + c, op=0, dtypes=dtypes, tolerance=tolerance)
     yield _case(instance, f"mm_{form}", inputs, a @ b, op=1, dtypes=dtypes, tolerance=tolerance)

@@ -48,6 +48,29 @@ def test_lines_are_counted_by_stem(tmp_path: Path) -> None:
     assert kernel.lines_of_code() == 4
 
 
+def test_borrowed_files_are_found_and_counted(tmp_path: Path) -> None:
+    """Those that a kernel includes from another's folder, directly or through one of them."""
+    for name, text in {
+        "lender/common.cuh": '#include "lender.h"\nint c;\n',
+        "lender/lender.h": "int l;\n",
+        "lender/unused.cuh": "int u;\n",
+        "borrower/binding.cc": "int b;\n",
+        "borrower/own.cuh": '#include "../lender/common.cuh"\n#include "kittens.cuh"\n',
+        "borrower/borrower.cu": '#include "own.cuh"\n',
+        "outside.cuh": "int o;\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kernel = toolchain.open_kernel(tmp_path / "borrower")
+    assert [path.name for path in kernel.borrowed()] == ["common.cuh", "lender.h"]
+    assert kernel.lines_by_stem() == {"borrower": 1, "own": 2, "common": 2}
+    before = toolchain.source_hash(kernel, toolchain.CPU)
+    (tmp_path / "lender" / "unused.cuh").write_text("int v;\n")
+    assert toolchain.source_hash(kernel, toolchain.CPU) == before
+    (tmp_path / "lender" / "lender.h").write_text("int m;\n")
+    assert toolchain.source_hash(kernel, toolchain.CPU) != before
+
+
 def test_allowances_are_read(tmp_path: Path) -> None:
     path = tmp_path / "kernel.toml"
     assert read_allowances(path) == ()

@@ -53,14 +53,15 @@ def test_counts_say_why_they_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_counts_are_of_the_listing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     listing = tmp_path / "listing"
     listing.write_text(
-        "HGMMA.64x256x16.F32.BF16 R24\n  HGMMA.64x8x16.F32 R4\nHMMA.16816.F32 R4\nIMMA.8816 R2\nHGMMA_like\n"
+        "HGMMA.64x256x16.F32.BF16 R24\n  HGMMA.64x8x16.F32 R4\nHMMA.16816.F32 R4\n"
+        "IMMA.8816 R2\nQGMMA.64x8x32.F32 R4\nHGMMA_like\n"
     )
     tool = tmp_path / "nvdisasm"
     tool.write_text(f"#!/bin/sh\ncat {listing}\n")
     tool.chmod(0o755)
     monkeypatch.setattr(machine_code, "find_nvdisasm", lambda: str(tool))
     counts = machine_code.count_instructions([tmp_path / "x.cubin", tmp_path / "y.cubin"])
-    assert (counts.hgmma, counts.hmma, counts.reason) == (4, 2, None)
+    assert (counts.hgmma, counts.hmma, counts.reason) == (6, 2, None)
 
 
 def test_demangling_keeps_what_it_cannot_read() -> None:

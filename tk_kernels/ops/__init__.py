@@ -5,6 +5,7 @@ from .based import based
 from .dropout_add_layernorm import dropout_add_layernorm
 from .fft_conv import fft_conv, fft_conv_filter
 from .gemm import gemm
+from .gemm_fp8 import gemm_fp8
 from .hedgehog import hedgehog
 from .linear_attention import linear_attention
 from .mamba2 import mamba2
@@ -18,6 +19,7 @@ __all__ = [
     "fft_conv",
     "fft_conv_filter",
     "gemm",
+    "gemm_fp8",
     "hedgehog",
     "linear_attention",
     "mamba2",

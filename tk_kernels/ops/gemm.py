@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .gemm_epilogue import fused
 from .gemm_options import AUTOMATIC, encode_options
 from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_tangents
 
@@ -23,6 +24,10 @@ def gemm(
     b: Tensor,
     *,
     out: Tensor | None = None,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+    gate: Tensor | None = None,
+    residual: Tensor | None = None,
     stages: int | None = None,
     persistent: bool | int | None = None,
     order: str | None = None,
@@ -41,13 +46,17 @@ def gemm(
     K or N) goes through a copy that is, which costs a pass over it; the first such copy is
     logged by the logger `tk_kernels`. So does an odd `out`.
 
+    With an epilogue, residual + gate * activation(a b + bias) in one kernel, in float32 and rounded once: bias (N,),
+    activation `gelu` (by the error function, as torch's) or `gelu_tanh`, gate (N,) or, for rows in as many batches of a
+    multiple of 16, (batches, N), residual (M, N); all bfloat16, each left out where it is None. No `out`, no backward.
+
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
     ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). Not every
     combination is built: the kernel refuses the others and lists its own. What runs no kernel
     (fake and meta tensors, tracing) does not know that list and lets them pass.
 
-    Differentiable in a and b unless `out` is given. Raises ValueError that names the argument
+    Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument
     for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
     operand, or an option the kernel is not built for.
     """
@@ -62,6 +71,10 @@ def gemm(
         options: tuple[int, ...] = ()
     else:
         options = encode_options(stages, persistent, order, tile, cluster, schedule)
+    if bias is not None or activation is not None or gate is not None or residual is not None:
+        if out is not None:
+            raise ValueError("out: cannot be given with an epilogue (bias, activation, gate, residual); leave it out")
+        return fused(a, b, bias, activation, gate, residual, options)
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         name, value = ("b", b) if isinstance(a, Tensor) else ("a", a)
         raise ValueError(f"{name}: got a {type(value).__name__}, needs a torch.Tensor")
@@ -147,9 +160,10 @@ def _launch_on_copies(function: Any, copies: int, a: Tensor, b: Tensor, out: Ten
 
 
 def aligned_like(matrix: Tensor) -> Tensor:
-    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 8."""
+    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 16 bytes."""
     rows, cols = matrix.shape
-    return matrix.new_empty((rows, (cols + 7) // 8 * 8))[:, :cols]
+    unit = 16 // matrix.element_size()
+    return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
 
 
 _copies_logged = False

@@ -55,10 +55,25 @@ class KernelFolder:
         """Every file that can change what is built, sorted by name."""
         return tuple(sorted(p for p in self.path.iterdir() if p.is_file() and p.suffix in SOURCE_SUFFIXES))
 
+    def borrowed(self) -> tuple[Path, ...]:
+        """Files of other kernels' folders that these files include (`"../gemm/gemm.cuh"`), directly or not, sorted."""
+        found: set[Path] = set()
+        unread = list(self.files())
+        while unread:
+            source = unread.pop()
+            for name in _QUOTED_INCLUDE.findall(source.read_text()):
+                path = (source.parent / name).resolve()
+                known = path in found or path.parent == self.path
+                if not known and path.parent.parent == self.path.parent and path.is_file():
+                    found.add(path)
+                    unread.append(path)
+        return tuple(sorted(found))
+
     def lines_of_code(self) -> int:
         """Lines of the `.cu` and `.cuh` files that hold code: neither blank nor comment alone.
 
-        The binding and plain C++ headers are not counted: they are no part of the kernel.
+        The binding and plain C++ headers are not counted: they are no part of the kernel. Borrowed files are: it needs
+        them.
         """
         return sum(self.lines_by_stem().values())
 
@@ -66,7 +81,7 @@ class KernelFolder:
         """The same, of `forward.cu` and `forward.cuh` together under `forward`; `comments`: of comments as well."""
         count = filled_lines if comments else code_lines
         lines: dict[str, int] = {}
-        for path in self.files():
+        for path in (*self.files(), *self.borrowed()):
             if path.suffix in DEVICE_SUFFIXES:
                 lines[path.stem] = lines.get(path.stem, 0) + count(path.read_text())
         return lines
@@ -138,6 +153,7 @@ def _allowance(path: Path, entry: dict[str, object]) -> Allowance:
     return Allowance(finding, function, reason)
 
 
+_QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 

@@ -16,12 +16,14 @@ from .targets import BINDING_FLAGS, LINK_FLAGS, PORTABLE_ISA, Target
 def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_ROOT) -> str:
     """sha256 of everything in the project that decides what is built.
 
-    That is the kernel's folder, the tile library without the folders of other targets, and the
-    flags. It is the same on every machine: prebuilt kernels are found by it.
+    That is the kernel's folder, what it borrows of others, the tile library without the folders of
+    other targets, and the flags. It is the same on every machine: prebuilt kernels are found by it.
     """
     digest = hashlib.sha256(repr((kernel.name, target.name, target.flags, BINDING_FLAGS, LINK_FLAGS)).encode())
     for path in kernel.files():
         _add_file(digest, path.name, path)
+    for path in kernel.borrowed():
+        _add_file(digest, f"{path.parent.name}/{path.name}", path)
     for name, path in _library_files(include, target.name):
         _add_file(digest, name, path)
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from pathlib import Path
 from .compilers import find_nvdisasm
 
 _SHT_NOBITS = 8
-_HGMMA = re.compile(r"\bHGMMA\.")
+_HGMMA = re.compile(r"\b[HQ]GMMA\.")  # Q: of 8-bit types
 _HMMA = re.compile(r"\bHMMA\.")
 
 

@@ -1,6 +1,6 @@
-// bf16 GEMM, C = A B: A (M, K), B (K, N), C (M, N) row-major, sums in fp32.
+// GEMM, C = A B: A (M, K), B (K, N), C (M, N) row-major, sums in fp32. bf16, unless the operation says otherwise.
 //
-// A block computes tiles of C in the load-compute-finish template. The producer loads, for 64 values of K at a time, a
+// A block computes tiles of C in the load-compute-finish template. The producer loads, for 128 bytes of K at a time, a
 // tile of A (tile_m x 64) and one of B (64 x tile_n) by TMA into a ring of `stages`; consumer warpgroups multiply them from
 // shared memory (wgmma). Cooperative: the consumers share a tile, each tile_m / 2 of its rows. Ping-pong: each has a tile of
 // its own, and one's epilogue runs under the other's multiplies. In a cluster of cluster_m x cluster_n blocks, blocks of one
@@ -25,28 +25,46 @@ struct config {
     int tile_m, tile_n, stages, cluster_m, cluster_n;
     bool pingpong;
     bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
+    int promotion =
+        0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
 };
 
-template <config C> struct kernel {
+// An operation: the elements, whether B comes as its transpose, (N, K) row-major, and what becomes of the sums before they
+// are rounded.
+struct product {
+    using operand = bf16;
+    using result = bf16;
+    static constexpr bool transposed_b = false;
+    struct extra {};  // what `finish` needs to know
+    // 16 rows and 64 columns of the result, from an element on.
+    kittens_device static void finish(rt_fl<16, 64>&, const extra&, element_coord) {}
+};
+
+template <config C, typename Operation = product> struct kernel {
+    using operand = typename Operation::operand;
+    using result = typename Operation::result;
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
     static constexpr bool pingpong = C.pingpong;
+    static constexpr int promotion = C.promotion;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = 232;
-    static constexpr int tile_k = 64;
+    static constexpr int tile_k = 128 / sizeof(operand);
+    static constexpr bool transposed_b = Operation::transposed_b;
     static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
 
-    using piece = st_bf<64, 64>;  // what one TMA instruction moves
-    using strip = st_bf<16, 64>;  // what a warp stores at a time
-    using matrix = gl<bf16, 1, 1, dynamic, dynamic, piece>;
+    using piece = st<operand, 64, tile_k>;  // what one TMA instruction moves
+    using strip = st<result, 16, 64>;       // what a warp stores at a time
+    using matrix = gl<operand, 1, 1, dynamic, dynamic, piece>;
     struct globals {
         matrix a, b;
-        gl<bf16, 1, 1, dynamic, dynamic, strip> c;
+        gl<result, 1, 1, dynamic, dynamic, strip> c;
         tile_bands tiles;  // of a cluster
         int steps;
+        typename Operation::extra extra;
     };
     struct input {
-        st_bf<C.tile_m, tile_k> a;
-        st_bf<tile_k, C.tile_n> b;
+        st<operand, C.tile_m, tile_k> a;
+        std::conditional_t<transposed_b, st<operand, C.tile_n, tile_k>, st<operand, tile_k, C.tile_n>> b;
     };
     struct output {
         strip c[warpgroup_warps][2];  // a warp's own, in turn
@@ -54,8 +72,7 @@ template <config C> struct kernel {
     struct task {
         int m, n, steps;  // tile of C, in units of 64 rows and columns
     };
-    static_assert(rows / 64 * (C.tile_n / 64) % 2 == 0,
-                  "gemm: strips alternate between two buffers; a tile needs an even number");
+    static constexpr int strips = rows / 64 * (C.tile_n / 64);
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
     kittens_device static void prefetch(const globals& g) {
@@ -80,14 +97,18 @@ template <config C> struct kernel {
         const int same_a = C.cluster_n == 1 ? 0 : ((1 << C.cluster_n) - 1) << row * C.cluster_n;
         const int same_b = C.cluster_m == 1 ? 0 : column_mask() << col;
         for (int i = col; i < C.tile_m / 64; i += C.cluster_n)
-            load_async(subtile<64, 64>(in.a, i, 0), g.a, coord{0, 0, t.m + i, step}, full, same_a);
+            load_async(subtile<64, tile_k>(in.a, i, 0), g.a, coord{0, 0, t.m + i, step}, full, same_a);
         for (int j = row; j < C.tile_n / 64; j += C.cluster_m)
-            load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
+            if constexpr (transposed_b)
+                load_async(subtile<64, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
+            else load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
     }
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
         auto& a = subtile<rows, tile_k>(in.a, pingpong ? 0 : warpgroup_index(), 0);
-        warpgroup::mma_AB(acc, a, in.b, step > 0);
+        const int accumulate = promotion > 0 ? step % promotion > 0 : step > 0;
+        if constexpr (transposed_b) warpgroup::mma_ABt(acc, a, in.b, accumulate);
+        else warpgroup::mma_AB(acc, a, in.b, accumulate);
     }
 
     // A warp stores its own rows, so that no warp waits for another.
@@ -100,7 +121,10 @@ template <config C> struct kernel {
                 strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
                 part(slice, acc, i, j);
-                store_read_wait<1>();  // the store before the last one has left this strip
+                Operation::finish(slice, g.extra, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
+                // The store before the last one has left this strip; the last tile's too, where that ended in the same one.
+                if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
+                else store_read_wait<1>();
                 store(c, slice);
                 fence_async();
                 store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});

@@ -3,7 +3,8 @@
 //
 //   types      globals; input (one stage of the ring); output (a consumer warpgroup's own shared memory, for finish);
 //              task (what is computed next; has `steps`); accumulator (a consumer's registers)
-//   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers
+//   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers; where it has one, promotion:
+//              the steps, if not 0, after which a sum is added to those before it, in registers
 //   functions  prefetch(globals)                                fetches the tensor maps ahead of their first use
 //              bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
 //              load(input&, task, step, semaphore& full, globals)
@@ -33,6 +34,12 @@ constexpr int producer_registers(int consumers, int each, int blocks_per_sm = 1)
 template <typename X> constexpr int loaded_bytes() {
     if constexpr (requires { X::bytes; }) return X::bytes;
     else return sizeof(X);
+}
+
+// Steps that a kernel's multiplies add up before their sum is added to those before it; 0: all of a task's.
+template <typename K> constexpr int promoted_steps() {
+    if constexpr (requires { K::promotion; }) return K::promotion;
+    else return 0;
 }
 
 template <typename K> struct lcf {
@@ -125,28 +132,47 @@ template <typename K> struct lcf {
                 round++;
             }
             typename K::accumulator acc;
-            multiply(s, at, acc, t);
-            if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
-            warpgroup::mma_wait(acc);
-            if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            if constexpr (promoted_steps<K>() > 0) {
+                multiply_promoted(s, at, acc, t);
+            } else {
+                multiply(s, at, acc, t, 0, t.steps);
+                if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
+                warpgroup::mma_wait(acc);
+                if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            }
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
-    // One task's steps. A stage is released once the next step's multiply is in the queue and its own has ended; the last
+    // Steps of a task. A stage is released once the next step's multiply is in the queue and its own has ended; the last
     // one is left to the caller. A single stage cannot wait for the next step: it is released at once.
-    kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t) {
-        for (int step = 0; step < t.steps; step++, at.advance()) {
+    kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t, int from,
+                                        int to) {
+        for (int step = from; step < to; step++, at.advance()) {
             wait(s.full[at.stage], at.parity);
             K::compute(acc, s.ring[at.stage], t, step);
             if constexpr (K::stages == 1) {
                 warpgroup::mma_wait<0>();
                 release(s.empty[at.stage]);
-            } else if (step > 0) {
+            } else if (step > from) {
                 warpgroup::mma_wait<1>();
                 release(s.empty[(at.stage + K::stages - 1) % K::stages]);
             }
+        }
+    }
+
+    // A task's steps, some at a time; the sums of each lot are added to `acc`.
+    kittens_device static void multiply_promoted(shared& s, position& at, typename K::accumulator& acc, const task& t) {
+        constexpr int lot = promoted_steps<K>();
+        static_assert(!K::pingpong && K::stages > 1, "lcf: promoted sums are for consumers that share a task");
+        zero(acc);
+        for (int from = 0; from < t.steps; from += lot) {
+            typename K::accumulator recent;
+            multiply(s, at, recent, t, from, from + lot < t.steps ? from + lot : t.steps);
+            warpgroup::mma_wait(recent);
+            release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            add(acc, acc, recent);
         }
     }
 };

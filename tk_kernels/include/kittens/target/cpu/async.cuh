@@ -156,6 +156,7 @@ kittens_device void store_async(const Dst& dst, const Src& src, element_coord at
 // The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
 template <global_tensor Dst, typename Src>
 kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(sizeof(typename Src::T) >= 2, "store_add_async: there is no addition of 8-bit elements");
     cpu::store_boxes(dst, src, at, true, "store_add_async", where);
 }
 template <global_tensor Dst, typename Src>

@@ -1,6 +1,8 @@
 // cpu: macros, scalar types, call sites, tensor maps. For checking programs, not for speed: see docs/tile_library.md.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -30,6 +32,10 @@ struct bf16 {
     uint16_t bits;
 };
 using half = _Float16;
+// 8 bits: 4 of exponent, 3 of mantissa; no infinity, 448 is the largest.
+struct e4m3 {
+    uint8_t bits;
+};
 
 kittens_host_device float to_float(float x) { return x; }
 kittens_host_device float to_float(half x) { return static_cast<float>(x); }
@@ -40,7 +46,22 @@ kittens_host_device float to_float(bf16 x) {
     return value;
 }
 
-// Rounds to nearest even; a NaN stays one.
+kittens_host_device float to_float(e4m3 x) {
+    static const auto values = [] {
+        std::array<float, 256> all;
+        for (int bits = 0; bits < 256; bits++) {
+            const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+            const float size = exponent == 0       ? std::ldexp(float(mantissa), -9)
+                               : bits % 128 == 127 ? std::nanf("")
+                                                   : std::ldexp(float(8 + mantissa), exponent - 10);
+            all[bits] = bits < 128 ? size : -size;
+        }
+        return all;
+    }();
+    return values[x.bits];
+}
+
+// Rounds to nearest even; e4m3 saturates at its largest value, and a NaN stays one.
 template <typename T> kittens_host_device T from_float(float x);
 template <> kittens_host_device float from_float<float>(float x) { return x; }
 template <> kittens_host_device half from_float<half>(float x) { return static_cast<half>(x); }
@@ -52,6 +73,18 @@ template <> kittens_host_device bf16 from_float<bf16>(float x) {
     return bf16{uint16_t(is_nan ? (wide >> 16 | 0x40) : rounded)};
 }
 
+template <> kittens_host_device e4m3 from_float<e4m3>(float x) {
+    const uint8_t sign = std::signbit(x) ? 128 : 0;
+    if (std::isnan(x)) return e4m3{127};
+    if (x == 0.f) return e4m3{sign};
+    if (std::fabs(x) >= 448.f) return e4m3{uint8_t(sign + 126)};
+    int exponent;
+    std::frexp(x, &exponent);                     // |x| in [2^(exponent - 1), 2^exponent)
+    const int step = std::max(exponent, -5) - 4;  // of the last place: 2^-9 for subnormal values
+    const int places = int(std::nearbyint(std::ldexp(std::fabs(x), -step)));  // 8 .. 16, less for subnormal values
+    return e4m3{uint8_t(sign + (step + 9) * 8 + places)};  // a place more than 15 carries into the exponent
+}
+
 namespace math {
 kittens_device float exp2(float x) { return std::exp2(x); }
 kittens_device float exp(float x) { return std::exp(x); }
@@ -61,6 +94,7 @@ kittens_device float log1p(float x) { return std::log1p(x); }
 kittens_device float rsqrt(float x) { return 1.f / std::sqrt(x); }
 kittens_device float sqrt(float x) { return std::sqrt(x); }
 kittens_device float tanh(float x) { return std::tanh(x); }
+kittens_device float erf(float x) { return std::erf(x); }
 kittens_device float abs(float x) { return std::fabs(x); }
 kittens_device float max(float x, float y) { return std::fmax(x, y); }
 kittens_device float min(float x, float y) { return std::fmin(x, y); }

@@ -234,6 +234,16 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
         dst.data[i] =
             from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
 }
+// One element, which lies inside the tensor; the same in every lane.
+template <global_tensor Src>
+kittens_device float load_value(const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("load_value", where);
+    cpu::check_global(src, at, who, true);
+    if (at.c >= src.cols())
+        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    return to_float(src.row(at.b, at.d, at.r)[at.c]);
+}
 // On a GPU: asks for a row's (a column's) next Length elements to be brought into the L2 cache.
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}
 template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src&, element_coord) {}

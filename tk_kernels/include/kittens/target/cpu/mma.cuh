@@ -132,7 +132,12 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
     static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
                   "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<typename A::T, T>, "mma: A and B must both be bf16 or both fp16");
+    constexpr bool is_fp8 = std::is_same_v<T, e4m3>;
+    static_assert((sizeof(T) == 2 || is_fp8) && std::is_same_v<typename A::T, T>,
+                  "mma: A and B must both be bf16, both fp16 or both e4m3");
+    static_assert(!is_fp8 || (!a_in_registers && !TransA && TransB),
+                  "mma: e4m3 operands lie in shared memory with K contiguous; use mma_ABt");
+    static_assert(k % (is_fp8 ? 32 : 16) == 0, "mma: K must be a multiple of 16, of 32 for e4m3");
     static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
                   "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
     static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");

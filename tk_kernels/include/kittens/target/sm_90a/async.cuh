@@ -133,6 +133,7 @@ kittens_device void store_async(const Dst& dst, const Src& src, element_coord at
 // The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
 template <global_tensor Dst, typename Src>
 kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    static_assert(sizeof(typename Src::T) >= 2, "store_add_async: there is no addition of 8-bit elements");
     __syncwarp();
     if (elect()) issue_stores<true>(dst, src, at);
     __syncwarp();

@@ -22,23 +22,37 @@ struct site {};
 
 using bf16 = __nv_bfloat16;
 using half = __half;
+// 8 bits: 4 of exponent, 3 of mantissa; no infinity, 448 is the largest.
+struct e4m3 {
+    uint8_t bits;
+};
 
 kittens_host_device float to_float(float x) { return x; }
 kittens_host_device float to_float(bf16 x) { return __bfloat162float(x); }
 kittens_host_device float to_float(half x) { return __half2float(x); }
+kittens_device float to_float(e4m3 x) {
+    uint32_t two;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(uint16_t(x.bits)));
+    return __half2float(__ushort_as_half(uint16_t(two)));
+}
 
-// Rounds to nearest even.
+// Rounds to nearest even; e4m3 saturates at its largest value, and a NaN stays one.
 template <typename T> kittens_host_device T from_float(float x);
 template <> kittens_host_device float from_float<float>(float x) { return x; }
 template <> kittens_host_device bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
 template <> kittens_host_device half from_float<half>(float x) { return __float2half_rn(x); }
+template <> kittens_device e4m3 from_float<e4m3>(float x) {
+    uint16_t two;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.f), "f"(x));
+    return e4m3{uint8_t(two)};
+}
 
 // Two neighbouring elements of a register tile.
 template <typename T> struct alignas(2 * sizeof(T)) pair {
     T x, y;
 };
 
-// A pair rounded from two floats, in one instruction for 16-bit types.
+// A pair rounded from two floats, in one instruction for types of 16 and 8 bits.
 template <typename T> kittens_device uint32_t pack(float x, float y);
 template <> kittens_device uint32_t pack<bf16>(float x, float y) {
     auto packed = __floats2bfloat162_rn(x, y);
@@ -47,6 +61,12 @@ template <> kittens_device uint32_t pack<bf16>(float x, float y) {
 template <> kittens_device uint32_t pack<half>(float x, float y) {
     auto packed = __floats2half2_rn(x, y);
     return *reinterpret_cast<uint32_t*>(&packed);
+}
+
+template <> kittens_device uint32_t pack<e4m3>(float x, float y) {
+    uint16_t packed;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(y), "f"(x));
+    return packed;
 }
 
 // Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp).
@@ -63,6 +83,7 @@ kittens_device float log1p(float x) { return log1pf(x); }
 kittens_device float rsqrt(float x) { return rsqrtf(x); }
 kittens_device float sqrt(float x) { return sqrtf(x); }
 kittens_device float tanh(float x) { return tanhf(x); }
+kittens_device float erf(float x) { return erff(x); }
 kittens_device float abs(float x) { return fabsf(x); }
 kittens_device float max(float x, float y) { return fmaxf(x, y); }
 kittens_device float min(float x, float y) { return fminf(x, y); }
@@ -123,6 +144,7 @@ inline encode_tiled_function encode_tiled() {
 template <typename T> inline constexpr CUtensorMapDataType tensor_map_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 template <> inline constexpr CUtensorMapDataType tensor_map_type<bf16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 template <> inline constexpr CUtensorMapDataType tensor_map_type<half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+template <> inline constexpr CUtensorMapDataType tensor_map_type<e4m3> = CU_TENSOR_MAP_DATA_TYPE_UINT8;
 
 inline CUtensorMap encode_map(CUtensorMapDataType type, int element_bytes, const void* base, const int (&extent)[4],
                               const int64_t (&stride)[3], bool is_matrix, int box_rows, int box_cols,

@@ -105,7 +105,8 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
     }
 }
 
-// 16-bit destinations take stmatrix, whatever the register type: a float pair is rounded on the way.
+// 16-bit destinations take stmatrix, whatever the register type: a float pair is rounded on the way. 8-bit ones: two lanes
+// exchange pairs of columns, so that each stores four neighbours.
 template <typename RowMap, shared_tile Dst, register_tile Src>
 kittens_device void store_tile(Dst& dst, const Src& src) {
     using T = typename Dst::T;
@@ -136,6 +137,26 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
                         "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                         "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
                         : "memory");
+            }
+    } else if constexpr (std::is_same_v<T, e4m3> && Src::order == layout::row) {
+        const bool odd = lane() % 2 == 1;
+#pragma unroll
+        for (int i = 0; i < Src::height; i++)
+#pragma unroll
+            for (int j = 0; j < Src::width; j++) {
+                // Columns 2 q and 2 q + 1, and those 8 further on, of rows r (lower half of the word) and r + 8.
+                uint32_t near = 0, far = 0;
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const auto* x = &src.data[i][8 * j + 2 * h];
+                    near |= pack<e4m3>(to_float(x[0]), to_float(x[1])) << 16 * h;
+                    far |= pack<e4m3>(to_float(x[4]), to_float(x[5])) << 16 * h;
+                }
+                const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? near : far, 1);
+                const uint32_t first = odd ? got : near, second = odd ? far : got;
+                const int row = RowMap::base(i) + lane() / 4, col = 16 * j + (odd ? 8 : 0) + lane() % 4 / 2 * 4;
+                *reinterpret_cast<uint32_t*>(&element(dst, row, col)) = __byte_perm(first, second, 0x5410);
+                *reinterpret_cast<uint32_t*>(&element(dst, row + 8, col)) = __byte_perm(first, second, 0x7632);
             }
     } else if constexpr (Src::order == layout::row) {
         // Rows r and r + 1 would meet in the same banks: every other row stores its base tiles in swapped order.
@@ -293,6 +314,10 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
                                                                   : 0.f);
         },
         dst);
+}
+// One element, which lies inside the tensor; the same in every lane.
+template <global_tensor Src> kittens_device float load_value(const Src& src, element_coord at, site = kittens_here) {
+    return to_float(src.row(at.b, at.d, at.r)[at.c]);
 }
 // Asks for a row's (a column's) next Length elements to be brought into the L2 cache; nothing past the tensor's end.
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src& src, element_coord at) {

@@ -114,14 +114,15 @@ kittens_device uint64_t descriptor(const Tile& tile, int offset, int leading_byt
     return uint64_t(first + (offset >> 4)) | uint64_t(uint32_t(stride_bytes >> 4) | swizzle << 30) << 32;
 }
 
-// 16-deep slice k of an operand whose M (or N) runs along the tile's rows: K is contiguous. `row` is its first row.
+// Slice k, 32 bytes deep, of an operand whose M (or N) runs along the tile's rows: K is contiguous. `row` is its first
+// row.
 template <shared_tile Tile> kittens_device uint64_t k_major(const Tile& tile, int row, int k) {
-    const int byte = 16 * k * int(sizeof(typename Tile::T));
+    const int byte = 32 * k;
     const int offset =
         byte / Tile::chunk_bytes * Tile::chunk_stride + row * Tile::chunk_bytes + byte % Tile::chunk_bytes;
     return descriptor(tile, offset, 16, 8 * Tile::chunk_bytes);
 }
-// The same where M (or N) runs along the tile's columns: M is contiguous, from column `col` on.
+// The same, 16-deep, where M (or N) runs along the tile's columns: M is contiguous, from column `col` on.
 template <shared_tile Tile> kittens_device uint64_t mn_major(const Tile& tile, int col, int k) {
     const int offset = col / Tile::chunk_cols * Tile::chunk_stride + 16 * k * Tile::chunk_bytes;
     return descriptor(tile, offset, Tile::chunk_stride, 8 * Tile::chunk_bytes);
@@ -143,7 +144,13 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
     constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
     static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
                   "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<typename A::T, T>, "mma: A and B must both be bf16 or both fp16");
+    constexpr bool is_fp8 = std::is_same_v<T, e4m3>;
+    constexpr int depth = is_fp8 ? 32 : 16;  // of K in one instruction
+    static_assert((sizeof(T) == 2 || is_fp8) && std::is_same_v<typename A::T, T>,
+                  "mma: A and B must both be bf16, both fp16 or both e4m3");
+    static_assert(!is_fp8 || (!a_in_registers && !TransA && TransB),
+                  "mma: e4m3 operands lie in shared memory with K contiguous; use mma_ABt");
+    static_assert(k % depth == 0, "mma: K must be a multiple of 16, of 32 for e4m3");
     static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
                   "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
     static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");
@@ -153,7 +160,7 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
 #pragma unroll
     for (int i = 0; i < m / 64; i++)
 #pragma unroll
-        for (int l = 0; l < k / 16; l++) {
+        for (int l = 0; l < k / depth; l++) {
             const uint64_t slice_b = TransB ? k_major(b, 0, l) : mn_major(b, 0, l);
             const int keep = l == 0 ? accumulate : 1;
             if constexpr (a_in_registers) {

@@ -1,0 +1,40 @@
+"""Figure 10: e4m3 GEMM against cuBLASLt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paper_figures.exhibit import Exhibit
+
+
+def _panel(keys: Mapping[str, str]) -> str:
+    """By the result's type, and by the scales."""
+    if keys.get("scales") == "rowwise":
+        return "bf16 out, scales of rows and columns"
+    return f"{keys.get('out', 'bf16')} out"
+
+
+EXHIBIT = Exhibit(
+    id="fig10_fp8",
+    where="Fig 10",
+    title="e4m3 GEMM",
+    summary=(
+        "Square e4m3 GEMM with scales against cuBLASLt, as torch._scaled_mm calls it. Hopper's tensor cores keep about "
+        "14 bits of such sums; with fast accumulation they add up all of K, else the sums move to fp32 on the way. "
+        "Ratios are against the former, which is what tk does by default. DeepGEMM promotes too; its scales are finer."
+    ),
+    order=100,
+    claims=("fig10_fp8",),
+    problem_label="{panel}, {M}",
+    axis="M = N = K",
+    tick="{M}",
+    baseline="cublas_fast",
+    panel=_panel,
+    names={"tk[fast_accum=0]": "TK (ours), promoted", "cublas": "cuBLAS, promoted"},
+    small_problems=(
+        {"M": 256, "N": 512, "K": 384},
+        {"M": 131, "N": 250, "K": 144, "out": "e4m3"},
+        {"M": 1, "N": 264, "K": 1008, "scales": "rowwise"},
+        {"M": 384, "N": 129, "K": 16},
+    ),
+)

@@ -1,0 +1,169 @@
+"""tk.gemm with an epilogue against float64, on every device that is here, and as a citizen of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import gelu
+
+import tk_kernels as tk
+
+OPERATOR = torch.ops.tk_kernels.gemm_epilogue.default
+EPILOGUES: dict[str, dict[str, Any]] = {
+    "bias": {"bias": 1},
+    "gelu": {"activation": "gelu"},
+    "bias and gelu": {"bias": 1, "activation": "gelu"},
+    "bias and gelu_tanh": {"bias": 1, "activation": "gelu_tanh"},
+    "gate": {"gate": 1},
+    "residual": {"residual": 1},
+    "gate and residual": {"gate": 1, "residual": 1},
+    "all": {"bias": 1, "activation": "gelu", "gate": 1, "residual": 1},
+}
+
+
+def normal(*shape: int, device: str = "cpu", seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(1_000_003 * seed + sum(shape))
+    return torch.randn(*shape, generator=generator).to(torch.bfloat16).to(device)
+
+
+def arguments(name: str, M: int, N: int, device: str) -> dict[str, Any]:
+    """Keyword arguments of a call."""
+    shapes = {"bias": (N,), "gate": (N,), "residual": (M, N)}
+    return {
+        key: normal(*shapes[key], device=device, seed=3 + len(key)) if value == 1 else value
+        for key, value in EPILOGUES[name].items()
+    }
+
+
+def exact(a: Tensor, b: Tensor, given: dict[str, Any]) -> Tensor:
+    """The definition in float64."""
+    wide = {key: value.cpu().double() for key, value in given.items() if isinstance(value, Tensor)}
+    c = a.cpu().double() @ b.cpu().double() + wide.get("bias", torch.zeros(1))
+    if given.get("activation"):
+        c = gelu(c, approximate="tanh" if given["activation"] == "gelu_tanh" else "none")
+    gate = wide.get("gate", torch.ones(1))
+    if gate.dim() == 2:
+        gate = gate.repeat_interleave(len(c) // len(gate), 0)
+    return wide.get("residual", 0.0) + gate * c
+
+
+def check(a: Tensor, b: Tensor, given: dict[str, Any], **options: Any) -> Tensor:
+    """The result, once it is found rounded once."""
+    c = tk.gemm(a, b, **given, **options)
+    wanted = exact(a, b, given)
+    assert c.dtype == torch.bfloat16
+    assert c.shape == wanted.shape
+    assert c.is_contiguous()
+    size = a.cpu().double().abs() @ b.cpu().double().abs() + 1
+    if "gate" in given:
+        size = size * float(given["gate"].abs().max())
+    allowed = 1.01 * 2.0**-8 * wanted.abs() + 2.0**-18 * size
+    assert bool(((c.cpu().double() - wanted).abs() <= allowed).all())
+    return c
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+@pytest.mark.parametrize(("M", "N", "K"), [(131, 250, 67), (1, 8, 16), (64, 1, 24), (300, 520, 40)])
+def test_every_epilogue_and_tail(device: str, name: str, M: int, N: int, K: int) -> None:
+    check(normal(M, K, device=device), normal(K, N, device=device, seed=1), arguments(name, M, N, device))
+
+
+@pytest.mark.parametrize("tile", ["128x256", "128x128", "64x128"])
+def test_every_tile(device: str, tile: str) -> None:
+    a, b = normal(300, 136, device=device), normal(136, 520, device=device, seed=1)
+    check(a, b, arguments("all", 300, 520, device), tile=tile)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 8])
+def test_a_gate_of_batches(device: str, batches: int) -> None:
+    a, b = normal(256, 72, device=device), normal(72, 264, device=device, seed=1)
+    gate, residual = normal(batches, 264, device=device, seed=5), normal(256, 264, device=device, seed=6)
+    check(a, b, {"gate": gate, "residual": residual})
+
+
+def test_any_strides(device: str) -> None:
+    a, b = normal(67, 131, device=device).t(), normal(250, 67, device=device, seed=1).t()
+    given = {
+        "bias": normal(500, device=device)[::2],
+        "gate": normal(2, 500, device=device)[1:, 1::2],
+        "residual": normal(250, 131, device=device).t(),
+    }
+    check(a, b, given)
+    check(a, b, {"residual": normal(131, 300, device=device)[:, 3:253]})
+
+
+def test_gelu_far_out(device: str) -> None:
+    """Where an exponential overflows, and where nothing is left."""
+    a = torch.eye(16, device=device).bfloat16()
+    x = torch.linspace(-80, 80, 256).view(16, 16).bfloat16().to(device)
+    for activation in ("gelu", "gelu_tanh"):
+        c = check(a, x, {"activation": activation})
+        assert bool(c.isfinite().all())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KITTENS_SEED", str(seed))
+    check(normal(200, 264, seed=seed), normal(264, 328, seed=seed + 1), arguments("all", 200, 328, "cpu"))
+
+
+def mistakes() -> dict[str, tuple[Callable[[], object], str]]:
+    """A wrong call each, and the words that say so."""
+    a, b = normal(40, 32), normal(32, 48, seed=1)
+    f: Any = tk.gemm
+    return {
+        "activation": (lambda: f(a, b, activation="relu"), "activation: got 'relu', needs None, 'gelu' or 'gelu_tanh'"),
+        "bias type": (lambda: f(a, b, bias=1.0), "bias: got a float, needs a torch.Tensor"),
+        "bias dtype": (lambda: f(a, b, bias=torch.ones(48)), "bias: got dtype float32, needs bfloat16"),
+        "bias shape": (lambda: f(a, b, bias=normal(40)), r"bias: got shape \(40,\), needs \(48,\)"),
+        "bias rank": (lambda: f(a, b, bias=normal(1, 48)), "bias: got rank 2, needs rank 1"),
+        "residual": (lambda: f(a, b, residual=normal(48, 40)), r"residual: got shape \(48, 40\), needs \(40, 48\)"),
+        "gate type": (lambda: f(a, b, gate="g"), "gate: got a str, needs a torch.Tensor"),
+        "gate": (lambda: f(a, b, gate=normal(40)), r"gate: got shape \(40,\), needs \(48,\), or \(batches, 48\)"),
+        "gate batches": (lambda: f(a, b, gate=normal(5, 48)), r"gate: got shape \(5, 48\).* multiple of 16 rows"),
+        "device": (lambda: f(a, b, bias=normal(48).to("meta")), "bias: is on meta, needs to be on cpu"),
+        "out": (lambda: f(a, b, bias=normal(48), out=normal(40, 48)), "out: cannot be given with an epilogue"),
+        "tile": (lambda: f(a, b, bias=normal(48), tile="128x192"), "no kernel is built with these options together"),
+        "inner": (lambda: f(a, b[:16], bias=normal(48)), "b: got 16 rows, needs 32, the number of columns of a"),
+    }
+
+
+@pytest.mark.parametrize("name", mistakes())
+def test_mistakes_are_named(name: str) -> None:
+    call, words = mistakes()[name]
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_there_is_no_backward() -> None:
+    a, b, bias = normal(40, 32), normal(32, 48, seed=1), normal(48).requires_grad_()
+    with pytest.raises(RuntimeError, match="gemm with an epilogue: has no backward"):
+        tk.gemm(a, b, bias=bias)
+    with torch.no_grad():
+        tk.gemm(a, b, bias=bias)
+
+
+def test_it_is_an_operator(device: str) -> None:
+    a, b = normal(40, 32, device=device), normal(32, 48, device=device, seed=1)
+    given = arguments("all", 40, 48, device)
+    torch.library.opcheck(OPERATOR, (a, b, given["bias"], 1, given["gate"], given["residual"]))
+    compiled = torch.compile(lambda a, b: tk.gemm(a, b, **given), backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(a, b), tk.gemm(a, b, **given))
+
+
+@pytest.mark.gpu
+def test_cuda_graphs(device: str) -> None:
+    a, b = normal(300, 136, device=device), normal(136, 520, device=device, seed=1)
+    given = arguments("all", 300, 520, device)
+    expected = tk.gemm(a, b, **given)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = tk.gemm(a, b, **given)
+    found.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(found, expected)

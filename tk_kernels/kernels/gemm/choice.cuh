@@ -1,0 +1,116 @@
+// The host side of a GEMM, whatever its operation: the kernels that are built (gemm.cuh, by their configurations), which of
+// them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the quickest runs,
+// unless options force another. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with
+// persistent = 0 one a tile; tiles are taken in bands so that blocks at work together share operands in L2.
+#pragma once
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "gemm.cuh"
+#include "gemm.h"
+
+namespace tk::gemm {
+
+template <typename Operation> struct problem {
+    typename Operation::result* out;
+    typename Operation::operand *a, *b;
+    int m, n, k;
+    int64_t lda, ldb, ldo;
+    typename Operation::extra extra = {};
+};
+
+inline int ceil_div(int x, int y) { return (x - 1) / y + 1; }
+
+// Tile rows of a band in super-grouped order: the patch of C that one wave of blocks covers is then about square.
+inline int band_rows(const config& c) {
+    const double side = std::sqrt(double(multiprocessors()) * c.tile_m * c.tile_n) / (c.tile_m * c.cluster_m);
+    int band = 1;
+    while (2 * band <= side) band *= 2;
+    return band;
+}
+
+template <config C, typename Operation> void start(const problem<Operation>& p, const options& o, void* stream) {
+    using kernel = kernel<C, Operation>;
+    using pipeline = lcf<kernel>;
+    const bool row_major = o.order == int(tile_order::row_major);
+    const tile_bands tiles(ceil_div(p.m, C.tile_m * C.cluster_m), ceil_div(p.n, C.tile_n * C.cluster_n),
+                           row_major ? 1 : band_rows(C));
+    const int b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
+    constexpr int unit = 16 / sizeof(typename kernel::result);  // what TMA writes at a time
+    const typename kernel::globals globals{{p.a, 1, 1, p.m, p.k, p.lda, 0, 0},
+                                           {p.b, 1, 1, b_rows, b_cols, p.ldb, 0, 0},
+                                           {p.out, 1, 1, p.m, ceil_div(p.n, unit) * unit, p.ldo, 0, 0},
+                                           tiles,
+                                           ceil_div(p.k, kernel::tile_k),
+                                           p.extra};
+    const int resident = multiprocessors() / kernel::cluster_blocks;
+    const int clusters = o.persistent == 0 || tiles.tiles() < resident ? tiles.tiles() : resident;
+    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, globals);
+}
+
+template <typename Operation> struct built {
+    config shape;
+    void (*start)(const problem<Operation>&, const options&, void*);
+};
+template <typename Operation, config C> constexpr built<Operation> build() { return {C, &start<C, Operation>}; }
+
+// Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
+// cores' tile_m tile_n / 32, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
+// tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
+template <typename Operation> double clocks(const config& c, const problem<Operation>& p) {
+    const double tiles = double(ceil_div(p.m, c.tile_m)) * ceil_div(p.n, c.tile_n);
+    const double rounds = std::ceil(tiles / multiprocessors());
+    const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
+    const double steps = ceil_div(p.k, 128 / sizeof(typename Operation::operand)) * std::fmax(multiply, arrive);
+    const double write = c.tile_m * c.tile_n / 16.0;
+    return rounds * (c.pingpong ? std::fmax(steps, 1.25 * write) : steps + write);
+}
+
+template <typename Operation>
+const built<Operation>& preferred(const built<Operation>* kernels, int choices, const problem<Operation>& p) {
+    const built<Operation>* best = kernels;
+    for (int i = 1; i < choices; i++)
+        if (clocks(kernels[i].shape, p) < clocks(best->shape, p)) best = kernels + i;
+    return *best;
+}
+
+inline bool matches(const config& c, const options& o) {
+    auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
+    return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
+           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) &&
+           agrees(o.schedule, c.pingpong ? 2 : 1) && c.hilbert == (o.order == int(tile_order::hilbert));
+}
+
+inline std::string name(const config& c) {
+    auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
+    return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
+           pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative") +
+           (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
+}
+
+// Of `kernels`, the first `choices` of which are what problems get unless told otherwise. Throws std::invalid_argument, with
+// the caller's name, for options that no kernel is built for.
+template <typename Operation, int Count>
+const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
+                               const options& o, const char* caller) {
+    const built<Operation>& best = preferred(kernels, choices, p);
+    if (matches(best.shape, o)) return best;
+    for (const auto& candidate : kernels)
+        if (matches(candidate.shape, o)) return candidate;
+    std::string list;
+    for (const auto& candidate : kernels) list += "\n  " + name(candidate.shape);
+    throw std::invalid_argument(caller + std::string(": no kernel is built with these options together; there are:") +
+                                list);
+}
+
+// Throws std::invalid_argument for sizes that 32 bits do not hold.
+inline void require_indices(int64_t M, int64_t N, int64_t K, const char* caller) {
+    constexpr int64_t most = largest_size;
+    if (M > most || N > most || K > most || double(ceil_div(int(M), 64)) * ceil_div(int(N), 64) > most)
+        throw std::invalid_argument(caller +
+                                    std::string(": the matrices have too many tiles for 32-bit indices; split them"));
+}
+
+}  // namespace tk::gemm

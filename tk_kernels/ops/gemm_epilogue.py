@@ -1,0 +1,146 @@
+"""The product of two bf16 matrices with what follows it in one kernel; `tk.gemm` calls it where it is asked to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gemm_options import AUTOMATIC
+from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import require_tensor
+
+ACTIVATIONS = (None, "gelu", "gelu_tanh")
+BATCH_MULTIPLE = 16
+"""Rows of a that share a row of the gate are a multiple of it."""
+
+_OPTIONS = (
+    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
+    "int cluster_m=0, int cluster_n=0, int schedule=0"
+)
+
+
+def fused(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    activation: str | None,
+    gate: Tensor | None,
+    residual: Tensor | None,
+    options: tuple[int, ...],
+) -> Tensor:
+    """Return residual + gate activation(a b + bias), terms that are None left out; see `gemm`."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
+    given = {"a": a, "b": b, "bias": bias, "gate": gate, "residual": residual}
+    tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+    _require_operands(a, b, bias, gate, residual)
+    refuse_tangents(**tensors)
+    refuse_gradient("gemm with an epilogue", *tensors.values())
+    function = _run if is_plain_eager(*tensors.values()) else _gemm_epilogue
+    return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, *options)
+
+
+def _run(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    activation: int,
+    gate: Tensor | None,
+    residual: Tensor | None,
+    *options: int,
+) -> Tensor:
+    """Kernel of `gemm_epilogue` on both devices."""
+    _require_operands(a, b, bias, gate, residual)
+    out = a.new_empty((a.shape[0], b.shape[1]))
+    rows = (
+        None if bias is None else bias.contiguous().view(1, -1),
+        activation,
+        None if gate is None else gate.contiguous().view(-1, gate.shape[-1]),
+        None if residual is None else residual if residual.stride(1) == 1 else residual.contiguous(),
+        *(options or AUTOMATIC),
+    )
+    _launch(a, b, out, rows)
+    return out
+
+
+def _launch(a: Tensor, b: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
+    """Write the result into `out`, through aligned copies where the kernel asks for them."""
+    from .gemm import _log_copies_once, aligned_like
+
+    device = a.device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return _launch(a, b, out, rest)
+    function = compiled("gemm_epilogue", device)
+    copies = function(a, b, out, False, *rest)
+    if not copies:
+        return None
+    _log_copies_once(copies, a, b, out)
+    left = aligned_like(a).copy_(a) if copies & 1 else a
+    right = aligned_like(b).copy_(b) if copies & 2 else b
+    result = aligned_like(out) if copies & 4 else out
+    remaining = function(left, right, result, True, *rest)
+    if remaining:
+        raise RuntimeError(f"gemm: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
+    if copies & 4:
+        out.copy_(result)
+    return None
+
+
+def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | None, residual: Tensor | None) -> None:
+    """The checks that need no kernel. Raises ValueError."""
+    require_tensor("a", a, 2, (torch.bfloat16,), None, "a")
+    require_tensor("b", b, 2, (torch.bfloat16,), a.device, "a")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+    M, N = a.shape[0], b.shape[1]
+    if bias is not None:
+        require_tensor("bias", bias, 1, (torch.bfloat16,), a.device, "a")
+        if bias.shape[0] != N:
+            raise ValueError(f"bias: got shape {tuple(bias.shape)}, needs {(N,)}, the columns of b")
+    if residual is not None:
+        require_tensor("residual", residual, 2, (torch.bfloat16,), a.device, "a")
+        if tuple(residual.shape) != (M, N):
+            raise ValueError(f"residual: got shape {tuple(residual.shape)}, needs {(M, N)}, that of the product")
+    if gate is not None:
+        if not isinstance(gate, Tensor):
+            raise ValueError(f"gate: got a {type(gate).__name__}, needs a torch.Tensor")
+        require_tensor("gate", gate, 1 if gate.dim() == 1 else 2, (torch.bfloat16,), a.device, "a")
+        batches = 1 if gate.dim() == 1 else gate.shape[0]
+        if gate.shape[-1] != N or M % batches or (batches > 1 and M // batches % BATCH_MULTIPLE):
+            raise ValueError(
+                f"gate: got shape {tuple(gate.shape)}, needs {(N,)}, or (batches, {N}) with the {M} rows of a in as "
+                f"many batches of a multiple of {BATCH_MULTIPLE} rows"
+            )
+
+
+def _fake(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None,
+    activation: int,
+    gate: Tensor | None,
+    residual: Tensor | None,
+    *options: int,
+) -> Tensor:
+    """Shape, dtype and strides of the result, for tracing."""
+    _require_operands(a, b, bias, gate, residual)
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _no_backward(ctx: Any, grad: Tensor) -> Any:
+    raise RuntimeError("gemm with an epilogue: has no backward; call it under torch.no_grad()")
+
+
+LIBRARY.define(
+    "gemm_epilogue(Tensor a, Tensor b, Tensor? bias, int activation, Tensor? gate, Tensor? residual, "
+    f"{_OPTIONS}) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("gemm_epilogue", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::gemm_epilogue", _fake, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::gemm_epilogue", _no_backward, lib=LIBRARY)
+_gemm_epilogue = torch.ops.tk_kernels.gemm_epilogue.default

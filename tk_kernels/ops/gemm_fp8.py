@@ -1,0 +1,191 @@
+"""`gemm_fp8`: the product of two e4m3 matrices with their scales, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .gemm import aligned_like
+from .gemm_options import AUTOMATIC, encode_options
+from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import require_tensor
+
+_log = logging.getLogger("tk_kernels")
+
+E4M3 = torch.float8_e4m3fn
+OUT_DTYPES = (torch.bfloat16, E4M3)
+K_MULTIPLE = 16
+"""K's divisor: rows of e4m3 then start at multiples of 16 bytes, as TMA and cuBLASLt need them."""
+
+_OPTIONS = (
+    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
+    "int cluster_m=0, int cluster_n=0, int schedule=0"
+)
+
+
+def gemm_fp8(
+    a: Tensor,
+    b: Tensor,
+    *,
+    scale_a: Tensor | None = None,
+    scale_b: Tensor | None = None,
+    out_dtype: torch.dtype = torch.bfloat16,
+    fast_accum: bool = True,
+    stages: int | None = None,
+    persistent: bool | int | None = None,
+    tile: str | tuple[int, int] | None = None,
+    cluster: str | tuple[int, int] | None = None,
+    schedule: str | None = None,
+) -> Tensor:
+    """Return scale_a scale_b (a b), rounded once to `out_dtype`; e4m3 saturates at 448.
+
+    a: (M, K) float8_e4m3fn, b: (K, N) float8_e4m3fn whose columns are contiguous, as `torch._scaled_mm` takes it: the
+    transpose `w.t()` of a weight w (N, K). Tensor cores read 8-bit elements no other way, so a row-major b is an error.
+    scale_a, scale_b: float32, one element for the whole matrix, or (M, 1) for the rows of a and (1, N) for the columns
+    of b; None is 1. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the CPU (slow: it
+    emulates the kernel and is for correctness). M and N >= 1, K a multiple of 16. out_dtype: bfloat16 or float8_e4m3fn.
+    The result is contiguous.
+
+    fast_accum: Hopper's tensor cores keep about 14 bits of a sum of 8-bit products. True adds all of K there, as
+    `use_fast_accum=True` of `torch._scaled_mm`; False takes the sums of 128 of K at a time out of them and adds those
+    in float32, which is slower. (The CPU target adds in float32 either way.)
+
+    An a whose columns are not contiguous, or a base or stride that is no multiple of 16 bytes, goes through an aligned
+    copy, the first of which is logged by the logger `tk_kernels`. So does a result whose rows are no such multiple.
+    `stages`, `persistent`, `tile`, `cluster` and `schedule` force what the shape decides otherwise, as in `tk.gemm`.
+
+    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
+    built for.
+    """
+    options: tuple[int, ...] = ()
+    if stages is not None or persistent is not None or tile is not None or cluster is not None or schedule is not None:
+        options = encode_options(stages, persistent, None, tile, cluster, schedule)
+    require_operands(a, b)
+    scales = {name: scale for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)) if scale is not None}
+    for name, scale in scales.items():
+        _require_scale(name, scale, a, b)
+    if out_dtype not in OUT_DTYPES:
+        wanted = " or ".join(str(dtype) for dtype in OUT_DTYPES)
+        raise ValueError(f"out_dtype: got {out_dtype!r}, needs {wanted}")
+    if not isinstance(fast_accum, bool):
+        raise ValueError(f"fast_accum: got {fast_accum!r}, needs True or False")
+    refuse_tangents(a=a, b=b, **scales)
+    refuse_gradient("gemm_fp8", a, b, *scales.values())
+    function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
+    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, *options)
+
+
+def _run(
+    a: Tensor,
+    b: Tensor,
+    scale_a: Tensor | None,
+    scale_b: Tensor | None,
+    out_dtype: torch.dtype,
+    fast_accum: bool = True,
+    *options: int,
+) -> Tensor:
+    """Kernel of `gemm_fp8` on both devices."""
+    require_operands(a, b)
+    out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+    _launch(a, b.t(), out, (scale_a, scale_b, fast_accum, *(options or AUTOMATIC)))
+    return out
+
+
+def _launch(a: Tensor, b_transposed: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
+    """Write the product into `out`, through aligned copies where the kernel asks for them."""
+    device = a.device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return _launch(a, b_transposed, out, rest)
+    function = compiled("gemm_fp8", device)
+    copies = function(a, b_transposed, out, False, *rest)
+    if not copies:
+        return None
+    _log_copies_once(copies, a, b_transposed, out)
+    left = aligned_like(a).copy_(a) if copies & 1 else a
+    right = aligned_like(b_transposed).copy_(b_transposed) if copies & 2 else b_transposed
+    result = aligned_like(out) if copies & 4 else out
+    remaining = function(left, right, result, True, *rest)
+    if remaining:
+        raise RuntimeError(f"gemm_fp8: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
+    if copies & 4:
+        out.copy_(result)
+    return None
+
+
+_copies_logged = False
+
+
+def _log_copies_once(copies: int, a: Tensor, b_transposed: Tensor, out: Tensor) -> None:
+    """Tell, the first time in a process, that a matrix is copied."""
+    global _copies_logged
+    if _copies_logged:
+        return
+    _copies_logged = True
+    named = [
+        f"{name} {tuple(tensor.shape)} with strides {tuple(tensor.stride())}"
+        for bit, name, tensor in ((1, "a", a), (2, "the transpose of b", b_transposed), (4, "the result", out))
+        if copies & bit
+    ]
+    _log.info(
+        "gemm_fp8: %s goes through an aligned copy; row strides of multiples of 16 bytes avoid it", ", ".join(named)
+    )
+
+
+def require_operands(a: Tensor, b: Tensor) -> None:
+    """The checks of the matrices that need no kernel. Raises ValueError."""
+    require_tensor("a", a, 2, (E4M3,), None, "a")
+    require_tensor("b", b, 2, (E4M3,), a.device, "a")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+    if a.shape[1] % K_MULTIPLE:
+        raise ValueError(f"a: got {a.shape[1]} columns, needs a multiple of {K_MULTIPLE}")
+    if b.stride(0) != 1:
+        raise ValueError(
+            f"b: got strides {tuple(b.stride())}, needs contiguous columns, (1, {b.shape[0]}): tensor cores read 8-bit "
+            "elements along K; pass w.t() of a contiguous w (N, K)"
+        )
+
+
+def _require_scale(name: str, scale: Tensor, a: Tensor, b: Tensor) -> None:
+    """One element, or one for each row of a (column of b). Raises ValueError."""
+    if not isinstance(scale, Tensor):
+        raise ValueError(f"{name}: got a {type(scale).__name__}, needs a torch.Tensor")
+    require_tensor(name, scale, scale.dim(), (torch.float32,), a.device, "a")
+    wanted = (a.shape[0], 1) if name == "scale_a" else (1, b.shape[1])
+    if scale.numel() != 1 and tuple(scale.shape) != wanted:
+        raise ValueError(f"{name}: got shape {tuple(scale.shape)}, needs one element or {wanted}")
+
+
+def _fake(
+    a: Tensor,
+    b: Tensor,
+    scale_a: Tensor | None,
+    scale_b: Tensor | None,
+    out_dtype: torch.dtype,
+    fast_accum: bool = True,
+    *options: int,
+) -> Tensor:
+    """Shape, dtype and strides of the result, for tracing."""
+    require_operands(a, b)
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+
+
+def _no_backward(ctx: Any, grad: Tensor) -> Any:
+    raise RuntimeError("gemm_fp8: has no backward; call it under torch.no_grad()")
+
+
+LIBRARY.define(
+    "gemm_fp8(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, ScalarType out_dtype, bool fast_accum=True, "
+    f"{_OPTIONS}) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("gemm_fp8", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::gemm_fp8", _fake, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::gemm_fp8", _no_backward, lib=LIBRARY)
+_gemm_fp8 = torch.ops.tk_kernels.gemm_fp8.default
