@@ -8,6 +8,7 @@ TEST_JOBS ?= 2
 PYTEST_ARGS ?=
 REPRODUCE_ARGS ?=
 BUNDLE_ARGS ?=
+NIGHTLY_ARGS ?=
 
 BIN := $(VENV)/bin
 comma := ,
@@ -17,7 +18,7 @@ GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce test lint format bundle env build clean check-machine
+.PHONY: help reproduce nightly test lint format bundle env build clean check-machine
 
 help: ## list the targets
 	@echo "Targets:"
@@ -25,11 +26,14 @@ help: ## list the targets
 	@echo "Variables:"
 	@echo "  VENV=$(VENV)  EXTRAS=$(EXTRAS)  TEST_JOBS=$(TEST_JOBS)"
 	@echo "  TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu   a small torch where there is no GPU"
-	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=            passed on"
+	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=  NIGHTLY_ARGS=   passed on"
 
 reproduce: env ## build, verify, measure (on a Hopper GPU) or take the recorded run, and write report/
 	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)
 	$(BIN)/reproduce-paper $(REPRODUCE_ARGS)
+
+nightly: env ## one night: preflight, build, verify, measure, compare with the nights before (an idle Hopper GPU)
+	$(BIN)/python -m tools.nightly $(NIGHTLY_ARGS)
 
 test: env ## compile every kernel for both targets and run the test suite
 	$(BIN)/python -m tk_kernels.toolchain build --target cpu --target sm_90a
@@ -55,7 +59,7 @@ build: env ## compile every kernel for the targets this machine can run
 env: $(STAMP) ## create the virtual environment with pinned versions
 
 clean: ## delete what the commands generate, the environment and the kernel cache excepted
-	rm -rf report bundle outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf report bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine

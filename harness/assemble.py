@@ -31,6 +31,10 @@ class Timed:
     aa_noise_pct: float
     energy_mj: float | None
     tflops_per_w: float | None
+    settled_latency_us: float | None
+    settled_clock_mhz: float | None
+    settled_power_w: float | None
+    settled_energy_mj: float | None
 
 
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
@@ -95,6 +99,7 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
         sm_clock_mhz=None,
         power_w=None,
         throttled="",
+        settled=None,
     )
 
 
@@ -141,7 +146,7 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
     flops, traffic = workload.flops(problem), workload.traffic(problem)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
     measured, datasheet = _roofs(problem.dtype, machine)
-    tflops, power = flops / (p50 * 1e6), outcome.power_w
+    tflops, power, alone = flops / (p50 * 1e6), outcome.power_w, outcome.settled
     return Timed(
         latency_us_p10=p10,
         latency_us_p50=p50,
@@ -153,21 +158,26 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
         aa_noise_pct=stats.aa_noise_pct(outcome.latency_us, outcome.rounds),
         energy_mj=power * p50 / 1e3 if power is not None else None,
         tflops_per_w=tflops / power if power else None,
+        settled_latency_us=alone.latency_us if alone else None,
+        settled_clock_mhz=alone.sm_clock_mhz if alone else None,
+        settled_power_w=alone.power_w if alone else None,
+        settled_energy_mj=alone.energy_mj if alone else None,
     )
 
 
 def _roofs(dtype: str, machine: Machine) -> tuple[roofline.Roof | None, roofline.Roof | None]:
     """(measured in this run, from the datasheet), each None where there is none for this dtype."""
-    matmul, copy = machine.roofs.get(f"matmul_{dtype}_tflops"), machine.roofs.get("copy_gbps")
     sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
-    return roofline.Roof(matmul, copy) if matmul and copy else None, sheet.roof(dtype) if sheet else None
+    return roofline.measured_roof(machine.roofs, dtype), sheet.roof(dtype) if sheet else None
 
 
 def _bound(group: Group, machine: Machine) -> str:
     measured, datasheet = _roofs(group.problem.dtype, machine)
     roof = measured or datasheet
-    workload = workloads.load(group.workload)
-    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem)) if roof else ""
+    if roof is None:
+        return ""
+    workload, launch_us = workloads.load(group.workload), machine.roofs.get("launch_us", 0.0)
+    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem), launch_us)
 
 
 def _ratios(

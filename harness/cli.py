@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,14 +24,15 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from harness import results
+from harness import cluster, results
 from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.planning import closest, make_plan
-from harness.provenance import ROOT, new_run_id
+from harness.provenance import ROOT, new_run_id, utc_now
 from harness.publish import publish
-from harness.runner import run_job
+from harness.runner import FAILURES, IDLE, run_job
+from harness.store import Store
 
 CONFIG_DIR = ROOT / "configs"
 
@@ -88,7 +91,10 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
     status, code = "failed", 1
     try:
         with screen:
-            _hydra(invocation, lambda config: _job(config, invocation, screen))
+            if cluster.launcher(invocation.arguments):
+                _spread(invocation, screen)
+            else:
+                _hydra(invocation, lambda config: _job(config, invocation, screen))
         interrupts.hold = True
         status, code = "completed", 1 if invocation.failures else 0
         if invocation.did_not_run and not invocation.ran:
@@ -112,6 +118,53 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
     return code
 
 
+def _spread(invocation: Invocation, screen: Screen) -> None:
+    """Has each point measured by a job of its own, and merges what they stored, also when not all of them did."""
+    defaults = OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / "config.yaml"))
+    assert isinstance(defaults, dict)
+    order = cluster.order_of(invocation, str(defaults["results_dir"]))
+    results_dir = order.parts.parents[1]
+    if order.parts.exists():  # left by an invocation that was killed
+        for store in cluster.merge(order.parts, results_dir):
+            store.__exit__()
+        shutil.rmtree(order.parts, ignore_errors=True)
+    screen.status(f"waiting for the jobs; their logs are in {order.parts / 'submitit'}")
+    ended: list[HarnessError] = []
+    try:
+        _hydra(invocation, cluster.task(order, _part), remote=True)
+    except HarnessError as error:
+        ended.append(error)
+        cluster.wait_for_jobs(order.parts)  # the launcher does not wait for the others
+    except KeyboardInterrupt:
+        later = f"python -m harness.cluster {shlex.quote(str(order.parts))}"
+        raise HarnessError(f"interrupted; jobs may still run; merge what they store with: {later}", 130) from None
+    ended = [*cluster.mistakes(order.parts), *ended]
+    stores = cluster.merge(order.parts, results_dir)
+    if not stores and invocation.folder is not None:
+        stores = [Store.reopen(invocation.folder)]  # nothing was missing
+    for store in stores:
+        screen.merged(store)
+        rows = results.load_run(store.folder).measurements
+        invocation.failures += int(rows["status"].isin([str(status) for status in FAILURES]).sum())
+        idle = rows[rows["status"].isin([str(status) for status in IDLE])]
+        invocation.did_not_run += [f"{row.implementation}: {row.reason}" for row in idle.itertuples()]
+        invocation.ran += len(rows) - len(idle)
+        if invocation.store is not None:  # a run of another board, complete as it is
+            invocation.store.update(status="completed", ended_utc=utc_now())
+            invocation.store.__exit__()
+        invocation.store, invocation.last_config = store, store.manifest["config"]
+    if ended:
+        raise ended[0]
+    shutil.rmtree(order.parts, ignore_errors=True)
+
+
+def _part(config: DictConfig, invocation: Invocation) -> None:
+    """What a job of a cluster does: one point, shown in the job's log."""
+    with Screen() as screen:
+        invocation.on_event = screen.event
+        _job(config, invocation, screen)
+
+
 def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
@@ -120,8 +173,11 @@ def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
     run_job(make_plan(settings, overrides), settings, invocation, screen)
 
 
-def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
-    """Composes the configuration and calls the task once a job; what Hydra objects to is a `HarnessError`."""
+def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote: bool = False) -> None:
+    """Composes the configuration and calls the task once a job; what Hydra objects to is a `HarnessError`.
+
+    remote: a launcher sends the task to other processes, and raises whatever it likes when one does not return.
+    """
     own = [] if any(word in invocation.arguments for word in _HYDRA_FLAGS) else [f"run_id={invocation.run_id}"]
     words = [word for word in invocation.arguments if not word.startswith("run_id=")]
     raised: list[BaseException] = []
@@ -140,8 +196,11 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
     flags = get_args_parser().parse_known_args(words)[1] if own else []
     if flags:
         raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
-    decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(job)
-    with _as_process(["harness", *words, *own]):
+    sent = task if remote else job
+    decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(sent)
+    with _as_process(["harness", *words, *own]), warnings.catch_warnings():
+        # Our files of the launchers have the names of the plugin's, whose types they are checked against.
+        warnings.filterwarnings("ignore", message=r"\s*'hydra/launcher/.*validated against ConfigStore schema")
         try:
             decorated()
         except (HydraException, OmegaConfBaseException) as error:
@@ -153,6 +212,10 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None]) -> None:
                 raise raised[0] from None
             if end.code not in (None, 0):
                 raise HarnessError("the arguments cannot be read, see above", 2) from None
+        except Exception as error:
+            if not remote:
+                raise
+            raise HarnessError(f"a job did not come back: {' '.join(str(error).split())}", exit_code=1) from error
 
 
 def sentence(error: BaseException) -> str:

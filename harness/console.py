@@ -61,7 +61,7 @@ class Screen:
         problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
         self._line(f"{plan.name} on {where}: {problems} -> {store.folder}")
         if machine.roofs:
-            self._line("measured roofs: " + ", ".join(f"{k} {v:.0f}" for k, v in machine.roofs.items()))
+            self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
 
@@ -96,6 +96,15 @@ class Screen:
 
     def notes(self, store: Store) -> None:
         """Remarks about the run as a whole."""
+        for note in store.manifest["notes"]:
+            self._line(f"note: {note}")
+
+    def merged(self, store: Store) -> None:
+        """The jobs of a cluster have become one run."""
+        groups, machines = store.manifest["groups"], store.manifest.get("machines", [])
+        where = (store.manifest["gpu"] or {}).get("name", "CPU")
+        boards = {(machine["gpu"] or {}).get("uuid_hash", machine["part"]) for machine in machines}
+        self._line(f"{len(machines)} jobs on {len(boards)} x {where}: {len(groups)} problems -> {store.folder}")
         for note in store.manifest["notes"]:
             self._line(f"note: {note}")
 

@@ -21,7 +21,11 @@ from harness.worker.supervisor import Supervisor
 
 @dataclass
 class Invocation:
-    """State of one command.  arguments: as given, for the manifest and for resuming; folder: of a resumed run."""
+    """State of one command.  arguments: as given, for the manifest and for resuming; folder: of a resumed run.
+
+    For a job of a cluster (`harness.cluster`), part: where to store instead of in a folder of the run's own;
+    stored_elsewhere: groups of the run's manifest, which need no measuring.
+    """
 
     run_id: str
     arguments: tuple[str, ...]
@@ -34,6 +38,8 @@ class Invocation:
     did_not_run: list[str] = field(default_factory=list)
     """Why the others did not."""
     last_config: Mapping[str, Any] = field(default_factory=dict)
+    part: Path | None = None
+    stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
     _supervisor: Supervisor | None = None
     _device: Mapping[str, Any] | None = None
     _machine: Machine | None = None
@@ -66,7 +72,7 @@ class Invocation:
             self.store.update(status="running", ended_utc=None)
             return self.store
         slug = roofline.gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
-        folder = run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
+        folder = self.part or run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
         self.store = Store.create(folder, _manifest(self, plan, config, machine))
         if machine.gpu and roofline.find_datasheet(str(machine.gpu["name"])) is None:
             self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")

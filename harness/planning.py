@@ -37,6 +37,7 @@ class TimerSettings:
     min_rounds: int
     max_rounds: int
     telemetry_interval_ms: float
+    settled_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ class Plan:
     def estimated_minutes(self, timed: bool, active: int | None = None) -> float:
         """Upper estimate; `active`: how many contestants can run at all."""
         count = len(self.contestants) if active is None else active
-        timing = self.timer.warmup_seconds + self.timer.budget_seconds if timed and count else 0.0
+        timer = self.timer
+        rounds = timer.warmup_seconds + timer.budget_seconds
+        timing = rounds + 2 * timer.settled_seconds * count if timed and count else 0.0
         return len(self.groups) * (count * self.estimate_case_seconds + timing) / 60
 
 
@@ -135,20 +138,20 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     workload = str(config["workload"]["name"])
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
-    distribution = str(config["distribution"])
-    if distribution not in module.DISTRIBUTIONS:
-        known = ", ".join(module.DISTRIBUTIONS)
-        raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
     contestants = _contestants(config)
     groups = []
     for entry in entries:
-        own = {key: value for key, value in entry.items() if key not in ("dtype", "direction")}
+        own = {key: value for key, value in entry.items() if key not in ("dtype", "direction", "distribution")}
         problem = workloads.parse_problem(
             workload,
             own,
             dtype=str(entry.get("dtype", config["dtype"])),
             direction=str(entry.get("direction", config["direction"])),
         )
+        distribution = str(entry.get("distribution", config["distribution"]))
+        if distribution not in module.DISTRIBUTIONS:
+            known = ", ".join(module.DISTRIBUTIONS)
+            raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
         group = Group(workload, problem, distribution, _whole_number("seed", config["seed"]), contestants)
         if group not in groups:
             groups.append(group)
@@ -281,7 +284,7 @@ def _contestants(config: Mapping[str, Any]) -> tuple[Contestant, ...]:
 def _timer(values: Mapping[str, Any]) -> TimerSettings:
     if values["kind"] not in ("cuda_events", "cuda_graph"):
         raise HarnessError(f"timer.kind is {values['kind']!r}: there is cuda_events, cuda_graph")
-    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2")}
+    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2", "settled_seconds")}
     checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if not key.endswith("_rounds")}
     rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key.endswith("_rounds")}
     if not 2 <= rounds["min_rounds"] <= rounds["max_rounds"]:
@@ -298,6 +301,7 @@ def _timer(values: Mapping[str, Any]) -> TimerSettings:
         min_rounds=rounds["min_rounds"],
         max_rounds=rounds["max_rounds"],
         telemetry_interval_ms=checked["telemetry_interval_ms"],
+        settled_seconds=_not_negative("timer.settled_seconds", values["settled_seconds"]),
     )
 
 
@@ -305,6 +309,10 @@ def _positive(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise HarnessError(f"{key} is {value!r}, needs a number above 0")
     return float(value)
+
+
+def _not_negative(key: str, value: object) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else _positive(key, value)
 
 
 def _whole_number(key: str, value: object) -> int:

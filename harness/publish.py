@@ -6,12 +6,15 @@ Everything published is read back from the run folder, so the mirror can be made
 from __future__ import annotations
 
 import argparse
+import datetime
 import math
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -22,16 +25,27 @@ from harness.results import ResultsError, Run, load_run
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
 """Name in wandb -> column of measurements.csv."""
 
+STARTED = "started"
+"""Key of the summary: when the run started, in seconds since 1970, the axis of what is shown over time."""
+
+VERIFICATION = (
+    *("case_id", "workload", "direction", "problem", "dtype", "distribution", "seed", "implementation", "variant"),
+    *("version", "status", "reason", "rel_l2_error", "max_abs_error", "worst_output", "tolerance", "kernel_names"),
+)
+"""Columns of the table of the job `verify`."""
+
 FAILED = ("failed_verification", "out_of_memory", "timeout", "error")
 
 
-def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, dir: str) -> str:
-    """Mirrors a run; gives the folder that wandb wrote locally.
+def publish(
+    folder: str | Path, *, mode: str, project: str, entity: str | None, dir: str, figures: Path | None = None
+) -> str:
+    """Mirrors a run as one wandb run a job, all of one group; gives the local folder that wandb wrote of the main one.
 
-    Raises `ResultsError` for an unusable run and `HarnessError` for a folder `dir` that cannot be written.
+    Jobs: `verify`, what was checked and how it ended; `measure`, the main one, if the device times; `figures`, the
+    files of a report, if its folder is given. Raises `ResultsError` for an unusable run and `HarnessError` for a folder
+    `dir` that cannot be written, or `figures` that is none.
     """
-    import wandb
-
     run = load_run(folder)
     try:
         Path(dir).mkdir(parents=True, exist_ok=True)
@@ -39,50 +53,117 @@ def publish(folder: str | Path, *, mode: str, project: str, entity: str | None, 
             pass
     except OSError as error:
         raise HarnessError(f"dir is {dir}, which cannot be written ({error.strerror}): give another") from None
+    if figures is not None and not figures.is_dir():
+        raise HarnessError(f"figures is {figures}, which is no folder: give that of a report")
+    where = {}
+    for job in jobs(run, figures):
+        with _mirror(run, job, mode=mode, project=project, entity=entity, dir=dir) as mirror:
+            if job == "verify":
+                mirror.log({"verification": _table(run.measurements[list(VERIFICATION)])})
+                mirror.summary.update(statuses(run))
+            if job == "measure":
+                _log_times(mirror, run)
+            if job == main_job(run):
+                mirror.log({"measurements": _table(run.measurements)})
+                mirror.log_artifact(_artifact(run, "results", Path(folder), recursive=False))
+            if job == "figures":
+                assert figures is not None
+                if mode == "online":  # wandb draws the lineage; the metadata say it in any mode
+                    mirror.use_artifact(f"results-{run.run_id}:latest")
+                mirror.log_artifact(_artifact(run, "figures", figures, recursive=True))
+            where[job] = str(Path(mirror.dir).parent)
+    return where[main_job(run)]
+
+
+def main_job(run: Run) -> str:
+    """`measure` for a device that times, `verify` for one that only verifies."""
+    return "measure" if run.manifest["device"] == "cuda" else "verify"
+
+
+def jobs(run: Run, figures: Path | None) -> list[str]:
+    """The jobs that a run is mirrored as, in the order of what they make of each other."""
+    return list(dict.fromkeys(["verify", main_job(run), *(["figures"] if figures else [])]))
+
+
+def statuses(run: Run) -> dict[str, int]:
+    """How many cases ended how, `status/passed`, and how many of these are failures."""
+    counts = run.measurements["status"].value_counts()
+    return {"failures": _failures(run), **{f"status/{status}": int(count) for status, count in counts.items()}}
+
+
+@contextmanager
+def _mirror(run: Run, job: str, *, mode: str, project: str, entity: str | None, dir: str) -> Iterator[Any]:
+    """A wandb run of one job, finished at the end."""
+    import wandb
+
     mirror = wandb.init(
         mode=mode,  # type: ignore[arg-type]
         project=project,
         entity=entity,
         dir=dir,
-        name=f"{run.manifest['experiment']}-{run.run_id}",
+        name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
         group=run.run_id,
-        job_type=job_type(run),
+        job_type=job,
         config={**run.manifest["config"], "manifest": {k: v for k, v in run.manifest.items() if k != "config"}},
         settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
     )
     try:
-        for key in sorted({key for point in size_points(run) for key in point if key != "size"}):
-            mirror.define_metric(key, step_metric="size")
-        for point in size_points(run):
-            mirror.log(point)
-        table = run.measurements.astype(object).where(run.measurements.notna(), None)
-        mirror.log({"measurements": wandb.Table(dataframe=table)})
-        mirror.summary.update(summary(run))
-        artifact = wandb.Artifact(
-            f"results-{run.run_id}", type="results", metadata={"campaign": run.manifest["campaign"]}
-        )
-        for file in sorted(path for path in Path(folder).iterdir() if path.is_file()):
-            artifact.add_file(str(file), name=file.name)
-        mirror.log_artifact(artifact)
-        return str(Path(mirror.dir).parent)
+        yield mirror
     finally:
         mirror.finish()
         wandb.teardown()  # finish() may return before wandb's own process has written the file out
 
 
-def job_type(run: Run) -> str:
-    """`measure` for a device that times, `verify` for one that only verifies."""
-    return "measure" if run.manifest["device"] == "cuda" else "verify"
+def _log_times(mirror: Any, run: Run) -> None:
+    points = size_points(run)
+    for key in sorted({key for point in points for key in point if key != "size"}):
+        mirror.define_metric(key, step_metric="size")
+    for point in points:
+        mirror.log(point)
+    mirror.summary.update(summary(run))
+
+
+def _table(rows: pd.DataFrame) -> Any:
+    import wandb
+
+    return wandb.Table(dataframe=rows.astype(object).where(rows.notna(), None))
+
+
+def _artifact(run: Run, kind: str, folder: Path, *, recursive: bool) -> Any:
+    """The files of a folder; its metadata say what it was made of."""
+    import wandb
+
+    made_of = {"commit": run.manifest["git_commit"]} if kind == "results" else {"made_from": f"results-{run.run_id}"}
+    artifact = wandb.Artifact(
+        f"{kind}-{run.run_id}", type=kind, metadata={"campaign": run.manifest["campaign"], **made_of}
+    )
+    for file in sorted(path for path in (folder.rglob("*") if recursive else folder.iterdir()) if path.is_file()):
+        artifact.add_file(str(file), name=file.relative_to(folder).as_posix())
+    return artifact
+
+
+def _failures(run: Run) -> int:
+    return int(run.measurements["status"].isin(FAILED).sum())
 
 
 def summary(run: Run) -> dict[str, float]:
-    """`<workload>/ratio/<implementation>/<baseline>/geomean` for our kernel against each, and the number of failures.
+    """Scalars of a run: `failures`, when it `started`, and geometric means over its problems.
 
-    For `tk` without options the key is `<workload>/ratio/<baseline>/geomean`; for another direction than fwd the
-    workload is `<workload>_bwd`.
+    `<workload>/ratio/<baseline>/geomean` is the speed of `tk` without options over each baseline, and
+    `<workload>/<implementation>/latency_us/geomean` the median latency; for another direction than fwd the workload is
+    `<workload>_bwd`.
     """
     table = run.measurements
-    scalars: dict[str, float] = {"failures": float(table["status"].isin(FAILED).sum())}
+    scalars: dict[str, float] = {
+        "failures": float(_failures(run)),
+        STARTED: _seconds(str(run.manifest["started_utc"])),
+    }
+    latencies: dict[str, list[float]] = {}
+    for row in table[table["n_samples"] > 0].itertuples():
+        workload = row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}"
+        key = f"{workload}/{_label(row.implementation, row.variant)}/latency_us/geomean"
+        latencies.setdefault(key, []).append(row.latency_us_p50)
+    scalars |= {key: stats.geometric_mean(values) for key, values in latencies.items()}
     label = {
         row.case_id: (
             row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}",
@@ -105,23 +186,26 @@ def summary(run: Run) -> dict[str, float]:
 def size_points(run: Run) -> list[dict[str, float]]:
     """One point a size, ascending: `<series>/<implementation>/<metric>` of every case that was timed.
 
-    The size is the first problem key that varies over the run, else the first key. The series is the workload,
-    `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`.
+    The size is the problem key that varies most over the run, else the first key. The series is the workload,
+    `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`,
+    and the kind of inputs where there are several, `gemm_zeros`.
     """
     timed = run.measurements[run.measurements["n_samples"] > 0]
     if timed.empty:
         return []
     key = varying_key(list(timed["problem"]))
     others = also_varying(list(timed["problem"]), key)
+    kinds = timed["distribution"].nunique() > 1
     points: dict[float, dict[str, float]] = {}
     for row in timed.itertuples():
         keys = _keys(row.problem)
         series = "_".join(
             [row.workload]
             + [row.direction] * (row.direction != "fwd")
-            + [f"{other}={keys[other]:g}" for other in others if other in keys]
+            + [f"{other}={keys[other]}" for other in others if other in keys]
+            + [row.distribution] * kinds
         )
-        point = points.setdefault(keys[key], {"size": keys[key]})
+        point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
         for name, column in METRICS.items():
             value = getattr(row, column)
             if not math.isnan(value):
@@ -130,17 +214,17 @@ def size_points(run: Run) -> list[dict[str, float]]:
 
 
 def varying_key(problems: Sequence[str]) -> str:
-    """The first numeric key whose value is not the same in all canonical texts; the first key if none varies.
+    """The numeric key with the most values over all canonical texts, the first of equals.
 
     A key that some texts leave out is an option, and no size.
     """
     table = pd.DataFrame([_keys(text) for text in problems]).dropna(axis="columns")
-    varying = [key for key in table.columns if table[key].nunique() > 1]
-    return str(varying[0] if varying else table.columns[0])
+    numeric = [key for key in table.columns if table[key].map(_is_number).all()]
+    return str(max(numeric, key=lambda key: table[key].nunique()))
 
 
 def also_varying(problems: Sequence[str], size: str) -> list[str]:
-    """The numeric keys that differ between canonical texts of one size; an absent key is at its default."""
+    """The keys that differ between canonical texts of one size; an absent key is at its default."""
     table = pd.DataFrame([_keys(text) for text in problems])
     groups = table.groupby(size)
     return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
@@ -153,6 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", choices=("offline", "online"), default="offline")
     parser.add_argument("--project", default="tk-bench")
     parser.add_argument("--entity", default=None)
+    parser.add_argument("--figures", type=Path, default=None, help="folder of a report made from the run, to add")
     parser.add_argument("--dir", default=".", help="where wandb keeps its local files")
     arguments = parser.parse_args(argv)
     try:
@@ -162,6 +247,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             project=arguments.project,
             entity=arguments.entity,
             dir=arguments.dir,
+            figures=arguments.figures,
         )
     except (ResultsError, HarnessError) as error:
         print(error, file=sys.stderr)
@@ -170,10 +256,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _keys(problem: str) -> dict[str, float]:
-    """The numeric keys of a canonical text."""
-    pairs = (item.partition("=") for item in problem.split(";"))
-    return {key: float(value) for key, _, value in pairs if re.fullmatch(r"-?\d+(\.\d+)?", value)}
+def _seconds(utc: str) -> float:
+    return datetime.datetime.fromisoformat(utc).timestamp()
+
+
+def _keys(problem: str) -> dict[str, str]:
+    """The keys of a canonical text."""
+    return dict(item.split("=", 1) for item in problem.split(";") if "=" in item)
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
 
 
 def _label(implementation: str, variant: str) -> str:

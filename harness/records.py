@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from typing import Any, Self, get_type_hints
 
@@ -60,6 +60,11 @@ class _Row:
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def optional(cls) -> tuple[str, ...]:
+        """Columns that older files may lack: those with a default."""
+        return tuple(field.name for field in fields(cls) if field.default is not MISSING)
 
     def to_row(self) -> dict[str, str]:
         """The cells as text.  Floats use the shortest text that reads back to the same number."""
@@ -130,7 +135,7 @@ class Measurement(_Row):
     roof_pct_datasheet: float | None
     """Share of the roofline built from the datasheet's numbers; empty for a GPU that we have no datasheet of."""
     bound: str
-    """`compute` or `memory`: which roof is the lower one for this problem."""
+    """`compute` or `memory`: which roof is the lower one for this problem; `launch`: an empty kernel takes longer."""
     aa_noise_pct: float | None
     """Distance between the medians of the interleaved halves of the case's own samples."""
     sm_clock_mhz: float | None
@@ -138,10 +143,18 @@ class Measurement(_Row):
     power_w: float | None
     """Median board power over the rounds."""
     energy_mj: float | None
-    """Board energy a call, in millijoules: median power times median latency."""
+    """Board energy a call, in millijoules: median power times median latency, both of the rounds."""
     tflops_per_w: float | None
     throttled: str
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
+    settled_latency_us: float | None = None
+    """Time a call, alone on the board, call after call; this and the next three only with `timer.settled_seconds`."""
+    settled_clock_mhz: float | None = None
+    """Median SM clock then."""
+    settled_power_w: float | None = None
+    """Board power then: counted energy over time; median of the readings on a board that does not count."""
+    settled_energy_mj: float | None = None
+    """Energy a call, in millijoules, by the board's own counter."""
     peak_memory_mib: float | None
     """What one call takes from the caching allocator at its peak: outputs and workspace, inputs not counted."""
     kernel_names: str
@@ -204,6 +217,10 @@ _TIMED = (
     "power_w",
     "energy_mj",
     "tflops_per_w",
+    "settled_latency_us",
+    "settled_clock_mhz",
+    "settled_power_w",
+    "settled_energy_mj",
 )
 
 

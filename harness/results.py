@@ -110,7 +110,8 @@ def load_campaign(path: str | Path) -> list[Run]:
     if not folder.is_dir():
         raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
     stored = (MANIFEST, MEASUREMENTS, RATIOS, SAMPLES)
-    runs = [load_run(child) for child in sorted(folder.iterdir()) if any((child / name).exists() for name in stored)]
+    visible = [child for child in sorted(folder.iterdir()) if not child.name.startswith(".")]  # else it is being made
+    runs = [load_run(child) for child in visible if any((child / name).exists() for name in stored)]
     if not runs:
         raise ResultsError(
             f"{folder} holds no run (no sub-folder with a {MANIFEST}): measure one with python -m harness"
@@ -174,7 +175,10 @@ def complete_lines(text: str) -> tuple[str, str]:
 
 
 def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
-    """A CSV file whose header must be the columns of `record`, each row with as many cells and readable numbers."""
+    """A CSV file whose header must be the columns of `record`, each row with as many cells and readable numbers.
+
+    A file from before the optional columns has none of them; they read as empty.
+    """
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -189,7 +193,7 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         )
     reader = csv.reader(io.StringIO(whole))
     header = tuple(next(reader, []))
-    if header != record.columns():
+    if header not in (record.columns(), tuple(name for name in record.columns() if name not in record.optional())):
         odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
@@ -200,7 +204,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         if len(cells) != len(header):
             raise ResultsError(f"{path} line {line} has {len(cells)} cells, needs {len(header)}: restore the file")
         rows.append(cells)
-    return _typed(path, pd.DataFrame(rows, columns=list(header), dtype=object), record)
+    table = pd.DataFrame(rows, columns=list(header), dtype=object)
+    return _typed(path, table.reindex(columns=list(record.columns()), fill_value=""), record)
 
 
 def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:

@@ -6,6 +6,7 @@ Pure functions; the datasheets are data in `datasheets.yaml`, each number with i
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,13 +72,29 @@ def gpu_slug(gpu_name: str) -> str:
     return sheet.slug if sheet else re.sub(r"[^a-z0-9]+", "-", gpu_name.lower()).strip("-") or "unknown-gpu"
 
 
+def measured_roof(roofs: Mapping[str, float], dtype: str) -> Roof | None:
+    """The roof for a dtype from what a run measured; None where it did not measure that dtype, or no bandwidth.
+
+    The bandwidth is the better of copying and reading.  fp16 is held against bf16, which has the same tensor rate on
+    every GPU in `datasheets.yaml`.
+    """
+    tflops = roofs.get(f"matmul_{'bf16' if dtype == 'fp16' else dtype}_tflops")
+    gbps = max(roofs.get("copy_gbps", 0.0), roofs.get("read_gbps", 0.0))
+    return Roof(tflops, gbps) if tflops and gbps else None
+
+
 def floor_us(roof: Roof, flops: float, traffic: Traffic) -> float:
     """Least time in microseconds: the slower of computing `flops` and moving the bytes (Williams et al., 2009)."""
     return max(flops / (roof.tflops * 1e12), traffic.total / (roof.gbps * 1e9)) * 1e6
 
 
-def bound(roof: Roof, flops: float, traffic: Traffic) -> str:
-    """Which roof sets the floor: `compute` or `memory`."""
+def bound(roof: Roof, flops: float, traffic: Traffic, launch_us: float = 0.0) -> str:
+    """Which roof sets the floor: `compute` or `memory`; `launch` where a kernel that does nothing takes longer.
+
+    launch_us: of such a kernel.  A share of the roof says little of a problem that is bound by its launch.
+    """
+    if floor_us(roof, flops, traffic) < launch_us:
+        return "launch"
     return "compute" if flops / (roof.tflops * 1e12) >= traffic.total / (roof.gbps * 1e9) else "memory"
 
 

@@ -13,7 +13,7 @@ from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.planning import Group, Plan
 from harness.records import ProfileMetric, Status
-from harness.store import Store, StoredGroup
+from harness.store import Store, StoredGroup, covers
 from harness.worker.messages import Inspected, Machine
 
 FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
@@ -40,7 +40,8 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
         store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store)
     for number, group in enumerate(plan.groups):
-        if store.covered(_runnable(group, inspected)):
+        runnable = _runnable(group, inspected)
+        if store.covered(runnable) or covers(invocation.stored_elsewhere, runnable):
             invocation.ran += 1
             screen.skip(number, group)
             continue

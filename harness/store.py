@@ -1,22 +1,27 @@
 """The run folder, written so that nothing stored is lost: files grow by whole groups, or are replaced as a whole.
 
-A group is written in the order samples, ratios, measurements, profile, manifest; only when the manifest names it does
-it count as done.  The folder is locked while it is open.
+A group is written in the order samples (beside the old ones), ratios, measurements, profile, manifest.  Only when the
+manifest names it, with the size that each table then has, does it count as done; then the new samples take the old
+ones' place.  Whatever else a crash leaves is taken back when the folder is opened again.  A folder is locked while it
+is open, and has its name only once it is whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import fcntl
 import io
+import itertools
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +31,15 @@ import pandas as pd
 from harness import results
 from harness.errors import HarnessError
 from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+
+LOCK = ".lock"
+"""Locked while the folder is open, and gone when it was closed; one that a killed process left is free."""
+
+_TABLES: tuple[tuple[str, type[_Row]], ...] = (
+    (results.MEASUREMENTS, Measurement),
+    (results.RATIOS, Ratio),
+    (results.PROFILE, ProfileMetric),
+)
 
 
 class StoreError(HarnessError):
@@ -44,6 +58,8 @@ class StoredGroup:
     samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
 
 
 class Store:
@@ -57,34 +73,47 @@ class Store:
     @classmethod
     def create(cls, folder: Path, manifest: Mapping[str, Any]) -> Self:
         """A new folder with empty files; raises `StoreError` if it cannot be made or exists."""
+        beside = folder.with_name(f".{folder.name}.new")
         with _said(folder):
-            folder.mkdir(parents=True, exist_ok=False)
-        store = cls(folder, {"schema_version": SCHEMA_VERSION, **manifest, "groups": [], "notes": []}, _lock(folder))
-        with _said(folder), _undisturbed():
-            for name, record in ((results.MEASUREMENTS, Measurement), (results.RATIOS, Ratio)):
-                _replace(folder / name, _csv([record.columns()]).encode())
-            store._write_samples(pd.DataFrame(columns=list(SAMPLE_COLUMNS)))
-            store._write_manifest()
+            if folder.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+            beside.mkdir(parents=True, exist_ok=True)  # perhaps from an invocation that was killed just here
+        lock = _lock(beside)
+        store = cls(beside, {"schema_version": SCHEMA_VERSION, **manifest, "groups": [], "notes": []}, lock)
+        try:
+            with _said(folder), _undisturbed():
+                for name, record in _TABLES[:2]:
+                    _replace(beside / name, _csv([record.columns()]).encode())
+                _replace(beside / results.SAMPLES, _parquet(pd.DataFrame(columns=list(SAMPLE_COLUMNS))))
+                store._write_manifest()
+                os.rename(beside, folder)
+                _sync_folder(folder.parent)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            _unlock(beside, lock)
+            raise
+        store.folder = folder
         return store
 
     @classmethod
     def reopen(cls, folder: Path) -> Self:
-        """A folder that an earlier invocation left, torn last lines removed and half-written groups forgotten."""
+        """A folder that an earlier invocation left, cut back to what its manifest says is stored."""
         if not folder.is_dir():
             raise HarnessError(f"resume={folder}: there is no such folder; give results/<gpu>/<campaign>/<run>")
         lock = _lock(folder)
         try:
-            with _said(folder):
-                for name in (results.MEASUREMENTS, results.RATIOS, results.PROFILE):
-                    _cut_torn_line(folder / name)
             store = cls(folder, results.load_manifest(folder), lock)
-            results._read_table(folder / results.RATIOS, Ratio)  # what no reader could load is not added to
+            with _said(folder):
+                store._finish_samples()
+                for name, _ in _TABLES:
+                    _cut_torn_line(folder / name)
+                store._cut_uncommitted()
             store._forget_half_written()
         except results.ResultsError as error:
-            os.close(lock)
+            _unlock(folder, lock)
             raise HarnessError(str(error)) from None
         except BaseException:
-            os.close(lock)
+            _unlock(folder, lock)
             raise
         return store
 
@@ -92,23 +121,15 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._lock)
+        _unlock(self.folder, self._lock)
 
     @property
     def run_id(self) -> str:
         return str(self.manifest["run_id"])
 
     def covered(self, case_ids: Sequence[str]) -> bool:
-        """Whether these cases all have passes from one interleaved group, and none was timed again since.
-
-        A contestant that could not run then (`unavailable`, `unsupported`) or failed does not pass: the group is due.
-        """
-        wanted = set(case_ids)
-        newest = {case: number for number, group in enumerate(self.manifest["groups"]) for case in group["case_ids"]}
-        homes = {newest.get(case) for case in wanted}
-        if len(homes) != 1 or None in homes:
-            return False
-        return wanted <= set(self.manifest["groups"][homes.pop()]["passed"])
+        """Whether these cases are done, see `covers`."""
+        return covers(self.manifest["groups"], case_ids)
 
     def update(self, **entries: Any) -> None:
         """Changes entries of the manifest and writes it."""
@@ -124,25 +145,49 @@ class Store:
     def append(self, group: StoredGroup) -> None:
         """Stores a group; raises `StoreError` and leaves every file as it was if the disk does not take it."""
         first = group.measurements[0]
+        groups = self.manifest["groups"]
+        sizes = self._sizes()
+        samples = self._staged(len(groups) + 1)
         with _said(self.folder), _undisturbed():
-            self._write_samples(self._merged_samples(group.samples, [m.case_id for m in group.measurements]))
-            _append(self.folder / results.RATIOS, group.ratios)
-            _append(self.folder / results.MEASUREMENTS, group.measurements)
-            if group.profile:
-                path = self.folder / results.PROFILE
-                if not path.exists():
-                    _replace(path, _csv([ProfileMetric.columns()]).encode())
-                _append(path, group.profile)
-            self.manifest["groups"].append(
-                {
-                    "workload": first.workload,
-                    "problem": first.problem,
-                    "case_ids": [m.case_id for m in group.measurements],
-                    "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
-                    "energy_j": group.energy_j,
-                }
-            )
-            self._write_manifest()
+            try:
+                case_ids = [m.case_id for m in group.measurements]
+                _replace(samples, _parquet(self._merged_samples(group.samples, case_ids)))
+                _append(self.folder / results.RATIOS, group.ratios)
+                _append(self.folder / results.MEASUREMENTS, group.measurements)
+                if group.profile:
+                    path = self.folder / results.PROFILE
+                    if not path.exists():
+                        _replace(path, _csv([ProfileMetric.columns()]).encode())
+                    _append(path, group.profile)
+                self.manifest["groups"] = [
+                    *groups,
+                    {
+                        "workload": first.workload,
+                        "problem": first.problem,
+                        "case_ids": case_ids,
+                        "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
+                        "energy_j": group.energy_j,
+                        "bytes": self._sizes(),
+                        **group.origin,
+                    },
+                ]
+                self._write_manifest()
+            except BaseException:
+                self.manifest["groups"] = groups
+                samples.unlink(missing_ok=True)
+                for name, size in sizes.items():
+                    os.truncate(self.folder / name, size)
+                raise
+            os.replace(samples, self.folder / results.SAMPLES)
+
+    def _sizes(self) -> dict[str, int]:
+        """Bytes of each table that there is."""
+        paths = [self.folder / name for name, _ in _TABLES]
+        return {path.name: path.stat().st_size for path in paths if path.exists()}
+
+    def _staged(self, number: int) -> Path:
+        """Where the samples are while the manifest does not have that many groups yet."""
+        return self.folder / f".{results.SAMPLES}.{number}"
 
     def _merged_samples(
         self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]], case_ids: Sequence[str]
@@ -158,30 +203,78 @@ class Store:
         parts = [part for part in (kept, *new) if len(part)]
         return pd.concat(parts, ignore_index=True) if parts else kept
 
-    def _write_samples(self, table: pd.DataFrame) -> None:
-        typed = table.astype({"case_id": str, "round": np.int32, "latency_us": np.float64})
-        buffer = io.BytesIO()
-        typed.to_parquet(buffer, index=False)
-        _replace(self.folder / results.SAMPLES, buffer.getvalue())
-
     def _write_manifest(self) -> None:
         text = json.dumps(self.manifest, indent=2, sort_keys=True, default=str)
         _replace(self.folder / results.MANIFEST, f"{text}\n".encode())
 
+    def _finish_samples(self) -> None:
+        """Puts samples that the manifest counts in their place, and drops what was being written when all ended."""
+        staged = self._staged(len(self.manifest["groups"]))
+        if staged.exists():
+            os.replace(staged, self.folder / results.SAMPLES)
+        for path in (*self.folder.glob(f".{results.SAMPLES}.*"), *self.folder.glob(".*.new")):
+            path.unlink()
+
+    def _cut_uncommitted(self) -> None:
+        """Cuts each table behind the last group that is whole; a group whose rows are not all there is due again."""
+        sizes, groups = self._sizes(), self.manifest["groups"]
+        whole = [
+            group
+            for group in groups
+            if all(sizes.get(name, 0) >= size for name, size in group.get("bytes", {}).items())
+        ]
+        self.manifest["groups"] = whole
+        if any("bytes" not in group for group in whole):  # written before tables were measured
+            return
+        for name in sizes:
+            path = self.folder / name
+            data = path.read_bytes()
+            header = data.find(b"\n") + 1
+            end = whole[-1]["bytes"].get(name, header) if whole else header
+            if end < len(data) and data[:end].endswith(b"\n"):  # else somebody has edited the file
+                os.truncate(path, end)
+
     def _forget_half_written(self) -> None:
-        """Drops groups whose samples are not as many as their rows say: a crash fell between the two files.
+        """Drops groups whose samples or ratios are not those that their rows call for.
 
         Their rows stay in the file, and the repetition of the group replaces them.
         """
         table = results._read_table(self.folder / results.MEASUREMENTS, Measurement)
         newest = dict(zip(table["case_id"], table["n_samples"], strict=True))
         counts = results._read_samples(self.folder / results.SAMPLES)["case_id"].value_counts()
-        whole = [
+        ratios = results._read_table(self.folder / results.RATIOS, Ratio)
+        pairs = set(zip(ratios["case_id"], ratios["baseline_case_id"], strict=True))
+        self.manifest["groups"] = [
             group
             for group in self.manifest["groups"]
             if all(int(newest.get(case, -1)) == int(counts.get(case, 0)) for case in group["case_ids"])
+            and pairs >= set(itertools.permutations([case for case in group["passed"] if newest[case]], 2))
         ]
-        self.manifest["groups"] = whole
+
+
+def in_use(folder: Path) -> bool:
+    """Whether some invocation has the folder open."""
+    try:
+        with open(folder / LOCK, "rb+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def covers(groups: Sequence[Mapping[str, Any]], case_ids: Sequence[str]) -> bool:
+    """Whether these cases all have passes from one interleaved group, and none was timed again since.
+
+    groups: of a manifest.  A contestant that could not run then (`unavailable`, `unsupported`) or failed does not pass:
+    the group is due.
+    """
+    wanted = set(case_ids)
+    newest = {case: number for number, group in enumerate(groups) for case in group["case_ids"]}
+    homes = {newest.get(case) for case in wanted}
+    home = homes.pop() if len(homes) == 1 else None
+    return home is not None and wanted <= set(groups[home]["passed"])
 
 
 def run_folder(results_dir: str | Path, slug: str, campaign: str, run_id: str) -> Path:
@@ -200,7 +293,9 @@ def _said(path: Path) -> Iterator[None]:
         errno.EROFS: "give a folder that can be written, results_dir=...",
         errno.EACCES: "give a folder that can be written, results_dir=...",
         errno.EPERM: "give a folder that can be written, results_dir=...",
+        errno.EFBIG: "the limit on the size of files (ulimit -f) is too low",
         errno.EEXIST: "give another run_id, or resume it with resume=...",
+        errno.ENOTEMPTY: "give another run_id, or resume it with resume=...",
     }
     try:
         yield
@@ -230,17 +325,31 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _lock(folder: Path) -> int:
-    """An exclusive lock on the folder itself, released when the process ends however it ends."""
-    with _said(folder):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise StoreError(f"{folder} is in use by another invocation: wait for it, or start a new run") from None
-    except OSError:  # a file system without locks: the random part of the run id keeps runs apart
-        pass
-    return descriptor
+    """An exclusive lock on a file in the folder, released when the process ends however it ends.
+
+    A file that can be written: network file systems refuse an exclusive lock on what is open for reading, a folder.
+    """
+    path = folder / LOCK
+    while True:
+        with _said(folder):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise StoreError(f"{folder} is in use by another invocation: wait for it, or start a new run") from None
+        except OSError:  # a file system without locks: the random part of the run id keeps runs apart
+            return descriptor
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)  # its owner has just closed the folder, and taken the file away
+
+
+def _unlock(folder: Path, lock: int) -> None:
+    with contextlib.suppress(OSError):
+        (folder / LOCK).unlink()
+    os.close(lock)
 
 
 def _append(path: Path, records: Sequence[_Row]) -> None:
@@ -258,9 +367,20 @@ def _replace(path: Path, data: bytes) -> None:
         with open(beside, "wb", buffering=0) as file:
             _write_or(lambda: None, file.fileno(), data)
         os.replace(beside, path)
+        _sync_folder(path.parent)
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable, where the file system knows how."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _write_or(undo: Callable[[], object], descriptor: int, data: bytes) -> None:
@@ -272,6 +392,13 @@ def _write_or(undo: Callable[[], object], descriptor: int, data: bytes) -> None:
     except OSError:
         undo()
         raise
+
+
+def _parquet(table: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    typed = table.astype({"case_id": str, "round": np.int32, "latency_us": np.float64})
+    typed.to_parquet(buffer, index=False)
+    return buffer.getvalue()
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from harness.outputs import parts, unusable
 from harness.workloads import Workload
 from harness.workloads.spec import Expected, Reference
 
@@ -35,16 +36,27 @@ class Check:
     tolerance: float | None = None
 
 
-def check_outputs(workload: Workload, problem: Any, outputs: object, expected: Reference) -> Check:
+def check_outputs(
+    workload: Workload,
+    problem: Any,
+    outputs: object,
+    expected: Reference,
+    inputs: Mapping[str, torch.Tensor] | None = None,
+) -> Check:
     """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
 
-    The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.
+    The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.  inputs: of the
+    call, whose memory no output may share.
     """
-    tensors = outputs if isinstance(outputs, tuple | list) else (outputs,)
-    complaint = _complain_of_form(workload, problem, tensors)
+    tensors = parts(outputs)
+    complaint = complain_of_form(workload, problem, tensors, inputs or {})
     if complaint:
         return Check(False, complaint)
-    by_name = dict(zip(workload.outputs(problem), tensors, strict=True))
+    by_name = {
+        name: tensor
+        for name, tensor in zip(workload.outputs(problem), tensors, strict=True)
+        if isinstance(tensor, torch.Tensor)
+    }
     if callable(expected):
         expected = expected(by_name)
     for name, tensor in by_name.items():
@@ -58,13 +70,19 @@ def check_outputs(workload: Workload, problem: Any, outputs: object, expected: R
     return Check(worst.passed, reason, worst.rel_l2_error, worst.max_abs_error, worst.worst_output, worst.tolerance)
 
 
-def _complain_of_form(workload: Workload, problem: Any, tensors: Sequence[object]) -> str | None:
+def complain_of_form(
+    workload: Workload, problem: Any, tensors: Sequence[object], inputs: Mapping[str, torch.Tensor]
+) -> str | None:
+    """What is wrong with the outputs before any number in them is read: count, kind, memory, shape, dtype."""
     outputs = workload.outputs(problem)
     if len(tensors) != len(outputs):
         return f"returned {len(tensors)} outputs, needs {len(outputs)}: {', '.join(outputs)}"
     for (name, output), tensor in zip(outputs.items(), tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
             return f"{name} is a {type(tensor).__name__}, needs a tensor"
+        complaint = unusable(name, tensor, inputs)
+        if complaint:
+            return complaint
         if tuple(tensor.shape) != output.shape:
             return f"{name} has shape {tuple(tensor.shape)}, needs {output.shape}"
         if tensor.dtype != TORCH_DTYPES[output.dtype]:

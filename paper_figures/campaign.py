@@ -17,10 +17,11 @@ MANIFEST = "manifest.json"
 def find_campaign(results: Path, name: str | None = None) -> Path:
     """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`.
 
-    What was verified on a CPU holds no times and is passed over.  Raises `PaperFiguresError` if there is none.
+    What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
+    are passed over.  Raises `PaperFiguresError` if there is none.
     """
     runs = [path for path in results.glob(f"*/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
-    folders = {path.parent.parent for path in runs}
+    folders = {path.parent.parent for path in runs if name is not None or not _of_a_night(path)}
     if name is not None:
         folders = {folder for folder in folders if folder.name == name}
     if not folders:
@@ -30,6 +31,10 @@ def find_campaign(results: Path, name: str | None = None) -> Path:
         )
     newest = max(runs, key=lambda path: (path.parent.parent in folders, path.parent.name, str(path)))
     return newest.parent.parent
+
+
+def _of_a_night(manifest: Path) -> bool:
+    return manifest.parent.parent.name.startswith("nightly")
 
 
 def load_runs(folder: Path) -> list[Run]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,20 +43,21 @@ class Experiment:
     dtype: str
     distribution: str
     problems: tuple[str, ...]
-    """Texts of the entries; one may name its own `direction` and `dtype` among its keys, as the list does."""
+    """Texts of the entries; one may name its own `direction`, `dtype` and `distribution` among its keys."""
     contestants: tuple[Contestant, ...]
     profiled: bool
 
     def stored_problem(self, problem: str) -> StoredProblem:
-        """How the rows of one of its problems are stored: text, direction and dtype are columns of their own."""
+        """How the rows of one of its problems are stored: beside its text, what has a column of its own."""
         keys = problem_keys(problem)
         direction, dtype = keys.pop("direction", self.direction), keys.pop("dtype", self.dtype)
-        return StoredProblem(problem_text(keys), direction, dtype)
+        distribution = keys.pop("distribution", self.distribution)
+        return StoredProblem(problem_text(keys), direction, dtype, distribution)
 
     def same_problem(self, left: str, right: str) -> bool:
-        """Whether two texts are stored alike: in whatever order, a direction or dtype of the experiment left out."""
+        """Whether two texts are stored alike: in whatever order, what the experiment says for all left out."""
         one, other = self.stored_problem(left), self.stored_problem(right)
-        return (one.direction, one.dtype) == (other.direction, other.dtype) and same_problem(one.text, other.text)
+        return replace(one, text="") == replace(other, text="") and same_problem(one.text, other.text)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class StoredProblem:
     text: str
     direction: str
     dtype: str
+    distribution: str
 
 
 def parse_contestant(text: str) -> Contestant:

@@ -46,6 +46,8 @@ class Point:
     """As printed: one value has equal ends.  None where the paper publishes only the direction."""
     accept: Interval
     """Measured values that count as agreement, in the unit of `published`."""
+    among: tuple[str, ...] = ()
+    """Problems of which the one with the largest speedup is judged, in place of `problem`: "up to 14 times"."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
 _CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
 _CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable"}
 _POINT_KEYS = {"of"}
-_POINT_OPTIONS = {"problem", "over", "published", "accept"}
+_POINT_OPTIONS = {"problem", "among", "over", "published", "accept"}
 
 
 def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
@@ -153,6 +155,9 @@ def _point(
     if comparison != "speedup" and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
     problem = problem_text(entry["problem"]) if "problem" in entry else ""
+    among = tuple(problem_text(one) for one in entry.get("among", ()))
+    if among and (problem or comparison != "speedup"):
+        raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
     published = _interval(where, entry["published"]) if "published" in entry else None
     accept = entry.get("accept", claim.get("accept"))
     if accept is not None:
@@ -161,7 +166,7 @@ def _point(
         accepted = around(published, float(tolerance["relative"]))
     else:
         raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
-    return Point(problem=problem, of=of, over=over, published=published, accept=accepted)
+    return Point(problem=problem, of=of, over=over, published=published, accept=accepted, among=among)
 
 
 def _contestants(value: Any) -> tuple[Contestant, ...]:

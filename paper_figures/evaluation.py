@@ -32,6 +32,8 @@ class PointResult:
     case_key: str
     of_the_paper: bool = False
     """Whether it is over a published number and not over a measured one."""
+    problem: str = ""
+    """The problem it is of: the point's own, or the one found among several; empty where it belongs to none."""
 
 
 @dataclass(frozen=True)
@@ -107,17 +109,37 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected]) 
     run_id = cell.run.run_id if cell is not None and cell.run is not None else ""
     case_key = cell.key if cell is not None else ""
     of_the_paper = claim.comparison == "over_published"
+    found = selected.problem if point.among and selected is not None and isinstance(measured, Measured) else ""
     return PointResult(
-        point, unit, published, accept, measured, judge(measured, accept), run_id, case_key, of_the_paper
+        point,
+        unit,
+        published,
+        accept,
+        measured,
+        judge(measured, accept),
+        run_id,
+        case_key,
+        of_the_paper,
+        point.problem or found,
     )
 
 
 def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
-    """The problem of a point; without one, the first problem that has the contestant's row."""
+    """The problem of a point; without one, the first problem that has the contestant's row.
+
+    Among several, the one with the largest speedup, or the first if none has one.
+    """
     if point.problem:
         return next((one for one in selections if one.experiment.same_problem(one.problem, point.problem)), None)
+    if point.among:
+        own = [one for one in selections if any(one.experiment.same_problem(one.problem, text) for text in point.among)]
+        return max(own, key=lambda one: _size(speedup(one, point.of, point.over)), default=None)
     having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
     return next(having, selections[0] if selections else None)
+
+
+def _size(measured: Measured | Missing) -> float:
+    return measured.value if isinstance(measured, Measured) else -math.inf
 
 
 def _scale(interval: Interval | None, share: float | None) -> Interval | None:

@@ -30,6 +30,18 @@ class ProfileColumn:
     """Decimals shown."""
 
 
+@dataclass(frozen=True)
+class RowColumn:
+    """A measured column of a case's row that an exhibit shows beside the rate."""
+
+    title: str
+    """Heading, with its unit."""
+    name: str
+    """The column of measurements.csv."""
+    digits: int = 0
+    """Decimals shown."""
+
+
 def one_panel(keys: Mapping[str, str]) -> str:
     """All problems together, without a title."""
     return ""
@@ -63,6 +75,7 @@ class Exhibit:
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
     profile: tuple[ProfileColumn, ...] = ()
+    columns: tuple[RowColumn, ...] = ()
     published_scope: str = ""
     """The `scope` of its published rows, where the paper does not say on which problem they were measured."""
     small_problems: tuple[Mapping[str, int | str], ...] = ()

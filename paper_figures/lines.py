@@ -52,6 +52,9 @@ class Line:
     published_ratio: float | None
     profile: tuple[ProfileEntry, ...]
 
+    columns: tuple[float | None, ...]
+    """What its row has in the exhibit's own columns."""
+
     @property
     def everything_published(self) -> tuple[Published, ...]:
         """The published rate and metrics."""
@@ -118,6 +121,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
+        columns=tuple(_stored(cell, column.name) for column in exhibit.columns),
     )
 
 
@@ -168,6 +172,10 @@ def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileCo
     published = _published(exhibit, selected, cell, column.published_metric) if column.published_metric else None
     measured = profile_value(cell, cell.contestant, column.metric)
     return ProfileEntry(column, published, None if isinstance(measured, Missing) else measured)
+
+
+def _stored(cell: Cell, column: str) -> float | None:
+    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None
 
 
 def _finite(value: float) -> float | None:

@@ -52,7 +52,7 @@ def _mapping(manifest: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _roof_name(key: str) -> tuple[str, str]:
     """`copy_gbps` as ("copy", "GB/s"), `matmul_bf16_tflops` as ("matmul bf16", "TFLOPS")."""
-    for suffix, unit in (("_gbps", "GB/s"), ("_tflops", "TFLOPS")):
+    for suffix, unit in (("_gbps", "GB/s"), ("_tflops", "TFLOPS"), ("_us", "us")):
         if key.endswith(suffix):
             return key.removesuffix(suffix).replace("_", " "), unit
     return key.replace("_", " "), ""

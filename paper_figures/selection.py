@@ -122,7 +122,7 @@ def _rows(run: Run, experiment: Experiment, problem: str) -> dict[Contestant, di
     wanted: pd.Series = (
         (table["direction"] == stored.direction)
         & (table["dtype"] == stored.dtype)
-        & (table["distribution"] == experiment.distribution)
+        & (table["distribution"] == stored.distribution)
         & table["timer"].isin(["", TIMER])
         & table["problem"].map(lambda text: same_problem(text, stored.text))
     )

@@ -70,9 +70,10 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
     ]
     for column in exhibit.profile:
         columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
+    columns += [Column(column.title, True) for column in exhibit.columns]
     columns.append(Column("Run"))
     starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
-    rows = [_exhibit_row(line, several=len(exhibit.baselines) > 1) for line in lines]
+    rows = [_exhibit_row(exhibit, line) for line in lines]
     kept = [i for i in range(len(columns)) if any(row[i].kind != "paper" or row[i].text != ABSENT for row in rows)]
     return Table(
         caption=f"{exhibit.where}: {exhibit.title}",
@@ -83,8 +84,8 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
     )
 
 
-def _exhibit_row(line: Line, several: bool) -> tuple[Text, ...]:
-    """`several`: whether one of several baselines is the best, which has to be said."""
+def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
+    several = len(exhibit.baselines) > 1  # then it has to be said which is the best
     key = line.cell.key
     published = None if line.published is None else line.published.number
     note = line.published.note if line.published is not None else ""
@@ -103,6 +104,7 @@ def _exhibit_row(line: Line, several: bool) -> tuple[Text, ...]:
             _paper(entry.published_number, entry.column.digits),
             _number(entry.measured, entry.column.digits, key),
         ]
+    row += [_number(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
     run = line.cell.run
     row.append(Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id))
     return tuple(row)
@@ -209,13 +211,20 @@ def _point_row(result: PointResult, exhibit: Exhibit, scaled: bool) -> tuple[Tex
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
         Text(" over ".join(filter(None, names))),
-        Text(exhibit.name_problem(point.problem) if point.problem else ABSENT),
+        Text(_problem(result, exhibit)),
         Text(range_text(point.published) or ABSENT, kind="paper"),
         *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept) or "any", kind="paper"),
         _measured_cell(result),
         Text(words(result.outcome), kind="verdict"),
     )
+
+
+def _problem(result: PointResult, exhibit: Exhibit) -> str:
+    """The problem of a point; the largest of several is called so."""
+    name = exhibit.name_problem(result.problem) if result.problem else ABSENT
+    count = len(result.point.among)
+    return f"the largest of {count}: {name}" if count else name
 
 
 def _over(result: PointResult, exhibit: Exhibit) -> str:

@@ -32,7 +32,7 @@ class Device(Protocol):
         ...
 
     def roofs(self) -> dict[str, float]:
-        """Measured roofs: `copy_gbps`, `matmul_<dtype>_tflops`; empty where nothing is timed."""
+        """Measured roofs, see `harness.roofs.measure_roofs`; empty where nothing is timed."""
         ...
 
     def generator(self, seed: int) -> torch.Generator:
@@ -61,6 +61,10 @@ class Device(Protocol):
 
     def energy_j(self) -> float | None:
         """The board's energy counter in joules; None where there is none."""
+        ...
+
+    def wait(self) -> None:
+        """Returns when nothing runs on the device any more."""
         ...
 
     def free_bytes(self) -> int:

@@ -57,6 +57,9 @@ class CpuDevice:
     def energy_j(self) -> float | None:
         return None
 
+    def wait(self) -> None:
+        """A call has ended when it returns."""
+
     def free_bytes(self) -> int:
         return 0
 

@@ -93,6 +93,9 @@ class CudaDevice:
     def energy_j(self) -> float | None:
         return self._query(lambda n, h: n.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3)
 
+    def wait(self) -> None:
+        torch.cuda.synchronize()
+
     def free_bytes(self) -> int:
         return int(torch.cuda.mem_get_info()[0])
 

@@ -8,11 +8,13 @@ enqueued, the sample is thrown away and the spin made longer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from harness.outputs import snapshot
 from harness.timing.rounds import Sample
 
 Call = Callable[[], Any]
@@ -20,6 +22,10 @@ Call = Callable[[], Any]
 FIRST_SPIN_US = 30.0
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
+
+_IDLE_TRIALS = 30
+"""Looks at how long the device stays busy after a call, at most: the least counts, so that a hiccup of the host, or
+somebody else's time slice, does not."""
 
 _GRAPH_WARMUPS = 3
 """Calls before a capture, as torch.cuda.graph asks for: lazy initialisation may not happen in one."""
@@ -61,13 +67,53 @@ class EventStopwatch:
             del sample  # the memory of its output is needed by the repetition
             spin_us = min(2 * spin_us, LONGEST_SPIN_US)
 
-    def _once(self, call: Call, spin_us: float, while_running: Callable[[], None]) -> Sample:
+    def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
+        """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
+
+        Work of the call that is on another stream, and not ordered behind this one, reads what was there before; work
+        that this stream does not wait for is not in the copies.
+        """
+        spin_us = min(max(self._spin_us.get(id(call), FIRST_SPIN_US), hold_us), LONGEST_SPIN_US)
+        held: list[Any] = []
+        sample = self._once(call, spin_us, _nothing, ahead, lambda output: held.extend(snapshot(output)))
+        return Sample(sample.latency_us, sample.output, sample.in_time, tuple(held))
+
+    def idle_after_us(self, call: Call, enough_us: float) -> float:
+        """How long the device is busy after the call has returned, on whichever stream; the first that is enough."""
+        least = float("inf")
+        for _ in range(_IDLE_TRIALS):
+            torch.cuda.synchronize()
+            output = call()
+            returned = time.perf_counter()
+            torch.cuda.synchronize()
+            least = min(least, (time.perf_counter() - returned) * 1e6)
+            del output
+            if least <= enough_us:
+                break
+        return least
+
+    def _once(
+        self,
+        call: Call,
+        spin_us: float,
+        while_running: Callable[[], None],
+        ahead: Callable[[], None] | None = None,
+        behind: Callable[[Any], None] | None = None,
+    ) -> Sample:
+        stream = torch.cuda.current_stream()
         self._flush()
         torch.cuda._sleep(int(spin_us * self._cycles_per_us))
-        self._start.record()
+        if ahead is not None:
+            ahead()
+        self._start.record(stream)
         output = call()
-        self._stop.record()
+        self._stop.record(stream)
         in_time = not self._start.query()
+        if torch.cuda.current_stream() != stream:
+            torch.cuda.set_stream(stream)
+            raise RuntimeError("the call changed the current stream: events on the stream of before do not time it")
+        if behind is not None:
+            behind(output)
         while_running()
         self._stop.synchronize()
         return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time)
@@ -88,11 +134,15 @@ class GraphStopwatch(EventStopwatch):
         with torch.cuda.graph(graph):
             output = call()
 
-        def replay() -> Any:
+        def replay(held: Call = call) -> Any:  # the graph reads memory that only the call keeps from being freed
             graph.replay()
             return output
 
         return replay
+
+
+def _nothing() -> None:
+    """Done while the device runs, where nothing is to be read."""
 
 
 def make_stopwatch(kind: str, *, flush_l2: bool, l2_bytes: int, sm_clock_max_mhz: float) -> EventStopwatch:

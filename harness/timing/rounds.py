@@ -35,6 +35,8 @@ class Sample:
     latency_us: float
     output: Any
     in_time: bool = True
+    held: tuple[Any, ...] = ()
+    """Of an observed sample: copies of what the outputs held when the clock stopped."""
 
 
 class Stopwatch(Protocol):
@@ -48,6 +50,19 @@ class Stopwatch(Protocol):
         """Times the call once; `while_running` is called while the device is busy with it."""
         ...
 
+    def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
+        """Times the call once as `sample` does, and keeps in `held` what its outputs were when the clock stopped.
+
+        `ahead` is done on the device right before the clock starts, at least `hold_us` after the host was at the call.
+        """
+        ...
+
+    def idle_after_us(self, call: Call, enough_us: float) -> float:
+        """Time from the return of a call until nothing runs on the whole device: the first of several that is enough,
+        or the least of them.
+        """
+        ...
+
 
 @dataclass
 class Series:
@@ -59,6 +74,8 @@ class Series:
     late: int = 0  # samples for which the device had to wait for the host
     last_output: Any = None
     last_set: int = 0
+    calls: Sequence[Call] = ()
+    """What was timed, on each input set."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +115,7 @@ def time_rounds(
     wrapped = _wrap_all(calls, stopwatch, enter)
     sets = len(wrapped[0])
     _warm_up(wrapped, stopwatch, settings.warmup_seconds, enter, clock)
-    series = [Series() for _ in wrapped]
+    series = [Series(calls=tuple(calls)) for calls in wrapped]
     start = clock()
     last_reading = -float("inf")
     last_look = 0.0

@@ -26,6 +26,8 @@ BROKEN_EXIT = 70
 def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
     """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+    with contextlib.suppress(OSError):
+        os.setpgrp()  # so that the parent can end it with whatever an implementation starts
     _die_with_parent()
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     faulthandler.enable()
@@ -34,7 +36,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate
 
-    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line
+    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line, status_of
 
     try:
         here = instantiate(dict(device))
@@ -76,7 +78,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                     return
                 except Exception as error:  # not an implementation's: inputs or reference could not be made
                     here.release()
-                    pipe.send(Broken(running.value, one_line(error)))
+                    pipe.send(Broken(running.value, one_line(error), status_of(error)))
                     return
         enter(-1)
 

@@ -1,4 +1,4 @@
-"""One group in the worker: available? supported? -> verify, memory poisoned -> timed rounds -> verify again.
+"""One group in the worker: available? supported? -> verify, memory poisoned -> timed rounds -> audit, verify again.
 
 A contestant that fails anywhere gets its status and leaves; the others go on, and are timed without it.
 """
@@ -17,13 +17,19 @@ import torch
 from harness import workloads
 from harness.devices import Device
 from harness.implementations import Call, Implementation, LoadError, OptionError, load
+from harness.outputs import snapshot
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.timing.rounds import ContestantError, Progress, Series, time_rounds
+from harness.timing.rounds import ContestantError, Progress, Series, Stopwatch, time_rounds
+from harness.timing.settled import Settled, settle
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.verification import TORCH_DTYPES, check_outputs
+from harness.worker.audit import Audit, Subject, keep, same_bytes
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
 from harness.workloads.spec import Reference
+
+DEGENERATE = ("zeros",)
+"""Distributions on which nearly anything is right; verification uses the workload's first one instead."""
 
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
@@ -67,10 +73,17 @@ class Session:
         self.enter(index)
         self.send(Phase(name, index, seconds))
 
+    @property
+    def verified_distribution(self) -> str:
+        """Of the inputs that are verified: the group's, unless that shows nothing."""
+        own = self.group.distribution
+        return self.workload.DISTRIBUTIONS[0] if own in DEGENERATE else own
+
     def inputs(self, number: int) -> dict[str, torch.Tensor]:
         """Input set `number`; 0 is verified, 1.. are timed."""
         generator = self.device.generator(self.group.seed + number)
-        return self.workload.make_inputs(self.group.problem, generator, self.group.distribution)
+        distribution = self.group.distribution if number else self.verified_distribution
+        return self.workload.make_inputs(self.group.problem, generator, distribution)
 
     def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
         """The float64 reference of these inputs."""
@@ -78,7 +91,7 @@ class Session:
 
     def failure(self, index: int, error: BaseException, version: str = "") -> CaseOutcome:
         """The outcome of a case that raised; raises `ProcessBrokenError` if the device did not survive it."""
-        outcome = CaseOutcome(index, _status_of(error), one_line(error), version)
+        outcome = CaseOutcome(index, status_of(error), one_line(error), version)
         if outcome.status is Status.OUT_OF_MEMORY:
             self.device.release()
         broken = self.device.broken()
@@ -117,7 +130,7 @@ def measure_group(session: Session) -> None:
     for index, contestant in enumerate(group.contestants):
         session.begin("verify", index, session.limits.case_seconds)
         result = _verify(session, index, contestant, inputs, expected)
-        if any(not _same(inputs[name], tensor) for name, tensor in pristine.items()):
+        if any(not same_bytes(inputs[name], tensor) for name, tensor in pristine.items()):
             inputs = {name: tensor.clone() for name, tensor in pristine.items()}
             reason = "changed its inputs, which the other implementations share"
             outcome = result.outcome if isinstance(result, Entrant) else result
@@ -126,9 +139,13 @@ def measure_group(session: Session) -> None:
             entrants.append(result)
         else:
             session.send(result.outcome if isinstance(result, Entrant) else result)
-    del inputs, pristine, expected
+    del inputs, pristine
     device.release()
-    energy = _time(session, entrants) if entrants else None
+    energy = None
+    if entrants:
+        kept = keep(expected, device.free_bytes())
+        del expected
+        energy = _time(session, entrants, kept)
     device.release()
     session.send(Done(energy))
 
@@ -154,12 +171,12 @@ def _verify(
             return CaseOutcome(index, Status.UNSUPPORTED, refusal, version)
         call = implementation.prepare(problem, inputs)
         output = device.poisoned(call, _output_bytes(session))
-        check = check_outputs(session.workload, problem, output, expected)
+        check = check_outputs(session.workload, problem, output, expected, inputs)
         del output
         outcome = CaseOutcome(
             index,
             Status.PASSED if check.passed else Status.FAILED_VERIFICATION,
-            check.reason,
+            _join(_verified_on(session), check.reason) if check.passed else check.reason,
             version,
             check.rel_l2_error,
             check.max_abs_error,
@@ -183,8 +200,11 @@ def _check_kernels(session: Session, implementation: Implementation, call: Call,
         if session.device.kind != "cuda":
             return outcome
         return replace(outcome, reason=_join(outcome.reason, "kernel names not checked: the profiler saw no kernel"))
+    if not names:
+        reason = "one call runs no kernel at all: the result was there before it"
+        return replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
     outcome = replace(outcome, kernel_names=names)
-    seen = " | ".join(names) or "none"
+    seen = " | ".join(names)
     for pattern in implementation.kernel_names(session.group.problem):
         if not any(re.search(pattern, name) for name in names):
             reason = f"no kernel that ran matches {pattern!r}, which it says it runs; seen: {seen}"
@@ -196,31 +216,48 @@ def _check_kernels(session: Session, implementation: Implementation, call: Call,
     return outcome
 
 
-def _time(session: Session, entrants: list[Entrant]) -> float | None:
-    """Times the entrants together, those that fail on the way dropped, and sends their outcomes; gives the energy."""
-    count = _input_sets(session)
-    sets = [session.inputs(1 + number) for number in range(count)]
-    energy: float | None = None
+def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Reference]) -> float | None:
+    """Times the entrants together and sends their outcomes; gives the energy.  expected: of input set 0.
+
+    Whoever fails on the way, in an audit or at the second verification leaves, and the others are timed again without
+    it: it may have disturbed them.
+    """
     while entrants:
+        session.enter(-1)
+        sets = [session.inputs(1 + number) for number in range(_input_sets(session))]
         before = session.device.energy_j()
         try:
             calls = [_prepared(session, position, entrant, sets) for position, entrant in enumerate(entrants)]
-            series = _rounds(session, entrants, calls)
+            stopwatch = session.device.stopwatch(session.timer)
+            series = _rounds(session, entrants, calls, stopwatch)
+            after = session.device.energy_j()
+            for mine in series:
+                mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
+            settled = [_settled(session, position, entrants[position], mine) for position, mine in enumerate(series)]
         except ContestantError as error:
             loser = entrants.pop(error.index)
             cause = error.__cause__ or error
-            calls = []
+            calls, sets = [], []
             session.send(session.failure(loser.index, cause, loser.outcome.version))
             continue
-        after = session.device.energy_j()
-        energy = after - before if before is not None and after is not None else None
-        inputs = sets[series[0].last_set]  # the last round used one set for all
         calls.clear()
-        sets.clear()  # what the calls and the other inputs hold may be half of the device, and the reference needs room
+        last = series[0].last_set  # the last round used one set for all
+        judged = _audited(session, entrants, series, sets[last], expected(), stopwatch)
+        for mine in series:
+            mine.calls = ()
+        sets.clear()  # what the calls and the inputs hold may be half of the device, and the reference needs room
         session.device.release()
-        _conclude(session, entrants, series, inputs)
-        break
-    return energy
+        if all(outcome.status is Status.PASSED for outcome in judged):
+            judged = _verified_again(session, entrants, series, session.inputs(1 + last), judged)
+        losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
+        if not losers:
+            for outcome, mine, alone in zip(judged, series, settled, strict=True):
+                session.send(replace(_timed(outcome, mine), settled=alone))
+            return after - before if before is not None and after is not None else None
+        for outcome in losers:
+            session.send(outcome)
+        entrants = [one for one, outcome in zip(entrants, judged, strict=True) if outcome.status is Status.PASSED]
+    return None
 
 
 def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict[str, torch.Tensor]]) -> list[Call]:
@@ -231,7 +268,7 @@ def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict
         raise ContestantError(position) from error
 
 
-def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]]) -> list[Series]:
+def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], stopwatch: Stopwatch) -> list[Series]:
     timer, quiet = session.timer, session.limits.call_seconds
 
     def report(progress: Progress) -> None:
@@ -240,7 +277,7 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]]) 
     session.begin("time", -1, timer.warmup_seconds + timer.budget_seconds + quiet)
     return time_rounds(
         calls,
-        session.device.stopwatch(timer),
+        stopwatch,
         timer,
         session.device.telemetry(),
         seed=session.group.seed,
@@ -249,26 +286,91 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]]) 
     )
 
 
-def _conclude(session: Session, entrants: list[Entrant], series: list[Series], inputs: dict[str, torch.Tensor]) -> None:
-    """Verifies the last timed output of each entrant and sends its outcome."""
+def _settled(session: Session, position: int, entrant: Entrant, series: Series) -> Settled | None:
+    """What the contestant does alone on the board, where the timer asks for it."""
+    seconds, device = session.timer.settled_seconds, session.device
+    if not seconds:
+        return None
+    session.begin("settle", entrant.index, 2 * seconds + session.limits.call_seconds)
+    try:
+        typical = float(np.median(series.latency_us))
+        return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.wait)
+    except Exception as error:
+        raise ContestantError(position) from error
+
+
+def _audited(
+    session: Session,
+    entrants: list[Entrant],
+    series: list[Series],
+    buffers: dict[str, torch.Tensor],
+    expected: Reference,
+    stopwatch: Stopwatch,
+) -> list[CaseOutcome]:
+    """The outcome of each entrant after its audit.  buffers: the inputs of the last round; they are overwritten."""
+    session.enter(-1)
+    last = series[0].last_set
+    pristine = session.inputs(1 + last)
+    changed = [name for name, tensor in pristine.items() if not same_bytes(tensor, buffers[name])]
+    del pristine
+    audit = Audit(
+        session.workload,
+        session.group.problem,
+        session.device,
+        stopwatch,
+        lambda number: session.inputs(number + MAX_INPUT_SETS if number else 0),
+        expected,
+        _output_bytes(session),
+    )
+    judged = []
+    for entrant, mine in zip(entrants, series, strict=True):
+        session.begin("audit", entrant.index, session.limits.case_seconds)
+        call = mine.calls[last]
+        subject = Subject(entrant.implementation, call, buffers, float(np.median(mine.latency_us)))
+        try:
+            finding = audit.examine(subject)
+            outcome = entrant.outcome
+            if finding.complaint:
+                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=finding.complaint)
+            else:
+                outcome = replace(outcome, reason=_join(outcome.reason, finding.remark))
+                outcome = _check_kernels(session, entrant.implementation, call, outcome)
+        except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
+            outcome = session.failure(entrant.index, error, entrant.outcome.version)
+        judged.append(outcome)
+    session.enter(-1)
+    if changed and all(outcome.status is Status.PASSED for outcome in judged):
+        reason = f"the input {changed[0]} was changed while it was timed, by whom cannot be told"
+        judged = [replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason) for outcome in judged]
+    return judged
+
+
+def _verified_again(
+    session: Session,
+    entrants: list[Entrant],
+    series: list[Series],
+    inputs: dict[str, torch.Tensor],
+    judged: list[CaseOutcome],
+) -> list[CaseOutcome]:
+    """The outcomes after a look at the last timed output of each entrant, on inputs other than those verified."""
     session.begin("verify again", -1, session.limits.case_seconds)
     expected = session.reference(inputs)
-    for entrant, mine in zip(entrants, series, strict=True):
+    results = []
+    for entrant, mine, outcome in zip(entrants, series, judged, strict=True):
         session.enter(entrant.index)
         check = check_outputs(session.workload, session.group.problem, mine.last_output, expected)
         mine.last_output = None
         if not check.passed:
-            session.send(
-                replace(
-                    entrant.outcome,
-                    status=Status.FAILED_VERIFICATION,
-                    reason=f"the last timed output is wrong, the first was right: {check.reason}",
-                    rel_l2_error=check.rel_l2_error,
-                    max_abs_error=check.max_abs_error,
-                )
+            outcome = replace(
+                outcome,
+                status=Status.FAILED_VERIFICATION,
+                reason=f"the last timed output is wrong, the first was right: {check.reason}",
+                rel_l2_error=check.rel_l2_error,
+                max_abs_error=check.max_abs_error,
             )
-            continue
-        session.send(_timed(entrant.outcome, mine))
+        results.append(outcome)
+    session.enter(-1)
+    return results
 
 
 def _timed(outcome: CaseOutcome, series: Series) -> CaseOutcome:
@@ -300,11 +402,14 @@ def _output_bytes(session: Session) -> int:
     return sum(math.prod(output.shape) * TORCH_DTYPES[output.dtype].itemsize for output in outputs)
 
 
-def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return left.shape == right.shape and torch.equal(left, right)
+def _verified_on(session: Session) -> str:
+    """A remark where the verified inputs are drawn from another distribution than the timed ones."""
+    verified, timed = session.verified_distribution, session.group.distribution
+    return "" if verified == timed else f"verified on {verified} inputs, since on {timed} nearly anything is right"
 
 
-def _status_of(error: BaseException) -> Status:
+def status_of(error: BaseException) -> Status:
+    """How a case ends that raised this."""
     return Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError | MemoryError) else Status.ERROR
 
 
@@ -314,4 +419,5 @@ def one_line(error: BaseException) -> str:
 
 
 def _join(first: str, second: str) -> str:
-    return "; ".join(filter(None, (first, second)))
+    """Two remarks as one, the second left out where it was made before."""
+    return first if second in first else "; ".join(filter(None, (first, second)))

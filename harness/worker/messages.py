@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
+from harness.timing.settled import Settled
 
 # ---- parent to worker
 
@@ -107,6 +108,7 @@ class CaseOutcome:
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     throttled: str = ""
+    settled: Settled | None = None
     peak_memory_mib: float | None = None
     kernel_names: tuple[str, ...] = ()
     build: Mapping[str, Any] | None = None
@@ -118,6 +120,7 @@ class Broken:
 
     index: int
     reason: str
+    status: Status = Status.ERROR
 
 
 @dataclass(frozen=True)

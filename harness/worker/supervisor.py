@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from harness.errors import HarnessError
 from harness.planning import Contestant, Group, Limits, TimerSettings
@@ -35,13 +36,14 @@ START_SECONDS = 180.0
 
 
 class WorkerDeathError(Exception):
-    """The worker is gone or was killed.  index: the contestant whose code ran, -1 for none."""
+    """The worker is gone or was killed.  index: the contestant whose code ran, -1 for none; sudden: it said nothing."""
 
-    def __init__(self, index: int, status: Status, reason: str) -> None:
+    def __init__(self, index: int, status: Status, reason: str, *, sudden: bool = False) -> None:
         super().__init__(reason)
         self.index = index
         self.status = status
         self.reason = reason
+        self.sudden = sudden
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,21 @@ class Supervisor:
         return found
 
     def measure(self, group: Group, timer: TimerSettings, limits: Limits) -> GroupResult:
-        """Verifies and times a group; whoever takes the worker down ends alone, the others are timed without it."""
+        """Verifies and times a group; whoever takes the worker down ends alone, the others are timed without it.
+
+        A worker that is killed while no contestant's code runs is nobody's fault: it gets a second chance, once.
+        """
         lost: dict[int, CaseOutcome] = {}
+        second_chance = True
         while len(lost) < len(group.contestants):
             alive = [index for index in range(len(group.contestants)) if index not in lost]
             rest = replace(group, contestants=tuple(group.contestants[index] for index in alive))
             try:
                 got, energy = self._measure_once(rest, timer, limits)
             except WorkerDeathError as death:
+                if death.index < 0 and death.sudden and second_chance:
+                    second_chance = False
+                    continue
                 blamed = [death.index] if death.index >= 0 else list(range(len(alive)))
                 for position in blamed:
                     lost[alive[position]] = CaseOutcome(alive[position], death.status, death.reason)
@@ -141,7 +150,7 @@ class Supervisor:
                     outcomes[message.index] = message
                 case Broken():
                     self._kill()
-                    raise WorkerDeathError(message.index, Status.ERROR, message.reason)
+                    raise WorkerDeathError(message.index, message.status, message.reason)
                 case Done():
                     missing = [index for index in range(len(group.contestants)) if index not in outcomes]
                     if missing:
@@ -171,6 +180,8 @@ class Supervisor:
         assert self._pipe is not None
         deadline = time.monotonic() + seconds
         while not self._pipe.poll(max(0.0, min(0.2, deadline - time.monotonic()))):
+            if not self._process.is_alive() and not self._pipe.poll(0):  # its children may hold the pipe open
+                self._die(phase)
             if time.monotonic() >= deadline:
                 index = int(self._running.value)
                 self._kill()
@@ -180,12 +191,16 @@ class Supervisor:
         try:
             message = self._pipe.recv()
         except (EOFError, OSError):
-            index = int(self._running.value)
-            reason = f"the worker {self._epitaph()} during '{phase.name}'"
-            raise WorkerDeathError(index, Status.ERROR, reason) from None
+            self._die(phase)
         if isinstance(message, Refused):
             raise HarnessError(message.sentence)
         return message
+
+    def _die(self, phase: Phase) -> NoReturn:
+        index = int(self._running.value)
+        reason = f"the worker {self._epitaph()} during '{phase.name}'"
+        self._kill()
+        raise WorkerDeathError(index, Status.ERROR, reason, sudden=True) from None
 
     def _start(self) -> None:
         self._kill()
@@ -211,6 +226,8 @@ class Supervisor:
 
     def _kill(self) -> None:
         if self._process is not None:
+            with contextlib.suppress(OSError):  # it leads a group of its own, with whatever it has started
+                os.killpg(self._process.pid, signal.SIGKILL)
             if self._process.is_alive():
                 self._process.kill()
             self._process.join(10.0)

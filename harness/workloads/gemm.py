@@ -14,7 +14,10 @@ from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Tra
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
-DISTRIBUTIONS = ("normal", "uniform", "zeros")
+DISTRIBUTIONS = ("normal", "uniform", "zeros", "sparse24")
+
+_KEPT = ((1, 1, 0, 0), (1, 0, 1, 0), (1, 0, 0, 1), (0, 1, 1, 0), (0, 1, 0, 1), (0, 0, 1, 1))
+"""The ways to keep two of four."""
 
 FULL_CHECK_FLOPS = {"cuda": 2**44, "cpu": 2**34}
 """Largest product checked in full: 2^44 holds 16384^3 (under a second in float64 on data-center GPUs), and 2^34
@@ -57,7 +60,9 @@ def outputs(problem: Problem) -> dict[str, Output]:
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """a: (M, K), b: (K, N) bfloat16 on the generator's device.
 
-    normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors).
+    normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors);
+    sparse24: N(0, 1) with two of every four neighbours along a row zero, at random: the pattern of sparse tensor cores,
+    in the dense format, so that a dense kernel does all of its work on it.
     """
     shapes = {"a": (problem.M, problem.K), "b": (problem.K, problem.N)}
     return {name: _draw(shape, generator, distribution) for name, shape in shapes.items()}
@@ -71,6 +76,11 @@ def _draw(shape: tuple[int, int], generator: torch.Generator, distribution: str)
         return tensor.uniform_(-1, 1, generator=generator)
     if distribution == "zeros":
         return tensor.zero_()
+    if distribution == "sparse24":
+        rows, columns = shape
+        kept = torch.tensor(_KEPT, dtype=torch.bfloat16, device=generator.device)
+        choice = torch.randint(len(kept), (rows, -(-columns // 4)), generator=generator, device=generator.device)
+        return tensor.normal_(generator=generator).mul_(kept[choice].view(rows, -1)[:, :columns])
     raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _COMMON = ("dtype", "direction")
 _SAME_AS = "same_as"
+_CHOICES = "choices"
 
 
 def same_as(key: str) -> Any:
@@ -24,12 +25,22 @@ def same_as(key: str) -> Any:
     return field(default=0, metadata={_SAME_AS: key})
 
 
+def inputs_are(default: str, *others: str) -> Any:
+    """A problem key that says which inputs there are: `boundary: str = inputs_are("raw", "prepared")`.
+
+    It takes one of these values, the first where it is not given, and is no option: plain functions see it in the names
+    and shapes of their inputs.
+    """
+    return field(default=default, metadata={_CHOICES: (default, *others)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProblemSpec:
     """Base of every `Problem`: a subclass adds its keys in canonical order; a key with a default is an option.
 
     Options at their default are left out of the canonical text, and all of them are passed to plain functions.
-    A key declared with `same_as` has another key's value as its default, and is no option.
+    A key declared with `same_as` has another key's value as its default, and is no option; nor is one declared with
+    `inputs_are`.
     """
 
     dtype: str
@@ -39,6 +50,10 @@ class ProblemSpec:
         for own in self._own_fields():
             if _SAME_AS in own.metadata and not getattr(self, own.name):
                 object.__setattr__(self, own.name, getattr(self, own.metadata[_SAME_AS]))
+            known = own.metadata.get(_CHOICES)
+            if known and getattr(self, own.name) not in known:
+                got = getattr(self, own.name)
+                raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(known)}")
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -48,7 +63,7 @@ class ProblemSpec:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword options of the operation, which shapes do not determine."""
-        optional = (f for f in self._own_fields() if f.default is not MISSING and _SAME_AS not in f.metadata)
+        optional = (f for f in self._own_fields() if f.default is not MISSING and not f.metadata)
         return {f.name: getattr(self, f.name) for f in optional}
 
     @property

@@ -41,6 +41,61 @@ class AttentionProblem:
 
 
 @dataclass(frozen=True)
+class BasedProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 96
+    F: int = 16
+    D: int = 64
+    normalize: bool = True
+    return_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class HedgehogProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 200
+    D: int = 128
+    F: int = 64
+    return_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class LinearAttentionProblem:
+    B: int = 1
+    H: int = 2
+    N: int = 96
+    D: int = 64
+    decay: str = "none"
+    return_final_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+    @property
+    def scale(self) -> float:
+        return self.D**-0.5
+
+
+@dataclass(frozen=True)
+class Mamba2Problem:
+    B: int = 1
+    H: int = 4
+    N: int = 96
+    P: int = 64
+    S: int = 64
+    G: int = 2
+    boundary: str = "raw"
+    return_final_state: bool = False
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
 class FftConvProblem:
     B: int = 2
     D: int = 3
@@ -74,12 +129,17 @@ class LayernormProblem:
     direction: str = "fwd"
 
 
-HEAVY = ("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "flashfftconv", "numpy")
-
-
+HEAVY = (
+    *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
+    *("fla", "mamba_ssm", "einops", "flashfftconv"),
+)
 PROBLEMS = {
     "Gemm": Problem,
     "Attention": AttentionProblem,
+    "Based": BasedProblem,
+    "Hedgehog": HedgehogProblem,
+    "LinearAttention": LinearAttentionProblem,
+    "Mamba2": Mamba2Problem,
     "DropoutAddLayernorm": LayernormProblem,
     "FftConv": FftConvProblem,
     "Rotary": RotaryProblem,
@@ -125,6 +185,20 @@ def test_the_attention_workload_names_its_six_baselines():
         "baselines.flash_attn_3.Attention",
         "baselines.flash_attn_4.Attention",
         "baselines.torch_compile_attention.Attention",
+    }
+
+
+def test_the_linear_attentions_name_their_baselines():
+    assert {t.removeprefix("baselines.") for t in targets() if not t.endswith((".Gemm", ".Attention"))} >= {
+        "flash_linear_attention.Based",
+        "flash_linear_attention.LinearAttention",
+        "flash_linear_attention.Mamba2",
+        "flash_linear_hedgehog.Hedgehog",
+        "mamba_ssm.Mamba2",
+        "torch_linear.Based",
+        "torch_linear.Hedgehog",
+        "torch_linear.LinearAttention",
+        "torch_linear.Mamba2",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 
 import pytest
 from packaging.requirements import Requirement
@@ -57,7 +58,11 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert info["kernels"] == ["gemm-sm_90a-0/gemm.so"]
     assert info["git_commit"] == stamp.git_commit(checkout)
     assert info["git_dirty"] is False
-    assert (bundle / "kernels" / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
+    with tarfile.open(bundle / "site" / "kernels.tar.xz") as packed:
+        member = packed.extractfile("gemm-sm_90a-0/gemm.so")
+        assert member is not None
+        assert member.read() == b"code"
+    assert info["archives"].keys() == {"core.tar.xz", "kernels.tar.xz"}
     assert (bundle / "run").stat().st_mode & 0o111
     assert set(sizes) == {"core", "kernels", "rest"}
     assert sum(sizes.values()) == sum(p.stat().st_size for p in bundle.rglob("*") if p.is_file())

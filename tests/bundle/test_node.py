@@ -9,10 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tools.bundle import archive
+from tools.bundle import archive, kernels
 from tools.bundle.assemble import LAUNCHER
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -23,7 +24,7 @@ TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
 def bundle(checkout, make_wheel, tmp_path):
     """A bundle inside a checkout, for this machine's Python and torch, with two packages."""
     folder = checkout / "bundle"
-    (folder / "kernels").mkdir(parents=True)
+    folder.mkdir()
     for file in LAUNCHER.iterdir():
         if file.is_file():
             shutil.copy(file, folder / file.name)
@@ -32,7 +33,12 @@ def bundle(checkout, make_wheel, tmp_path):
     wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
     target = folder / "site" / "core.tar.xz"
     archive.pack(wheels, [], target, tmp_path / "cache")
-    write_info(folder, {target.name: hashlib.sha256(target.read_bytes()).hexdigest()})
+    built = tmp_path / "built" / "gemm-sm_90a-0"
+    built.mkdir(parents=True)
+    (built / "gemm.so").write_bytes(b"code")
+    packed = folder / "site" / "kernels.tar.xz"
+    kernels.pack(built.parent, packed)
+    write_info(folder, {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (target, packed)})
     return folder
 
 
@@ -67,10 +73,16 @@ def test_packages_kernels_stamp_and_checkout_are_in_place(run, bundle, checkout)
     )
     done = run("python", "-c", code)
     assert done.returncode == 0, done.stderr
-    kernels, info, package = json.loads(done.stdout)
-    assert kernels == str(bundle / "kernels")
+    prebuilt, info, package = json.loads(done.stdout)
+    assert (Path(prebuilt) / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
     assert info == str(bundle / "build_info.json")
     assert package.startswith(str(checkout))
+
+
+def test_a_bundle_without_kernels_sets_none(run, bundle):
+    write_info(bundle, {name: digest for name, digest in archives_of(bundle).items() if name != "kernels.tar.xz"})
+    done = run("python", "-c", "import madeup_outer, os; print(os.environ.get('TK_KERNELS_PREBUILT'))")
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
 
 
 def test_the_commands_own_status_comes_back(run):
@@ -79,13 +91,14 @@ def test_the_commands_own_status_comes_back(run):
 
 def test_unpacked_once(run, tmp_path):
     run("true")
-    folders = list((tmp_path / "site").iterdir())
-    assert len(folders) == 1
-    marker = folders[0] / "marker"
-    marker.write_text("")
+    folders = sorted((tmp_path / "site").iterdir(), key=lambda folder: (folder / "gemm-sm_90a-0").is_dir())
+    packages, kernels_folder = folders
+    for folder in (packages, kernels_folder):
+        (folder / "marker").write_text("")
     run("true")
-    assert marker.exists()
-    assert list((tmp_path / "site").iterdir()) == folders
+    assert (packages / "marker").exists()
+    assert (kernels_folder / "marker").exists()
+    assert len(list((tmp_path / "site").iterdir())) == 2
 
 
 def failed(done, *words):

@@ -48,12 +48,13 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "flash_attn_4", "kernels")),
+        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "kernels")),
         ((), (), True, ("core", "kernels")),
-        (("wandb",), ("quack",), False, ("core", "wandb", "kernels")),
+        (("wandb",), ("quack",), False, ("core", "linear", "wandb", "kernels")),
+        ((), ("quack", "linear"), False, ("core", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
         (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
-        ((), ("flash_attn_4",), False, ("core", "quack", "kernels")),
+        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
@@ -61,7 +62,7 @@ def test_choose(groups, with_, without, minimal, parts):
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, wandb, kernels"
+    parts = "core, quack, flash_attn_4, linear, wandb, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
         choose(groups, (), ("flash",), False)
 
@@ -83,6 +84,20 @@ def test_flash_attn_4_is_the_version_that_the_project_measures_with(groups):
     (pin,) = groups["flash_attn_4"].requirements
     assert str(pin) in extras
     assert f"{pin.name}[cu13]{pin.specifier}" in INSTALL
+
+
+def test_the_linear_attentions_libraries_are_the_versions_that_the_project_measures_with(groups):
+    from baselines import flash_linear_attention, mamba_ssm
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
+    pins = {r.name: str(r) for r in groups["linear"].requirements}
+    assert pins["fla-core"] in extras
+    assert pins["fla-core"] in flash_linear_attention.INSTALL
+    assert pins["mamba-ssm"] in mamba_ssm.INSTALL
+    constraints = (ROOT / "constraints.txt").read_text().splitlines()
+    assert {pins["fla-core"], pins["mamba-ssm"]} <= set(constraints)
+    assert all(f"{name}={value}" in mamba_ssm.INSTALL for name, value in groups["linear"].build)
+    assert groups["linear"].build
 
 
 def test_node_packages_from_a_file_a_pip_freeze_and_names(tmp_path):

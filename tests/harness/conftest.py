@@ -31,3 +31,14 @@ def stored_run(tmp_path_factory):
     ]
     assert main(arguments) == 0
     return only_run(results)
+
+
+@pytest.fixture(scope="session")
+def published(stored_run, tmp_path_factory):
+    """A run mirrored to wandb, offline: the folder that wandb wrote, and every record in it."""
+    from harness_support import records
+
+    from harness.publish import publish
+
+    where = publish(stored_run, mode="offline", project="tk-test", entity=None, dir=str(tmp_path_factory.mktemp("w")))
+    return where, records(where)

@@ -13,8 +13,12 @@ import numpy as np
 import torch
 
 from harness.devices.cpu import CpuDevice
+from harness.outputs import snapshot
 from harness.timing.rounds import Sample
 from harness.timing.telemetry import Reading
+
+SIDE_STREAM = []
+"""What the fake GPU has to do beside its stream; it does it when somebody waits for the whole device."""
 
 GPU = {
     "name": "NVIDIA H200",
@@ -27,6 +31,11 @@ GPU = {
     "sm_count": 132,
     "l2_bytes": 60 * 2**20,
 }
+
+
+def synchronize():
+    while SIDE_STREAM:
+        SIDE_STREAM.pop()()
 
 
 class FakeStopwatch:
@@ -46,6 +55,19 @@ class FakeStopwatch:
         drift = 1 + 0.02 * math.sin(self._calls / 50)
         return Sample(getattr(call, "median_us", 100.0) * drift * float(self._noise.lognormal(0, 0.004)), output)
 
+    def observed(self, call, ahead, hold_us):
+        ahead()
+        output = call()
+        in_time = not getattr(call, "waits", False)
+        return Sample(getattr(call, "median_us", 100.0), output, in_time, snapshot(output))
+
+    def idle_after_us(self, call, enough_us):
+        synchronize()
+        call()
+        start = time.perf_counter()
+        synchronize()
+        return (time.perf_counter() - start) * 1e6
+
 
 class FakeTelemetry:
     def read(self):
@@ -59,8 +81,9 @@ class FakeGpu(CpuDevice):
     timed = True
     l2_bytes = 2**14
 
-    def __init__(self, gpu_name="NVIDIA H200", profiler=True):
+    def __init__(self, gpu_name="NVIDIA H200", profiler=True, launch_us=None):
         self._gpu = {**GPU, "name": gpu_name}
+        self._launch = {} if launch_us is None else {"launch_us": launch_us}
         self._energy = 0.0
         self._profiler = profiler
 
@@ -68,7 +91,7 @@ class FakeGpu(CpuDevice):
         return dict(self._gpu)
 
     def roofs(self):
-        return {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0}
+        return {"copy_gbps": 4283.0, "matmul_bf16_tflops": 750.0, **self._launch}
 
     def stopwatch(self, settings):
         return FakeStopwatch()
@@ -161,6 +184,39 @@ class _Faulty(Good):
 class Segfaults(_Faulty):
     def go_wrong(self, call):
         ctypes.string_at(0)
+
+
+class ForksAndDies(_Faulty):
+    """Dies, and leaves a process that holds all that it had open."""
+
+    def go_wrong(self, call):
+        child = os.fork()
+        if child == 0:
+            time.sleep(10_000)
+        with open(self.log, "a") as file:
+            file.write(f"child {child}\n")
+        ctypes.string_at(0)
+
+
+class Exits(_Faulty):
+    """Ends the process in a way that is no error, as a script that calls sys.exit() does."""
+
+    def go_wrong(self, call):
+        raise SystemExit(0)
+
+
+class KillsItsJob(Good):
+    """Ends the process that its worker belongs to, on one problem and while the file is there: a node that fails."""
+
+    def __init__(self, while_there, K, **options):
+        super().__init__(**options)
+        self.while_there, self.K = while_there, K
+
+    def prepare(self, problem, inputs):
+        if self.K == problem.K and os.path.exists(self.while_there):
+            os.kill(os.getppid(), 9)
+            time.sleep(60)
+        return super().prepare(problem, inputs)
 
 
 class Hangs(_Faulty):
@@ -293,6 +349,25 @@ class KilledLater(Good):
         return call
 
 
+class HangsLater(Good):
+    """Right when verified, and then for a few timed calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+
+        def call():
+            self.calls += 1
+            if self.calls > 8:
+                time.sleep(10_000)
+            return right()
+
+        return call
+
+
 class TooFast(Good):
     """Claims a time that no H200 can reach."""
 
@@ -313,11 +388,15 @@ class Foreign(Good):
 class Slow(Good):
     """Takes real time, so that a test can interrupt it."""
 
+    def __init__(self, seconds=0.05, **options):
+        super().__init__(**options)
+        self.seconds = seconds
+
     def prepare(self, problem, inputs):
         right = super().prepare(problem, inputs)
 
         def call():
-            time.sleep(0.05)
+            time.sleep(self.seconds)
             return right()
 
         call.median_us = 50_000.0
@@ -337,6 +416,23 @@ class Greedy(_Faulty):
 
     def go_wrong(self, call):
         return torch.empty(2**44, dtype=torch.uint8, device="cuda")
+
+
+class DyingGpu(FakeGpu):
+    """Is killed while inputs are made, as by a system that runs out of memory: as often as the file has lines."""
+
+    def __init__(self, lives):
+        super().__init__()
+        self._lives = lives
+
+    def generator(self, seed):
+        with open(self._lives) as file:
+            left = file.read().splitlines()
+        if left:
+            with open(self._lives, "w") as file:
+                file.writelines(f"{line}\n" for line in left[1:])
+            os.kill(os.getpid(), 9)
+        return super().generator(seed)
 
 
 class BusyGpu(FakeGpu):

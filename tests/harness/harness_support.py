@@ -6,11 +6,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from harness.cli import CONFIG_DIR
-from harness.records import Measurement, Status
+from harness.records import Measurement, Ratio, Status, Verdict
+from harness.store import StoredGroup
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -64,6 +66,26 @@ def config(*overrides):
     return OmegaConf.to_container(composed, resolve=True)
 
 
+def records(folder):
+    """Every record of an offline run, as wandb's own reader gives them."""
+    from wandb.proto import wandb_internal_pb2
+    from wandb.sdk.internal.datastore import DataStore
+
+    (path,) = Path(folder).glob("*.wandb")
+    store = DataStore()
+    store.open_for_scan(str(path))
+    found = []
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        found.append(record)
+    return found
+
+
+def key_of(item):
+    return item.key or "/".join(item.nested_key)
+
+
 TIMED = Measurement(
     run_id="20261120T120000Z-abcdef",
     case_id="0123456789ab",
@@ -110,3 +132,51 @@ NO_TIME = {
     if name.startswith(("latency", "tflops", "gbps", "roof", "aa_", "sm_", "power", "energy"))
 } | {"n_samples": 0, "timer": "", "cache": "", "throttled": ""}
 VERIFIED = replace(TIMED, **NO_TIME)
+
+MANIFEST = {
+    "run_id": "20261120T120000Z-abcdef",
+    "campaign": "c",
+    "started_utc": "2026-11-20T12:00:00Z",
+    "ended_utc": None,
+    "device": "cuda",
+    "gpu": None,
+    "datasheet": None,
+    "experiment": "e",
+    "status": "running",
+    "git_commit": "0123456789abcdef",
+    "git_dirty": False,
+    "command": "python -m harness",
+    "arguments": [],
+    "config": {},
+    "libraries": {},
+    "kernel_builds": {},
+    "roofs": {},
+    "claim_files": {},
+}
+"""A manifest as an invocation begins one."""
+
+
+def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
+    """A group as it is handed to the store."""
+    measurements = tuple(replace(TIMED, case_id=case, problem=problem, n_samples=n, **changes) for case in cases)
+    ratios = tuple(
+        Ratio(
+            run_id=TIMED.run_id,
+            case_id=x,
+            baseline_case_id=y,
+            ratio_p50=1.0,
+            ci_low=0.99,
+            ci_high=1.01,
+            verdict=Verdict.SAME,
+        )
+        for x in cases
+        for y in cases
+        if x != y
+    )
+    samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
+    return StoredGroup(measurements, ratios, samples, energy_j=12.0)
+
+
+def replace_columns(run, **values):
+    """A run with other values in columns of its measurements."""
+    return replace(run, measurements=run.measurements.assign(**values))

@@ -34,7 +34,8 @@ def stream(monkeypatch):
             assert enable_timing
             self.at = 0.0
 
-        def record(self):
+        def record(self, stream):
+            assert stream == "the stream"
             made.enqueue("event", 0.0)
             self.at = made.device
 
@@ -48,6 +49,7 @@ def stream(monkeypatch):
             return (other.at - self.at) / 1e3
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "the stream")
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: made.enqueue("spin", cycles / 1980.0))
     return made
 
@@ -109,6 +111,60 @@ def test_calls_have_spins_of_their_own(stream):
     watch.sample(quick, lambda: None)
     assert stream.log.count("kernel") == 1
     assert sorted(watch._spin_us.values())[0] == cuda.FIRST_SPIN_US
+
+
+def test_an_observed_sample_changes_its_inputs_and_copies_its_outputs_in_the_order_of_the_stream(stream, monkeypatch):
+    """Guard: what is ahead of the clock is behind the spin, and the copies come right behind the stop event."""
+    monkeypatch.setattr(cuda, "snapshot", lambda output: stream.enqueue("copy", 1.0) or (f"copy of the {output}",))
+    watch = stopwatch(stream)
+    sample = watch.observed(stream.call, lambda: stream.enqueue("inputs", 7.0), hold_us=500.0)
+    assert stream.log == ["flush", "spin", "inputs", "event", "kernel", "event", "copy"]
+    assert sample.latency_us == pytest.approx(50.0)
+    assert sample.held == ("copy of the output",)
+    assert sample.in_time
+    assert stream.host > 500.0, "the stream was held"
+    stream.host_us = 4000.0
+    assert not watch.observed(stream.call, lambda: None, hold_us=500.0).in_time, "not repeated, and said"
+    assert watch.observed(stream.call, lambda: None, hold_us=8000.0).in_time
+    assert watch.observed(stream.call, lambda: None, hold_us=1e9).in_time
+    assert stream.host < 1e6, "held for so long at most"
+
+
+def test_a_call_that_changes_the_current_stream_fails_and_the_stream_is_put_back(stream, monkeypatch):
+    """Guard: events on one stream do not time work on another."""
+    current = ["the stream"]
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "set_stream", current.append)
+
+    def changes():
+        current.append("another")
+        return stream.call()
+
+    with pytest.raises(RuntimeError, match="the call changed the current stream"):
+        stopwatch(stream).sample(changes, lambda: None)
+    assert current[-1] == "the stream"
+
+
+def test_how_long_the_device_is_busy_after_a_call(stream, monkeypatch):
+    """Guard: the whole device is waited for, and a hiccup of the host does not count."""
+    calls = []
+
+    def call():
+        calls.append(1)
+        stream.device = (
+            stream.host + 2000.0 + 500.0 * (len(calls) % 2)
+        )  # on whichever stream; every other one disturbed
+        stream.host += 10.0
+
+    def synchronize():
+        stream.host = max(stream.host, stream.device)
+
+    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
+    monkeypatch.setattr(cuda.time, "perf_counter", lambda: stream.host * 1e-6)
+    assert stopwatch(stream).idle_after_us(call, enough_us=1000.0) == pytest.approx(1990.0)
+    assert len(calls) == 30
+    assert stopwatch(stream).idle_after_us(call, enough_us=2100.0) == pytest.approx(1990.0)
+    assert len(calls) == 32, "the second was enough"
 
 
 @pytest.mark.gpu

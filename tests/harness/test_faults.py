@@ -8,6 +8,7 @@ from harness.results import load_run
 
 FAULTS = {
     "segfaults": "Segfaults",
+    "exits": "Exits",
     "hangs": "Hangs",
     "raises": "Raises",
     "wrong": "Wrong",
@@ -50,6 +51,7 @@ def rows(run):
     ("name", "status", "words"),
     [
         ("segfaults", "error", "SIGSEGV during 'verify'"),
+        ("exits", "error", "ended by itself with exit code 0 during 'verify'"),
         ("hangs", "timeout", "no answer for 8 s during 'verify'; killed"),
         ("raises", "error", "RuntimeError: launch failed: too many resources"),
         ("wrong", "failed_verification", "relative L2 error 0.00998"),
@@ -62,7 +64,7 @@ def rows(run):
         ("missing", "unavailable", "pip install library==1.2"),
         ("refuses", "unsupported", "K: got 64, supported are multiples of 1000 on cuda"),
         ("later", "error", "failed at last"),
-        ("wronglater", "failed_verification", "the last timed output is wrong, the first was right"),
+        ("wronglater", "failed_verification", "the timed call is wrong, the verified one was right"),
         ("killed", "error", "SIGKILL"),
         ("toofast", "error", "below the"),
         ("promises", "failed_verification", "no kernel that ran matches '^hopper_gemm'"),

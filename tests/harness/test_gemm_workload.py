@@ -103,7 +103,14 @@ def test_inputs_are_seeded_and_as_named(distribution):
     assert a.dtype == torch.bfloat16
     assert torch.equal(a, again["a"])
     spread = float(a.float().std())
-    if distribution == "zeros":
+    if distribution == "sparse24":
+        for name, tensor in first.items():
+            kept = tensor.unflatten(1, (-1, 4)).ne(0).sum(-1)
+            assert int(kept.max()) == 2, name
+            assert (kept == 2).float().mean() > 0.99, name
+        assert spread == pytest.approx(math.sqrt(0.5), rel=0.02)
+        assert draw(problem(3, 5, 7), 1, distribution)["a"].shape == (3, 7)
+    elif distribution == "zeros":
         assert not a.any()
     else:
         assert not torch.equal(a, other["a"])

@@ -33,9 +33,28 @@ def test_a_run(tmp_path, timer):
     assert rows["sm_clock_mhz"].between(300, 3000).all()
     assert rows["power_w"].between(50, 1500).all()
     assert rows["peak_memory_mib"].between(2, 1000).all()  # the output alone is 2 MiB
-    assert 500 < run.manifest["roofs"]["copy_gbps"] < 20_000
-    assert 50 < run.manifest["roofs"]["matmul_bf16_tflops"] < 5000
+    roofs = run.manifest["roofs"]
+    assert 500 < roofs["copy_gbps"] < 20_000
+    assert 0.8 < roofs["read_gbps"] / roofs["copy_gbps"] < 1.5
+    assert 50 < roofs["matmul_bf16_tflops"] < 5000
+    assert 1.3 < roofs["matmul_e4m3_tflops"] / roofs["matmul_bf16_tflops"] < 2.5
+    assert 0.5 < roofs["launch_us"] < 10
     assert len(run.ratios) == 2
+
+
+def test_settled_clock_power_and_energy(tmp_path):
+    """Zeros draw less power than normal inputs, and the counter agrees with the power that is read."""
+    kinds = "problems=[{grid: {M: [4096], N: [4096], K: [4096], distribution: [normal, zeros]}}]"
+    arguments = [*SHORT, "timer.settled_seconds=1.0", kinds, "implementations=[cublas]", f"results_dir={tmp_path}"]
+    assert main(arguments) == 0
+    rows = load_run(only_run(tmp_path)).measurements.set_index("distribution")
+    normal, zeros = rows.loc["normal"], rows.loc["zeros"]
+    for row in (normal, zeros):
+        assert 0.8 < row["settled_latency_us"] / row["latency_us_p50"] < 2
+        assert 300 < row["settled_clock_mhz"] < 3000
+        assert row["settled_energy_mj"] == pytest.approx(row["settled_power_w"] * row["settled_latency_us"] / 1e3)
+    assert zeros["settled_power_w"] < 0.95 * normal["settled_power_w"]
+    assert zeros["settled_energy_mj"] < normal["settled_energy_mj"]
 
 
 def test_unwritten_output_is_caught_in_poisoned_memory(tmp_path):
@@ -104,6 +123,44 @@ def test_the_reference_of_the_papers_largest_attention_takes_seconds(device, dir
     inputs = attention.make_inputs(problem, device.generator(0), "normal")
     start = time.monotonic()
     expected = attention.reference(problem, inputs, 0)
+    torch.cuda.synchronize()
+    assert time.monotonic() - start < 60
+    assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)
+    del expected
+    device.release()
+
+
+LINEAR = {
+    "based": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "hedgehog": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "mamba2": ["problem.B=1", "problem.H=4", "problem.N=1024"],
+    "linear_attention": ["problem.B=1", "problem.H=4", "problem.N=1024", "problem.decay=step"],
+}
+
+
+@pytest.mark.parametrize("workload", sorted(LINEAR))
+def test_a_run_of_a_linear_attention(tmp_path, workload):
+    arguments = [*SHORT, f"workload={workload}", *LINEAR[workload], "implementations=[torch]"]
+    assert main([*arguments, f"results_dir={tmp_path}"]) == 0
+    rows = load_run(only_run(tmp_path)).measurements
+    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
+    assert (rows["kernel_names"] != "").all()
+
+
+@pytest.mark.parametrize("workload", sorted(LINEAR))
+def test_the_references_of_the_papers_largest_linear_attentions_take_seconds(device, workload):
+    import time
+
+    from harness import workloads
+
+    sizes = {"based": "F=16;D=64", "hedgehog": "D=128;F=64", "mamba2": "P=64;S=64;G=1", "linear_attention": "D=128"}
+    heads = 32 if workload == "mamba2" else 16
+    module = workloads.load(workload)
+    text = f"B=16;H={heads};N=16384;{sizes[workload]}"
+    problem = module.Problem.parse(workload, text, dtype="bf16", direction="fwd")
+    inputs = module.make_inputs(problem, device.generator(0), "normal")
+    start = time.monotonic()
+    expected = module.reference(problem, inputs, 0)
     torch.cuda.synchronize()
     assert time.monotonic() - start < 60
     assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)

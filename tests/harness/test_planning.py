@@ -14,6 +14,10 @@ from harness.planning import KEYS, MAPPINGS, expand_problems, make_plan
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
 ATTENTION = ["tk", "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile"]
+BASED = ["tk", "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
+HEDGEHOG = ["tk", "fla", "torch", "torch_compile"]
+MAMBA2 = ["tk", "mamba_ssm", "simple_gla", "torch", "torch_compile"]
+LINEAR = ["tk", "simple_gla", "fla_linear_attn", "torch", "torch_compile"]
 FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
 ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
 CASES = {
@@ -28,6 +32,17 @@ CASES = {
     "table3_attention_order": (1, ["tk[order=head_major]", "tk[order=row_major]"]),
     "table4_attention": (1, ATTENTION[:-1]),
     "table3_block_order": (1, ["tk[order=supergroup]", "tk[order=row_major]"]),
+    "nightly_attention": (6, ["tk", "sdpa_flash", "sdpa_cudnn"]),
+    "input_distribution": (4, ["tk", "cublas"]),
+    "nightly_gemm": (4, ["tk", "cublas"]),
+    "fig9_based": (10, BASED),
+    "fig9_hedgehog": (10, HEDGEHOG),
+    "fig9_mamba2": (20, MAMBA2),
+    "fig9_linear_attention": (15, LINEAR),
+    "small_batch_based": (6, BASED[:3]),
+    "small_batch_hedgehog": (6, HEDGEHOG[:2]),
+    "small_batch_mamba2": (12, MAMBA2[:3]),
+    "small_batch_linear_attention": (6, LINEAR[:2]),
     "fig9_fft_conv": (6, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROWS),
@@ -55,6 +70,16 @@ def test_table3_is_profiled_and_the_others_are_not():
     assert plan("experiment=fig7_gemm").profile_metrics == ()
 
 
+def test_inputs_are_an_axis():
+    """Guard: an entry's own `distribution` in `make_plan`."""
+    groups = plan("experiment=input_distribution").groups
+    assert [group.distribution for group in groups] == ["normal", "uniform", "sparse24", "zeros"]
+    assert len({group.problem.text for group in groups}) == 1
+    assert len({case for group in groups for case in group.case_ids}) == 8
+    with pytest.raises(HarnessError, match="gemm has no distribution 'cauchy': there is normal, uniform, zeros, sp"):
+        plan("problems=[{M: 1, N: 2, K: 3, distribution: cauchy}]")
+
+
 def test_figure_8_is_four_panels_of_five_lengths():
     for name, text in (("", "D=128"), ("_d64", "D=64"), ("_gqa", "D=128")):
         groups = plan(f"experiment=fig8_attention{name}").groups
@@ -63,6 +88,29 @@ def test_figure_8_is_four_panels_of_five_lengths():
         assert {group.problem.N for group in groups} == {768, 1536, 3072, 6144, 12288}
         assert all(text in group.problem.text for group in groups)
         assert all(("Hkv=4" in group.problem.text) == (name == "_gqa") for group in groups)
+
+
+def test_every_experiment_is_listed_here():
+    assert sorted(CASES) == EXPERIMENTS
+
+
+def test_figure_9_has_the_papers_heads_and_sixteen():
+    lengths = {1024, 2048, 4096, 8192, 16384}
+    for name, heads in (("based", {16}), ("hedgehog", {8, 16}), ("mamba2", {32, 16})):
+        problems = [group.problem for group in plan(f"experiment=fig9_{name}").groups]
+        assert {problem.B for problem in problems} == {16}
+        assert {problem.H for problem in problems} == heads
+        assert all({one.N for one in problems if one.H == number} == lengths for number in heads)
+    boundaries = {group.problem.boundary for group in plan("experiment=fig9_mamba2").groups}
+    assert boundaries == {"raw", "prepared"}
+    assert {group.problem.normalize for group in plan("experiment=fig9_based").groups} == {True, False}
+
+
+def test_small_batches_are_few_heads_of_long_sequences():
+    for name in ("based", "hedgehog", "mamba2", "linear_attention"):
+        problems = [group.problem for group in plan(f"experiment=small_batch_{name}").groups]
+        assert {problem.B for problem in problems} == {1, 2, 4}
+        assert {problem.N for problem in problems} == {4096, 16384}
 
 
 def test_table4_is_the_backward_pass_with_its_stalls():

@@ -6,38 +6,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness_support import FAST, contestant, only_run, small
+from harness_support import FAST, contestant, key_of, only_run, records, small
 
 from harness.cli import main
-from harness.publish import also_varying, publish, size_points, varying_key
+from harness.publish import METRICS, also_varying, publish, size_points, varying_key
 from harness.publish import main as publish_main
 from harness.results import load_run
 
 
-def records(folder):
-    """Every record of an offline run, as wandb's own reader gives them."""
-    from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
-
-    (path,) = Path(folder).glob("*.wandb")
-    store = DataStore()
-    store.open_for_scan(str(path))
-    found = []
-    while (data := store.scan_data()) is not None:
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        found.append(record)
-    return found
-
-
-def key_of(item):
-    return item.key or "/".join(item.nested_key)
-
-
-@pytest.fixture(scope="module")
-def published(stored_run, tmp_path_factory):
-    where = publish(stored_run, mode="offline", project="tk-test", entity=None, dir=str(tmp_path_factory.mktemp("w")))
-    return where, records(where)
+def job_of(folder):
+    """The run record of an offline folder."""
+    return next(record.run for record in records(folder) if record.HasField("run"))
 
 
 def test_the_run_is_grouped_by_run_id_and_says_what_it_did(published, stored_run):
@@ -95,13 +74,52 @@ def test_the_artifact_holds_the_files(published, stored_run):
     assert {"manifest.json", "measurements.csv", "ratios.csv", "samples.parquet"} <= names
 
 
+def artifacts_of(found):
+    return [
+        record.request.log_artifact.artifact if record.HasField("request") else record.artifact
+        for record in found
+        if record.HasField("artifact") or (record.HasField("request") and record.request.HasField("log_artifact"))
+    ]
+
+
+def test_verify_measure_and_figures_are_jobs_of_one_group(stored_run, tmp_path):
+    """Guards: each job has what is its own, and figures name the results that they were made from."""
+    report = tmp_path / "report"
+    (report / "figures").mkdir(parents=True)
+    (report / "figures" / "fig7_gemm.svg").write_text("<svg/>")
+    arguments = [str(stored_run), "--dir", str(tmp_path), "--figures"]
+    assert publish_main([*arguments, str(report)]) == 0
+    folders = {job_of(folder).job_type: folder for folder in (tmp_path / "wandb").glob("offline-run-*")}
+    assert sorted(folders) == ["figures", "measure", "verify"]
+    assert {job_of(folder).run_group for folder in folders.values()} == {stored_run.name}
+
+    (path,) = folders["verify"].rglob("*.table.json")
+    table = json.loads(path.read_text())
+    assert [row[table["columns"].index("status")] for row in table["data"]] == ["passed"] * 4
+    errors = [row[table["columns"].index("rel_l2_error")] for row in table["data"]]
+    assert errors == pytest.approx(load_run(stored_run).measurements["rel_l2_error"].tolist())
+    counts = {}
+    for record in records(folders["verify"]):
+        if record.HasField("summary"):
+            counts.update({key_of(item): json.loads(item.value_json) for item in record.summary.update})
+    assert counts["failures"] == 0
+    assert counts["status/passed"] == 4
+
+    (drawn,) = [one for one in artifacts_of(records(folders["figures"])) if one.type == "figures"]
+    assert [entry.path for entry in drawn.manifest.contents] == ["figures/fig7_gemm.svg"]
+    assert json.loads(drawn.metadata)["made_from"] == f"results-{stored_run.name}"
+    (results,) = [one for one in artifacts_of(records(folders["measure"])) if one.type == "results"]
+    assert json.loads(results.metadata)["commit"] == load_run(stored_run).manifest["git_commit"]
+    assert publish_main([*arguments, str(tmp_path / "nowhere")]) == 2
+
+
 def test_a_run_mirrors_itself_when_asked(tmp_path):
     arguments = [word for word in FAST if not word.startswith("wandb")]
     arguments += [*contestant("mine", "Good"), "implementations=[mine]", *small(), f"results_dir={tmp_path / 'r'}"]
     assert main([*arguments, f"wandb.dir={tmp_path}"]) == 0
-    (offline,) = (tmp_path / "wandb").glob("offline-run-*")
-    run = next(record.run for record in records(offline) if record.HasField("run"))
-    assert run.run_group == only_run(tmp_path / "r").name
+    runs = [job_of(offline) for offline in (tmp_path / "wandb").glob("offline-run-*")]
+    assert sorted(run.job_type for run in runs) == ["measure", "verify"]
+    assert {run.run_group for run in runs} == {only_run(tmp_path / "r").name}
 
 
 def test_a_mirror_that_fails_does_not_fail_the_run(tmp_path, monkeypatch, capsys):
@@ -120,7 +138,7 @@ def test_a_mirror_that_fails_does_not_fail_the_run(tmp_path, monkeypatch, capsys
 def test_the_mirror_can_be_made_again(stored_run, tmp_path, capsys):
     assert publish_main([str(stored_run), "--dir", str(tmp_path)]) == 0
     assert "published" in capsys.readouterr().out
-    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 1
+    assert len(list((tmp_path / "wandb").glob("offline-run-*"))) == 2
     assert publish_main([str(tmp_path / "nowhere")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
     assert publish_main([str(stored_run), "--dir", "/proc/x"]) == 2
@@ -154,6 +172,7 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     assert also_varying(problems, "N") == ["causal"]
     assert also_varying(["M=1;N=1", "M=2;N=2"], "M") == []
     row = {"workload": "attention", "implementation": "tk", "variant": "", "n_samples": 3, "latency_us_p50": 5.0}
+    row["distribution"] = "normal"
     table = pd.DataFrame([{**row, "direction": d, "problem": p} for d in ("fwd", "bwd") for p in problems])
     for column in ("tflops", "gbps", "roof_pct_measured"):
         table[column] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -167,3 +186,30 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     }
     assert second["attention/tk/tflops"] == 3.0
     assert second["size"] == 2
+
+
+def test_kinds_of_inputs_are_series():
+    """Guard: `kinds` in `size_points`, without which the last kind would overwrite the others."""
+    row = {"workload": "gemm", "direction": "fwd", "implementation": "tk", "variant": "", "n_samples": 3}
+    table = pd.DataFrame([{**row, "problem": "M=1;N=1;K=1", "distribution": kind} for kind in ("normal", "zeros")])
+    for column in METRICS.values():
+        table[column] = [1.0, 2.0]
+    (point,) = size_points(types.SimpleNamespace(measurements=table))
+    assert point["gemm_normal/tk/tflops"] == 1.0
+    assert point["gemm_zeros/tk/tflops"] == 2.0
+
+
+def test_heads_and_kinds_of_inputs_are_series_and_the_length_is_the_size():
+    lengths, kinds = (1024, 2048, 4096), ("", ";boundary=prepared")
+    problems = [f"B=16;H={heads};N={n};P=64{kind}" for kind in kinds for heads in (32, 16) for n in lengths]
+    assert varying_key(problems) == "N"
+    assert also_varying(problems, "N") == ["H", "boundary"]
+    row = {"workload": "mamba2", "direction": "fwd", "implementation": "tk", "variant": "", "n_samples": 3}
+    row["distribution"] = "normal"
+    table = pd.DataFrame([{**row, "problem": text, "latency_us_p50": 5.0} for text in problems])
+    for column in ("tflops", "gbps", "roof_pct_measured"):
+        table[column] = range(len(problems))
+    points = size_points(types.SimpleNamespace(measurements=table))
+    assert [point["size"] for point in points] == list(lengths)
+    names = {key for key in points[0] if key.endswith("tflops")}
+    assert names == {f"mamba2_H={heads}{kind}/tk/tflops" for heads in (32, 16) for kind in ("", "_boundary=prepared")}

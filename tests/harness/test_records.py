@@ -11,7 +11,7 @@ COLUMNS = (
     "run_id,case_id,workload,direction,implementation,variant,version,problem,dtype,distribution,seed,status,reason,"
     "rel_l2_error,max_abs_error,worst_output,tolerance,n_samples,timer,cache,latency_us_p10,latency_us_p50,"
     "latency_us_p90,tflops,gbps,roof_pct_measured,roof_pct_datasheet,bound,aa_noise_pct,sm_clock_mhz,power_w,energy_mj,"
-    "tflops_per_w,throttled,peak_memory_mib,kernel_names,repro_command"
+    "tflops_per_w,throttled,settled_latency_us,settled_clock_mhz,settled_power_w,settled_energy_mj,peak_memory_mib,kernel_names,repro_command"
 )
 
 

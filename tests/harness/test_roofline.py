@@ -1,8 +1,9 @@
 """Floors, shares and the datasheets."""
 
 import pytest
+import torch
 
-from harness import roofline
+from harness import roofline, roofs
 from harness.roofline import Roof
 from harness.workloads.spec import Traffic
 
@@ -62,6 +63,30 @@ def test_floor_and_bound():
     assert roofline.floor_us(ROOF, 1e12, memory) == pytest.approx(1000.0)
     assert roofline.bound(ROOF, 1e9, memory) == "memory"
     assert roofline.roof_pct(ROOF, 1e9, memory, 2000.0) == pytest.approx(50.0)
+
+
+def test_a_problem_below_the_launch_is_bound_by_it():
+    traffic = Traffic(read=4_000_000, written=0)  # 1 us
+    assert roofline.bound(ROOF, 1e3, traffic, launch_us=0.9) == "memory"
+    assert roofline.bound(ROOF, 1e3, traffic, launch_us=1.1) == "launch"
+
+
+def test_the_measured_roof_of_a_dtype():
+    """Guard: the better of the two bandwidths, and no dtype's rate for another's."""
+    rates = {"copy_gbps": 4000.0, "read_gbps": 4300.0, "matmul_bf16_tflops": 700.0, "matmul_e4m3_tflops": 1300.0}
+    assert roofline.measured_roof(rates, "bf16") == roofline.measured_roof(rates, "fp16") == Roof(700.0, 4300.0)
+    assert roofline.measured_roof(rates, "e4m3") == Roof(1300.0, 4300.0)
+    assert roofline.measured_roof(rates, "fp32") is None
+    assert roofline.measured_roof({"copy_gbps": 4000.0, "matmul_bf16_tflops": 700.0}, "bf16") == Roof(700.0, 4000.0)
+    assert roofline.measured_roof({"matmul_bf16_tflops": 700.0}, "bf16") is None
+    assert roofline.measured_roof({}, "bf16") is None
+
+
+@pytest.mark.parametrize("products", [roofs.bf16_products, roofs.e4m3_products])
+def test_what_the_matrix_roofs_multiply(products):
+    calls = list(products(64, "cpu"))
+    assert [(call().shape, call().dtype) for call in calls] == [((64, 64), torch.bfloat16)] * len(calls)
+    assert calls[0]().isfinite().all()
 
 
 def test_impossible_times():

@@ -80,6 +80,7 @@ def test_each_round_has_everyone_once_on_the_same_set_in_changing_order():
         assert one.rounds == list(range(rounds))
         assert one.last_output == (index, (rounds - 1) % 4)
         assert one.last_set == (rounds - 1) % 4
+        assert one.calls[2]() == (index, 2), "what was timed can be looked at afterwards"
 
 
 def test_the_order_is_seeded():

@@ -10,54 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from harness_support import TIMED, VERIFIED
+from harness_support import MANIFEST, VERIFIED, group
 
 from harness import results, store
 from harness.errors import HarnessError
-from harness.records import Measurement, ProfileMetric, Ratio, Status, Verdict
+from harness.records import Measurement, ProfileMetric, Status
 from harness.results import ResultsError, load_campaign, load_run
 from harness.store import Store, StoredGroup, StoreError, run_folder
-
-MANIFEST = {
-    "run_id": "20261120T120000Z-abcdef",
-    "campaign": "c",
-    "started_utc": "2026-11-20T12:00:00Z",
-    "ended_utc": None,
-    "device": "cuda",
-    "gpu": None,
-    "datasheet": None,
-    "experiment": "e",
-    "status": "running",
-    "git_commit": "0123456789abcdef",
-    "git_dirty": False,
-    "command": "python -m harness",
-    "arguments": [],
-    "config": {},
-    "libraries": {},
-    "kernel_builds": {},
-    "roofs": {},
-    "claim_files": {},
-}
-
-
-def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
-    measurements = tuple(replace(TIMED, case_id=case, problem=problem, n_samples=n, **changes) for case in cases)
-    ratios = tuple(
-        Ratio(
-            run_id=TIMED.run_id,
-            case_id=x,
-            baseline_case_id=y,
-            ratio_p50=1.0,
-            ci_low=0.99,
-            ci_high=1.01,
-            verdict=Verdict.SAME,
-        )
-        for x in cases
-        for y in cases
-        if x != y
-    )
-    samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
-    return StoredGroup(measurements, ratios, samples, energy_j=12.0)
 
 
 @pytest.fixture
@@ -131,23 +90,70 @@ def test_a_failure_covers_nothing(opened):
 
 
 @pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
-def test_a_torn_last_line_is_refused_by_readers_and_cut_by_resuming(folder, name):
+def test_torn_csv(folder, name):
+    """Guard: resuming cuts a torn line, and measures again what it was the row of.  Readers refuse it in words."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
-    with open(folder / name, "a") as file:
-        file.write("20261120T120000Z-abcdef,half a ro")
-    with pytest.raises(ResultsError, match=rf"{name} is truncated.*resume="):
-        load_run(folder)
+        first = (folder / name).stat().st_size
+        made.append(group("M=9;N=9;K=9", cases=("c", "d")))
+    whole = (folder / name).read_bytes()
+    saved = folder.with_name("saved")
+    shutil.copytree(folder, saved)
+    rows = whole[first:].splitlines(keepends=True)
+    ends = {first + 1, len(whole) - 1, first + len(rows[0]) - 1, first + len(rows[0]), first + len(rows[0]) + 9}
+    for end in sorted(ends):
+        (folder / name).write_bytes(whole[:end])
+        if whole[end - 1 : end] != b"\n":
+            with pytest.raises(ResultsError, match=rf"{name} is truncated.*resume="):
+                load_run(folder)
+        with Store.reopen(folder) as again:
+            assert again.covered(["a", "b"]), end
+            assert not again.covered(["c"]), f"cut at {end} of {len(whole)}: a row is missing"
+            again.append(group("M=9;N=9;K=9", cases=("c", "d")))
+        assert (folder / name).read_bytes() == whole, end
+        assert len(load_run(folder).measurements) == len(load_run(folder).ratios) == 4
+        shutil.rmtree(folder)
+        shutil.copytree(saved, folder)
+
+
+@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
+def test_torn_csv_of_an_older_run(folder, name):
+    """As above, where the manifest does not say how long the tables are: guards are the line and the number of rows."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+        made.append(group("M=9;N=9;K=9", cases=("c", "d")))
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for one in manifest["groups"]:
+        del one["bytes"]
+    path.write_text(json.dumps(manifest))
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[:-9])
     with Store.reopen(folder) as again:
         assert again.covered(["a", "b"])
-    assert len(load_run(folder).measurements) == 2
+        assert not again.covered(["c", "d"])
+        again.append(group("M=9;N=9;K=9", cases=("c", "d")))
+    assert len(load_run(folder).measurements) == len(load_run(folder).ratios) == 4
+
+
+@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
+def test_what_a_crash_left_behind_the_last_group_is_cut(folder, name):
+    """Guard: rows that no group of the manifest counts are cut when the folder is opened again."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole + whole.splitlines(keepends=True)[-1] + b"half a ro")
+    with Store.reopen(folder) as again:
+        assert again.covered(["a", "b"])
+    assert (folder / name).read_bytes() == whole
 
 
 def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
         made.append(group("other", cases=("x",)))
-        made._write_samples(made._merged_samples({"a": (np.ones(5), np.arange(5))}, ["a"]))  # a crash right after
+        other = made._merged_samples({"a": (np.ones(5), np.arange(5))}, ["a"])
+    store._replace(folder / "samples.parquet", store._parquet(other))
     with pytest.raises(ResultsError, match="holds 5 samples of case a"):
         load_run(folder)
     with Store.reopen(folder) as again:
@@ -181,8 +187,9 @@ def test_a_full_disk_loses_nothing_stored(opened, folder, monkeypatch, stage):
     assert caught.value.exit_code == 1
     monkeypatch.undo()
     run = load_run(folder)
-    assert set(run.measurements["case_id"]) >= {"a", "b"}
-    assert not list(folder.glob(".*"))
+    assert set(run.measurements["case_id"]) == {"a", "b"}
+    assert len(run.ratios) == 2, "no ratios of a group that is not there"
+    assert not list(folder.glob(".*.*"))
     opened.append(group("M=9;N=9;K=9", cases=("c", "d")))  # and once there is space, it goes on
     assert len(load_run(folder).measurements) == 4
 
@@ -257,6 +264,191 @@ def test_notes_are_kept_once(opened, folder):
     assert json.loads((folder / "manifest.json").read_text())["notes"] == ["no ncu here"]
 
 
+# ---- ends of every kind
+
+DEADLY = ("write", "fsync", "replace", "rename", "truncate", "unlink", "open", "close", "mkdir")
+"""Calls of the operating system, right before each of which the process is killed."""
+
+
+def killed_after(calls, work):
+    """Does the work in a process of its own, killed before its call number `calls`; gives whether it was killed."""
+    child = os.fork()
+    if child == 0:
+        left = calls
+
+        def deadly(real):
+            def call(*args, **kwargs):
+                nonlocal left
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                left -= 1
+                return real(*args, **kwargs)
+
+            return call
+
+        try:
+            for name in DEADLY:
+                setattr(os, name, deadly(getattr(os, name)))
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, status
+    return os.WIFSIGNALED(status)
+
+
+TABLES = ("measurements.csv", "ratios.csv", "profile.csv", "samples.parquet")
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_kill_before_every_call_and_a_rerun_give_the_same_tables(tmp_path):
+    """Guards: the manifest commits a group; reopening takes back what it does not count; a folder appears whole."""
+    metric = ProfileMetric(run_id="r", case_id="c", kernel_name="k", metric="m", value=1.5, unit="GB/s")
+    groups = [group(), replace(group("M=9;N=9;K=9", cases=("c", "d")), profile=(metric,))]
+
+    def sweep(folder):
+        """What the command does: goes on where it was stopped, skips what is stored."""
+        with Store.reopen(folder) if folder.exists() else Store.create(folder, MANIFEST) as opened:
+            for one in groups:
+                if not opened.covered([m.case_id for m in one.measurements]):
+                    with open(folder.with_suffix(".log"), "a") as log:
+                        log.write(f"{one.measurements[0].problem} {len(opened.manifest['groups'])}\n")
+                    opened.append(one)
+
+    undisturbed = tmp_path / "undisturbed"
+    sweep(undisturbed)
+    wanted = {name: (undisturbed / name).read_bytes() for name in TABLES}
+    calls = 0
+    while True:
+        folder = tmp_path / "c" / str(calls)
+        folder.parent.mkdir(exist_ok=True)
+        was_killed = killed_after(calls, lambda folder=folder: sweep(folder))
+        if folder.exists():
+            assert len(json.loads((folder / "manifest.json").read_text())["groups"]) <= 2, "always whole"
+        sweep(folder)
+        assert {name: (folder / name).read_bytes() for name in TABLES} == wanted, calls
+        assert sorted(path.name for path in folder.iterdir()) == sorted([*TABLES, "manifest.json"]), calls
+        assert len(load_run(folder).measurements) == 4
+        stored = [line.split() for line in folder.with_suffix(".log").read_text().splitlines()]
+        assert len({tuple(line) for line in stored}) == 2, "a group that was stored was not measured again"
+        if not was_killed:
+            break
+        calls += 1
+    assert calls > 30, "as many places as there are calls"
+    assert len(load_campaign(tmp_path / "c")) == calls + 1, "and none of the kills left a folder that is no run"
+
+
+def test_two_runs_into_one_folder(folder):
+    """Guard: the folder is locked from before it has its name; the second is refused and changes nothing."""
+    with Store.create(folder, MANIFEST) as first:
+        first.append(group())
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises(StoreError, match="give another run_id, or resume it"):
+            Store.create(folder, MANIFEST)
+        with pytest.raises(StoreError, match="is in use by another invocation"):
+            Store.reopen(folder)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        first.append(group("M=9;N=9;K=9", cases=("c",)))
+    beside = folder.with_name(f".{folder.name}.new")
+    beside.mkdir()
+    lock = store._lock(beside)  # somebody is just making it
+    shutil.rmtree(folder)
+    with pytest.raises(StoreError, match="is in use by another invocation"):
+        Store.create(folder, MANIFEST)
+    os.close(lock)
+    with Store.create(folder, MANIFEST):
+        pass
+    assert not beside.exists()
+
+
+def test_a_lock_is_not_taken_on_a_file_that_is_gone(folder, monkeypatch):
+    """Guard: the lock is on the file that has the name now; its last owner may have removed it meanwhile."""
+    with Store.create(folder, MANIFEST):
+        pass
+    real = store.fcntl.flock
+    removed = []
+
+    def flock(descriptor, how):
+        real(descriptor, how)
+        if not removed:
+            removed.append(1)
+            (folder / store.LOCK).unlink()
+
+    monkeypatch.setattr(store.fcntl, "flock", flock)
+    with Store.reopen(folder), pytest.raises(StoreError, match="in use"):
+        Store.reopen(folder)
+    assert not (folder / store.LOCK).exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_disk_full(folder):
+    """Guard: what did not fit is taken back.  The limit is the kernel's own, on the size of every file."""
+    import resource
+
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    many = group("M=9;N=9;K=9", cases=tuple(f"case {n}" for n in range(12)))
+
+    def fill():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+        with Store.reopen(folder) as again:
+            for _ in range(2):
+                with pytest.raises(StoreError, match=r"File too large; the limit on the size of files .* is too low"):
+                    again.append(many)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            fill()
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with Store.reopen(folder) as again:
+        again.append(many)
+    assert len(load_run(folder).measurements) == 14
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_read_only_results(tmp_path):
+    """Guard: a refusal of the operating system is a sentence, said before anything is measured."""
+    if os.getuid() != 0:
+        tmp_path.chmod(0o555)
+        with pytest.raises(StoreError, match="Permission denied; give a folder that can be written, results_dir="):
+            Store.create(tmp_path / "c" / "run", MANIFEST)
+        tmp_path.chmod(0o755)
+        return
+    for folder in (tmp_path, *tmp_path.parents[:-2]):  # root is refused nothing, so be nobody
+        folder.chmod(0o755)
+    with Store.create(tmp_path / "run", MANIFEST) as made:
+        made.append(group())
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        for attempt in (lambda: Store.create(tmp_path / "c" / "run", MANIFEST), lambda: Store.reopen(tmp_path / "run")):
+            try:
+                attempt()
+                os.write(writer, b"no refusal\n")
+            except BaseException as error:
+                os.write(writer, f"{type(error).__name__} {error}\n".encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader) as file:
+        said = file.read().splitlines()
+    assert len(said) == 2
+    for line in said:
+        assert line.startswith("StoreError cannot write ")
+        assert line.endswith("Permission denied; give a folder that can be written, results_dir=...")
+    assert len(load_run(tmp_path / "run").measurements) == 2, "and it can still be read"
+
+
 # ---- readers of damaged folders
 
 
@@ -264,6 +456,21 @@ def damage_manifest(folder, drop="", **changes):
     path = folder / "manifest.json"
     kept = {key: value for key, value in json.loads(path.read_text()).items() if key != drop}
     path.write_text(json.dumps({**kept, **changes}))
+
+
+def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
+    """Guard: `optional` in harness/records.py; recorded runs stay readable."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=list(Measurement.optional())).to_csv(path, index=False)
+    run = load_run(folder)
+    assert tuple(run.measurements.columns) == Measurement.columns()
+    assert run.measurements["settled_energy_mj"].isna().all()
+    table.drop(columns=["settled_energy_mj"]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match="settled_energy_mj"):
+        load_run(folder)
 
 
 def drop_column(folder):
@@ -327,9 +534,15 @@ def test_damage_is_one_sentence(folder, name):
         load_run(folder)
     assert "\n" not in str(caught.value)
     if "resume=" not in str(caught.value):  # what resuming does not repair, it refuses
-        with pytest.raises(HarnessError) as refused, Store.reopen(folder):
-            pass
-        assert str(refused.value) == str(caught.value)
+        refusal = ""
+        try:
+            with Store.reopen(folder) as again:
+                assert again.covered(["a", "b"])
+            assert len(load_run(folder).ratios) == 2
+        except HarnessError as refused:
+            refusal = str(refused)
+        cut = name in ("short row", "bad number")  # behind the last group
+        assert refusal == ("" if cut else str(caught.value))
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):

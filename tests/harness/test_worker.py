@@ -1,5 +1,9 @@
 """The supervisor and its worker, where the command's tests do not reach."""
 
+import time
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from harness import workloads
@@ -16,7 +20,10 @@ FAKE_GPU = {"_target_": "harness_fakes.FakeGpu"}
 
 
 def contestants(**targets):
-    return tuple(Contestant(parse_variant(name), {"_target_": target}) for name, target in targets.items())
+    return tuple(
+        Contestant(parse_variant(name), target if isinstance(target, dict) else {"_target_": target})
+        for name, target in targets.items()
+    )
 
 
 def group(**targets):
@@ -49,6 +56,51 @@ def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
         assert "got 'cauchy'" in result.outcomes[0].reason
         again = supervisor.measure(group(first="harness_fakes.Good"), TIMER, LIMITS)  # a new worker goes on
     assert again.outcomes[0].status is Status.PASSED
+
+
+def test_a_hang_while_timed_costs_its_case_only():
+    """Guard: silence while rounds go on has a limit of its own, and the running contestant is known by then."""
+    limits = replace(LIMITS, call_seconds=2)
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(group(hangs="harness_fakes.HangsLater", last="harness_fakes.Good"), TIMER, limits)
+    assert [outcome.status for outcome in result.outcomes] == [Status.TIMEOUT, Status.PASSED]
+    assert "during 'time'; killed" in result.outcomes[0].reason
+    assert len(result.outcomes[1].latency_us) >= 10
+
+
+def test_a_death_is_noticed_while_its_children_live_and_they_are_ended(tmp_path):
+    """Guard: the parent looks at the process as well as at the pipe, and ends the whole process group."""
+    log = tmp_path / "log"
+    forks = {"_target_": "harness_fakes.ForksAndDies", "log": str(log)}
+    begin, limits = time.monotonic(), replace(LIMITS, case_seconds=200, call_seconds=200)
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(group(forks=forks, last="harness_fakes.Good"), TIMER, limits)
+    assert [outcome.status for outcome in result.outcomes] == [Status.ERROR, Status.PASSED]
+    assert "SIGSEGV" in result.outcomes[0].reason
+    assert time.monotonic() - begin < limits.case_seconds, "not found by a time limit"
+    (child,) = [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("child")]
+    deadline = time.monotonic() + 10
+    while alive(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(child)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(("deaths", "status"), [(1, Status.PASSED), (2, Status.ERROR)])
+def test_a_kill_that_is_nobodys_fault_gets_a_second_chance(tmp_path, deaths, status):
+    """Guard: a group is begun again, once, if the worker was killed while no contestant's code ran."""
+    lives = tmp_path / "lives"
+    lives.write_text("x\n" * deaths)
+    with Supervisor({"_target_": "harness_fakes.DyingGpu", "lives": str(lives)}) as supervisor:
+        result = supervisor.measure(group(first="harness_fakes.Good"), TIMER, LIMITS)
+    assert result.outcomes[0].status is status
+    assert (status is Status.PASSED) or "SIGKILL" in result.outcomes[0].reason
 
 
 def test_a_device_that_does_not_exist():

@@ -71,7 +71,7 @@ def _linear_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str
 
 
 def _gemm_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
-    size = {key: int(value) for key, value in keys.items()}
+    size = {key: int(value) for key, value in keys.items() if key in ("M", "N", "K")}
     base = 700.0 * size["K"] / (size["K"] + 400) * min(1.0, size["M"] / 2048)
     factors = {"cublas": 0.97, "triton": 0.84, "torch_compile": 0.93, "quack": 0.99}
     options = {"stages=1": 0.36, "stages=2": 0.66, "stages=3": 0.93, "persistent=0": 0.89, "order=row_major": 0.55}
@@ -183,12 +183,12 @@ def _measurement(
     stored = plan.stored_problem(problem)
     name = case_id(
         workload=plan.workload, direction=stored.direction, problem=stored.text, dtype=stored.dtype,
-        distribution=plan.distribution, implementation=contestant.implementation, variant=contestant.variant,
+        distribution=stored.distribution, implementation=contestant.implementation, variant=contestant.variant,
     )  # fmt: skip
     untimed = Measurement(
         run_id=run_id, case_id=name, workload=plan.workload, direction=stored.direction,
         implementation=contestant.implementation, variant=contestant.variant, version="synthetic", problem=stored.text,
-        dtype=stored.dtype, distribution=plan.distribution, seed=0, status=Status.ERROR, reason="synthetic",
+        dtype=stored.dtype, distribution=stored.distribution, seed=0, status=Status.ERROR, reason="synthetic",
         rel_l2_error=None, max_abs_error=None, worst_output="c", tolerance=None, n_samples=0, timer="", cache="",
         latency_us_p10=None, latency_us_p50=None, latency_us_p90=None, tflops=None, gbps=None, roof_pct_measured=None,
         roof_pct_datasheet=None, bound="", aa_noise_pct=None, sm_clock_mhz=None, power_w=None, energy_mj=None,
@@ -209,6 +209,7 @@ def _measurement(
         latency_us_p90=p90, tflops=flops / p50 * 1e-6, gbps=moved / p50 * 1e-3, roof_pct_measured=80.0,
         roof_pct_datasheet=100 * floor / p50, bound="compute", aa_noise_pct=0.2, sm_clock_mhz=1755.0, power_w=640.0,
         energy_mj=p50 * 0.64, tflops_per_w=1.0, throttled="sw_power_cap", peak_memory_mib=96.0, kernel_names="gemm",
+        settled_latency_us=p50, settled_clock_mhz=1410.0, settled_power_w=690.0, settled_energy_mj=p50 * 0.69,
     )  # fmt: skip
 
 

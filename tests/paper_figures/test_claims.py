@@ -54,7 +54,7 @@ def test_published_values_are_those_of_the_reference_files(claim: Claim, point: 
         numbers = [published_number(claim, point, one, published_metric(claim)) for one in (point.of, *point.over)]
         assert None in numbers
         return
-    if point.published.low != point.published.high:  # a range over shapes that the paper does not list
+    if point.published.low != point.published.high or point.among:  # over shapes that the paper does not list
         assert point.published in published_ranges(claim)
         return
     ratio = published_ratio(claim, point)
@@ -91,7 +91,7 @@ def published_ranges(claim: Claim) -> list[Interval]:
     workload = exhibit_of(claim).load_experiment().workload
     rows = [row for row in load_reference() if (row.exhibit, row.workload) == (claim.where, workload) and row.baseline]
     ends = {row.metric: row.number or 0.0 for row in rows}
-    texts = [row.bounds for row in rows if row.metric == "speedup" and row.exactness == "range"]
+    texts = [row.bounds for row in rows if row.metric in ("speedup", "speedup_max") and row.exactness == "range"]
     least, greatest = ends.get("speedup_min"), ends.get("speedup_max")
     both = [(least, greatest)] if least is not None and greatest is not None else []
     return [Interval(*bounds) for bounds in (*texts, *both) if bounds is not None]
@@ -122,9 +122,8 @@ def test_claims_use_cases_that_their_experiment_has() -> None:
         for name in exhibit.claims:
             for claim in load_claims(name).claims:
                 for point in claim.points:
-                    assert not point.problem or any(
-                        experiment.same_problem(point.problem, one) for one in experiment.problems
-                    )
+                    for problem in filter(None, (point.problem, *point.among)):
+                        assert any(experiment.same_problem(problem, one) for one in experiment.problems)
                     assert point.of in experiment.contestants
                     assert set(point.over) <= set(experiment.contestants)
 
@@ -174,6 +173,10 @@ def load(tmp_path: Path, **changes: object) -> None:
         ({"points": [{"of": "tk", "over": "cublas", "published": {"low": 2, "high": 1}}]}, r"ascending order"),
         ({"points": [{"of": "tk[stages", "over": "cublas", "published": 1}]}, r"got the implementation 'tk\[stages'"),
         ({"comparison": "profile"}, r"needs the name of a metric"),
+        (
+            {"points": [{"among": [{"M": 1}], "problem": {"M": 2}, "of": "tk", "over": "cublas", "published": 1}]},
+            r"has `among`, which a speedup may have in place of problem",
+        ),
         ({"comparison": "over_published", "points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
         (
             {"comparison": "over_published", "points": [{"of": "tk", "over": ["a", "b"], "published": 1}]},

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from harness.results import load_campaign
-from paper_figures.cases import Contestant, load_experiment
+from paper_figures.cases import Contestant, load_experiment, problem_keys
 from paper_figures.claims import load_claims
 from paper_figures.evaluation import ClaimResult, evaluate
 from paper_figures.quantities import in_giga, rate, stored_ratio
@@ -258,3 +258,55 @@ def test_what_no_run_has_names_the_command(tmp_path: Path, synthetic: ModuleType
     assert result.reason == (
         "not measured yet in this campaign; to measure it: python -m harness experiment=fig6_occupancy"
     )
+
+
+def based(times: dict[str, float]) -> Callable[[str, Contestant], float | str]:
+    """Ours at 100 TFLOPS times a factor by length; one baseline at 10, the other, linear one at 20."""
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        length = problem_keys(problem)["N"]
+        known = {"tk": 100.0 * times.get(length, 1.0), "fla_parallel": 10.0, "fla_fused_chunk": 20.0}
+        return known.get(contestant.implementation, "unavailable: pip install it")
+
+    return rate
+
+
+def test_up_to_is_the_largest_of_several_problems(results: Evaluate) -> None:
+    found = results("fig9_based", rate=based({"8192": 1.5, "16384": 1.3}))
+    (own,) = found["text-based-up-to-14x"].points
+    assert isinstance(own.measured, Measured)
+    assert own.measured.value == pytest.approx(15.0, rel=5e-3)
+    assert own.problem == "B=16;H=16;N=8192;F=16;D=64"
+    assert own.run_id == RUN
+    assert found["text-based-up-to-14x"].verdict is Verdict.REPRODUCED
+    (best,) = found["text-based-up-to-14x-over-todays-best"].points
+    assert isinstance(best.measured, Measured)
+    assert best.measured.value == pytest.approx(7.5, rel=5e-3)
+    assert found["text-based-up-to-14x-over-todays-best"].verdict is Verdict.NOT_REPRODUCED
+
+
+def test_up_to_passes_over_problems_without_a_time(results: Evaluate) -> None:
+    working = based({"1024": 1.4})
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        broken = contestant.implementation == "tk" and "N=16384" in problem
+        return "failed_verification: wrong" if broken else working(problem, contestant)
+
+    (point,) = results("fig9_based", rate=rate)["text-based-up-to-14x"].points
+    assert isinstance(point.measured, Measured)
+    assert point.measured.value == pytest.approx(14.0, rel=5e-3)
+    assert "N=1024" in point.problem
+
+
+def test_up_to_without_any_time_says_why(results: Evaluate) -> None:
+    claim = results("fig9_based", rate=lambda *_: "unavailable: no GPU")["text-based-up-to-14x"]
+    assert claim.verdict is Verdict.NOT_RUN
+    assert "tk unavailable: no GPU" in claim.reason
+    assert claim.points[0].problem == ""
+
+
+def test_a_kernels_lines_are_of_its_whole_folder(results: Evaluate) -> None:
+    build = {"tk": {"name": "based", "lines_of_code": 300}}
+    lines = results("fig9_based", "table6_based", manifest={"kernel_builds": build})["table6-based-lines"]
+    assert lines.points[0].measured == Measured(300, 300, 300)
+    assert lines.verdict is Verdict.REPRODUCED

@@ -77,8 +77,8 @@ def test_problems_are_written_as_the_harness_stores_them() -> None:
     """For the workloads that are here: options at their default are left out."""
     from harness import workloads
 
-    rows = [row for row in ROWS if row.problem and row.workload in ("gemm", "attention")]
-    assert len(rows) > 60
+    rows = [row for row in ROWS if row.problem and row.workload in ("gemm", "attention", "based", "mamba2")]
+    assert len(rows) > 85
     for row in rows:
         problem = workloads.parse_problem(
             row.workload, problem_keys(row.problem), dtype=row.dtype, direction=row.direction

@@ -25,7 +25,7 @@ from paper_figures.lines import mean_ratios
 from paper_figures.render.latex import escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import ExhibitReport, Report, make_report, write_report
-from paper_figures.table import Column, Table, Text, claims_table
+from paper_figures.table import Column, Table, Text, claims_table, exhibit_table
 from paper_figures.verdicts import Verdict
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
@@ -207,7 +207,8 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == exhibit.drawn
         assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
     undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
-    assert undrawn == {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa", "fig9_fft_conv", "fig9_rotary"}
+    unpublished = {"fig9_fft_conv", "fig9_hedgehog", "fig9_linear_attention", "fig9_rotary", "input_distribution"}
+    assert undrawn == {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa"} | unpublished
     fig8 = (tmp_path / "out" / "tables" / "fig8_attention.md").read_text()
     assert fig8.count("not run") == 40
     assert "python -m harness experiment=fig8_attention campaign=c" in fig8.replace("\\", "")
@@ -364,6 +365,19 @@ def test_a_profile_is_a_panel_a_metric(report: Report) -> None:
     row = dict(zip((column.title for column in table4.table.columns), table4.table.rows[0], strict=True))
     assert (row["Paper Shared stalls cycles"].text, row["Shared stalls cycles"].text) == ("0.14", "0.20")
     assert (row["Paper HBM GB/s"].text, row["HBM GB/s"].text) == ("490", "1100")
+
+
+def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report) -> None:
+    """Guards: `distribution` of a stored problem in selection.py; `columns` of an exhibit."""
+    lines = part(report, "input_distribution").lines
+    inputs = [str(line.cell.row["distribution"]) for line in lines if line.cell.row is not None]
+    assert inputs == [kind for kind in ("normal", "uniform", "sparse24", "zeros") for _ in range(2)]
+    assert [line.problem_label for line in lines] == inputs
+    table = exhibit_table(part(report, "input_distribution").exhibit, lines, ())
+    titles = [column.title for column in table.columns]
+    for title, text in (("Settled SM clock MHz", "1410"), ("Settled power W", "690")):
+        assert {row[titles.index(title)].text for row in table.rows} == {text}
+    assert float(table.rows[0][titles.index("Energy a call mJ")].text) > 0
 
 
 def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:

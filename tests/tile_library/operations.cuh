@@ -88,6 +88,7 @@ template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
             case 24: max(z, x, v); break;
             case 25: min(z, x, v); break;
             case 26: copy(z, x), add(z, z, y); break;  // in place
+            case 27: map(z, x, [](float e) { return math::log1p(e); }); break;
         }
         store(g.out, z, coord{});
     }
@@ -192,7 +193,51 @@ template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>
         } else {
             rt<T, 16, 16, L> z;
             part(z, x, g.numbers[0], g.numbers[1]);
+            if (g.op == 2) return store(g.out, z, coord{});
+            place(x, z, g.numbers[2], g.numbers[3]);
+            store(g.out, x, coord{});
+        }
+    }
+};
+
+// The same registers as the transposed matrix.
+template <typename T, int R, int C, layout L> struct transposed_layouts : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x;
+        rt<T, C, R, L == layout::row ? layout::col : layout::row> z;
+        load(x, g.a, coord{});
+        transpose_layout(z, x);
+        store(g.out, z, coord{});
+    }
+};
+
+// Rows turned by any number (op 0) or by a constant (1), columns by a constant (2), and in place (3).
+template <typename T, int Other> struct rotations : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        if (g.op < 2) {
+            rt<T, 16, Other> x, z;
+            load(x, g.a, coord{});
+            if (g.op == 0) rotate_rows(z, x, g.numbers[0]);
+            else by_constant(g.numbers[0], [&]<int By>() { rotate_rows<By>(z, x); });
             store(g.out, z, coord{});
+        } else {
+            rt<T, Other, 16> x, z;
+            load(x, g.a, coord{});
+            by_constant(g.numbers[0], [&]<int By>() { g.op == 2 ? rotate_cols<By>(z, x) : rotate_cols<By>(x, x); });
+            if (g.op == 3) copy(z, x);
+            store(g.out, z, coord{});
+        }
+    }
+    template <typename F> kittens_device static void by_constant(int by, F f) {
+        switch (by) {
+            case 0: f.template operator()<0>(); break;
+            case 1: f.template operator()<1>(); break;
+            case 4: f.template operator()<4>(); break;
+            case 7: f.template operator()<7>(); break;
+            case 8: f.template operator()<8>(); break;
+            case 11: f.template operator()<11>(); break;
+            case 14: f.template operator()<14>(); break;
+            case 15: f.template operator()<15>(); break;
         }
     }
 };
@@ -217,6 +262,17 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
             case 8: through<vec_layout::align>(z, x); break;
             case 9: through<vec_layout::naive>(z, x); break;
             case 10: store(s, x), sync_block(), load(z, s); break;
+            case 12: {
+                const element_coord at{0, 0, g.numbers[2], g.numbers[1]};
+                prefetch_row<N>(g.a, element_coord{});  // nothing to see but that it does no harm
+                prefetch_column<N>(g.c, at);
+                load_column(z, g.c, at);
+                break;
+            }
+            case 13: fill(z, value_at(x, g.numbers[1])); break;
+            case 14:
+                if constexpr (L == vec_layout::naive) cumulative_sum(z, x);
+                break;
             case 11: settle(x), fill(z, any(x, [](float v) { return v == 8.f; }) ? 1.f : 2.f); break;
         }
         store(g.out, z, coord{0, 0, 0, g.numbers[0]});
@@ -251,6 +307,51 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct sh
     }
 };
 
+// A warp's quarter of a warpgroup's tile, transposed: R of its columns, and all of its rows.
+template <typename T, int R, int C> struct transposed_loads : family<uniform<T>, 4> {
+    kittens_device static void run(const uniform<T>& g) {
+        shared_allocator memory;
+        auto& tile = *memory.allocate<st<T, C, 4 * R>>("tile");
+        group<4>::load(tile, g.a, coord{});
+        sync_block();
+        rt<T, R, C> x;
+        warpgroup::load_transposed(x, tile);
+        warpgroup::store(g.out, x, element_coord{});
+    }
+};
+
+// Values of a shared vector at the rows of a warpgroup's tile: each warp its own.
+template <typename TR, typename TM, int R> struct group_vector_loads : family<uniform<TM>, 4> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
+        group<4>::load(vec, g.a, coord{});
+        sync_block();
+        rt<TR, R, 16> x;
+        typename rt<TR, R, 16>::col_vec values;
+        warpgroup::load(values, vec);
+        broadcast_row(x, values);
+        warpgroup::store(g.out, x, element_coord{});
+    }
+};
+
+// The largest of each row of a warpgroup's tile, from its warps' registers to one shared vector; TR there, TM in memory.
+template <typename TR, typename TM, int R> struct group_vectors : family<uniform<TM>, 4> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
+        rt<TR, R, 16> x;
+        typename rt<TR, R, 16>::col_vec largest;
+        warpgroup::load(x, g.a, element_coord{});
+        row_max(largest, x);
+        warpgroup::store(vec, largest);
+        warpgroup::sync(1);
+        rv<TM, 4 * R> all;
+        load(all, vec);
+        if (warp_index() == 0) store(g.out, all, coord{});
+    }
+};
+
 // At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
 template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves
     : family<uniform<TM>, Scope> {
@@ -264,6 +365,30 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
             warpgroup::load(x, g.a, from);
             warpgroup::store(g.out, x, to);
         }
+    }
+};
+
+// A warpgroup's tile, in the order of its registers, to one row of a tensor (a, `numbers[0]` elements on) and back.
+template <int R, int C> struct saves {
+    struct globals {
+        matrix<float> in, out;
+        gl<float, 1, 1, 1, dynamic> kept;
+        int at;
+        explicit globals(const arguments& x)
+            : in(tensor<matrix<float>>(x, 0)),
+              out(tensor<matrix<float>>(x, 3)),
+              kept(static_cast<float*>(x.in[1]), 1, 1, 1, x.cols[1]),
+              at(x.numbers[0]) {}
+    };
+    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1;
+    kittens_device static void run(const globals& g) {
+        const element_coord at{0, 0, 0, g.at};
+        rt<float, R, C> x, y;
+        warpgroup::load(x, g.in, element_coord{});
+        warpgroup::save(g.kept, x, at);
+        zero(y);
+        warpgroup::restore(y, g.kept, at);
+        warpgroup::store(g.out, y, element_coord{});
     }
 };
 

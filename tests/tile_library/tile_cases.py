@@ -63,7 +63,9 @@ def _register_instances() -> list[Instance]:
         *_tiles("reductions"),
         *_tiles("masks"),
         *_tiles("layouts", HALVES),
+        *_tiles("transposed_layouts"),
         *(Instance("conversions", (source, to, *shape, layout)) for source, to, shape, layout in conversions),
+        *(Instance("rotations", (dtype, other)) for dtype, other in product(HALVES, (16, 48))),
         *(Instance("vectors", key) for key in product(DTYPES, (16, 48, 64, 128), SPREADS)),
     ]
 
@@ -76,9 +78,13 @@ def _memory_instances() -> list[Instance]:
         *(Instance("shared_moves", (r, m, *shape, layout, scope)) for r, m, shape, layout, scope in shared),
         *(Instance("global_moves", (*pair, *shape, layout, scope)) for pair, shape, layout, scope in overall),
         *(Instance("packed_moves", ("fp32", *shape)) for shape in REGISTER_SHAPES),
+        *(Instance("saves", shape) for shape in REGISTER_SHAPES),
         *(Instance("group_moves", (t, *shape, w)) for t, shape, w in product(DTYPES, SHARED_SHAPES, (1, 4))),
         *(Instance("copies", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES)),
         *(Instance("copies_4d", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES[:4])),
+        *(Instance("transposed_loads", key) for key in product(HALVES, (16, 32), (16, 64, 80))),
+        *(Instance("group_vector_loads", (r, m, rows)) for r, m, rows in product(DTYPES, DTYPES, (16, 32))),
+        *(Instance("group_vectors", (*pair, rows)) for pair, rows in product(pairs, (16, 48))),
         *(Instance("vector_copies", key) for key in product(DTYPES, (16, 64, 256))),
     ]
 

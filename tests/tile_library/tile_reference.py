@@ -109,6 +109,9 @@ def maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         yield _case(instance, name, (x, y), g(x, y), op=op, slack=slack)
         yield _case(instance, f"{name} number", (x, y), g(x, np.float64(v)), op=op + 6, value=v, slack=slack)
     yield _case(instance, "in place", (x, y), x + y, op=26)
+    small = rounded(np.abs(x) * 1e-3, dtype)
+    tolerance = np.abs(small) * (ROUNDING[dtype] * 1.01 + 1e-6) + TINY[dtype]  # relative: that is what it is for
+    yield _case(instance, "log1p", (small, y), np.log1p(small), op=27, tolerance=tolerance)
 
 
 def broadcasts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -198,6 +201,26 @@ def layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         for c in range(cols // 16):
             piece = x[16 * r : 16 * r + 16, 16 * c : 16 * c + 16]
             yield _case(instance, f"part {r} {c}", (x,), piece, op=2, numbers=(r, c, 0, 0), tolerance=0 * piece)
+            placed, to_r, to_c = x.copy(), rows // 16 - 1 - r, cols // 16 - 1 - c
+            placed[16 * to_r : 16 * to_r + 16, 16 * to_c : 16 * to_c + 16] = piece
+            name, numbers = f"place {r} {c}", (r, c, to_r, to_c)
+            yield _case(instance, name, (x,), placed, op=3, numbers=numbers, tolerance=exact)
+
+
+def transposed_layouts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = _values(rng, dtype, rows, cols)
+    yield _case(instance, "there", (x,), x.T, tolerance=np.zeros_like(x.T))
+
+
+def rotations(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, other = instance.parameters
+    for op, name in enumerate(("rows", "rows by a constant", "cols by a constant", "cols in place")):
+        axis = int(op > 1)
+        x = _values(rng, dtype, *((other, 16) if axis else (16, other)))
+        for by in (0, 1, 4, 7, 8, 11, 14, 15, *((2, 3, 5, 13, 16, 23) if op == 0 else ())):
+            turned = np.roll(x, -by, axis=axis)
+            yield _case(instance, f"{name} {by}", (x,), turned, op=op, numbers=(by, 0, 0, 0), tolerance=0 * x)
 
 
 def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -227,6 +250,18 @@ def vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             marked[0, place] = 8.0
         expected = np.full_like(x, 2.0 if place is None else 1.0)
         yield _case(instance, f"any at {place}", (marked, y), expected, op=11, tolerance=0 * x)
+    matrix = _values(rng, dtype, length + 3, 5)
+    for col, row in ((0, 0), (4, 2), (2, 7), (1, length + 3)):
+        column = _window(matrix, row, col, length, 1).T
+        numbers = (0, col, row, 0)
+        yield _case(instance, f"column {col} {row}", (x, y, matrix), column, op=12, numbers=numbers, tolerance=0 * x)
+    for i in (0, 1, length // 2, length - 1):
+        everywhere = np.full_like(x, x[0, i])
+        yield _case(instance, f"value {i}", (x, y), everywhere, op=13, numbers=(0, i, 0, 0), tolerance=0 * x)
+    if instance.parameters[2] == "naive":
+        running = x.cumsum(axis=1)
+        tolerance = _near(running, dtype) + 2.0**-22 * np.abs(x).sum()
+        yield _case(instance, "cumulative_sum", (x, y), running, op=14, tolerance=tolerance)
     # Stored at the second vector of a row that ends in its middle.
     before = np.full((1, length + length // 2), 3.0)
     after = before.copy()
@@ -268,6 +303,14 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
             instance, f"{r} {c} to {to_r} {to_c}", (x,), expected, numbers=(r, c, to_r, to_c), before=before,
             dtypes=(memory,) * 4, tolerance=np.zeros_like(before), pitch=1,
         )  # fmt: skip
+
+
+def saves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    rows, cols = instance.parameters
+    for at in (0, 16):
+        x = _values(rng, "fp32", 4 * rows, cols)
+        kept = np.zeros((1, 4 * rows * cols + at))
+        yield _case(instance, f"at {at}", (x, kept), x, numbers=(at, 0, 0, 0), dtypes=("fp32",) * 4, tolerance=0 * x)
 
 
 def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -325,6 +368,26 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             before=before.reshape(flat), tolerance=np.zeros(flat),
             extents={"matrix": (height, width), "outer": (batch, depth)},
         )  # fmt: skip
+
+
+def transposed_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    x = _values(rng, dtype, cols, 4 * rows)
+    yield _case(instance, "load", (x,), x.T, tolerance=np.zeros_like(x.T))
+
+
+def group_vector_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    in_registers, in_memory, rows = instance.parameters
+    x = _values(rng, in_memory, 1, 4 * rows)
+    expected = np.repeat(rounded(rounded(x, in_registers), in_memory).T, 16, axis=1)
+    yield _case(instance, "load", (x,), expected, dtypes=(in_memory,) * 4, tolerance=0 * expected)
+
+
+def group_vectors(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    in_registers, in_memory, rows = instance.parameters
+    x = rounded(_values(rng, in_memory, 4 * rows, 16), in_registers)
+    largest = rounded(x.max(axis=1)[None], in_memory)
+    yield _case(instance, "largest", (x,), largest, dtypes=(in_memory,) * 4, tolerance=0 * largest)
 
 
 def vector_copies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -410,13 +473,19 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "masks": masks,
     "conversions": conversions,
     "layouts": layouts,
+    "transposed_layouts": transposed_layouts,
+    "rotations": rotations,
     "vectors": vectors,
     "shared_moves": shared_moves,
     "global_moves": global_moves,
     "packed_moves": packed_moves,
+    "saves": saves,
     "group_moves": group_moves,
     "copies": copies,
     "copies_4d": copies_4d,
+    "transposed_loads": transposed_loads,
+    "group_vector_loads": group_vector_loads,
+    "group_vectors": group_vectors,
     "vector_copies": vector_copies,
     "multiplies": multiplies,
     "group_multiplies": group_multiplies,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import math
 import random
@@ -15,6 +14,7 @@ from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
+from tk_kernels.ops import operands as tk_operands
 
 Tensors = tuple[Tensor, ...]
 
@@ -271,10 +271,8 @@ def layouts(device: str) -> dict[str, tuple[Tensor, bool]]:
 @pytest.mark.parametrize("operand", [0, 1, 2, 3], ids=["q", "k", "v", "dout"])
 @pytest.mark.parametrize("name", layouts("cpu"))
 def test_any_strides(device: str, name: str, operand: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("tk_kernels.ops.attention")
-
     copied: list[str] = []
-    monkeypatch.setattr(module, "_log_copies_once", copied.extend)
+    monkeypatch.setattr(tk_operands, "_log_copies_once", lambda _, asked: copied.extend(asked))
     inputs = list(operands((2, 2, 2, 35, 35), 64, device, seed=1))
     inputs[operand], copy = layouts(device)[name]
     assert_good(attend(*inputs, causal=True), tuple(inputs), causal=True)
@@ -436,9 +434,7 @@ def test_operands_on_cpu_and_gpu_are_refused() -> None:
 
 
 def test_copies_are_logged_once(device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    module = importlib.import_module("tk_kernels.ops.attention")
-
-    monkeypatch.setattr(module, "_copies_logged", False)
+    monkeypatch.setattr(tk_operands, "_copies_logged", set())
     q, k, v, _ = operands((1, 1, 1, 8, 8), 64, device)
     with caplog.at_level("INFO", logger="tk_kernels"):
         tk.attention(q, k, v)

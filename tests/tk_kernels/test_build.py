@@ -339,7 +339,7 @@ def test_command_line_shows_commands_and_fails_in_words(
     ("arguments", "words"),
     [
         (["build", "--target", "sm_42"], "target 'sm_42' does not exist; known targets are sm_90a, cpu"),
-        (["build", "no_such_kernel"], "kernel 'no_such_kernel' does not exist; known kernels are attention, gemm"),
+        (["build", "no_such_kernel"], "kernel 'no_such_kernel' does not exist; known kernels are attention, based"),
         (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
         (["build", "/no/such/folder"], "no such kernel folder"),
     ],

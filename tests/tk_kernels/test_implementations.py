@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tk_kernels import toolchain
-from tk_kernels.implementations import Attention, Gemm, Kernel
+from tk_kernels.implementations import Attention, Based, Gemm, Hedgehog, Kernel, LinearAttention, Mamba2
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,22 @@ class AttentionProblem:
 
     D: int = 64
     causal: bool = True
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """The attributes of the linear attentions' problems that an implementation may read."""
+
+    F: int = 16
+    D: int = 64
+    P: int = 64
+    S: int = 64
+    normalize: bool = True
+    boundary: str = "raw"
+    return_state: bool = False
+    return_final_state: bool = False
     dtype: str = "bf16"
     direction: str = "fwd"
 
@@ -130,7 +146,97 @@ def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.Mon
     assert "apt-get install g++" in str(Gemm().supports(Problem(), "cuda"))
 
 
-@pytest.mark.parametrize("implementation", [Gemm(), Attention()], ids=["gemm", "attention"])
+def small(name: str, device: str) -> dict[str, torch.Tensor]:
+    """Inputs of the linear attentions, two heads of 70 rows."""
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, device=device).bfloat16()
+
+    heads = (1, 2, 70)
+    if name == "based":
+        return {"q": draw(*heads, 16), "k": draw(*heads, 16), "v": draw(*heads, 64)}
+    if name == "hedgehog":
+        factors = {name: torch.full((2,), 0.5, device=device) for name in ("alpha", "beta")}
+        maps = {name: draw(2, 128, 64) * 0.1 for name in ("q_map", "k_map")}
+        return {key: draw(*heads, 128) for key in ("q", "k", "v")} | maps | factors
+    if name == "raw":
+        dt, decay = torch.rand(1, 70, 2, device=device) * 0.1, -torch.rand(2, device=device)
+        return {"x": draw(1, 70, 2, 64), "dt": dt, "A": decay, "B": draw(1, 70, 1, 64), "C": draw(1, 70, 1, 64)}
+    groups = 1 if name == "prepared" else 2
+    given = {"q": draw(1, groups, 70, 64), "k": draw(1, groups, 70, 64), "v": draw(*heads, 64)}
+    return given if name == "linear_attention" else given | {"log_decay": -torch.rand(*heads, device=device)}
+
+
+@pytest.mark.parametrize(
+    ("implementation", "name", "problem", "outputs"),
+    [
+        (Based, "based", LinearProblem(), 1),
+        (Based, "based", LinearProblem(return_state=True), 7),
+        (Based, "based", LinearProblem(return_state=True, normalize=False), 4),
+        (Hedgehog, "hedgehog", LinearProblem(D=128, F=64), 1),
+        (Hedgehog, "hedgehog", LinearProblem(D=128, F=64, return_state=True), 3),
+        (LinearAttention, "linear_attention", LinearProblem(), 1),
+        (LinearAttention, "linear_attention", LinearProblem(return_final_state=True), 2),
+        (Mamba2, "raw", LinearProblem(), 1),
+        (Mamba2, "raw", LinearProblem(return_final_state=True), 2),
+        (Mamba2, "prepared", LinearProblem(boundary="prepared"), 1),
+        (Mamba2, "prepared", LinearProblem(boundary="prepared", return_final_state=True), 2),
+    ],
+)
+def test_prepared_call_returns_the_linear_attentions_outputs_one_after_the_other(
+    device: str, implementation: type[Kernel], name: str, problem: LinearProblem, outputs: int
+) -> None:
+    inputs = small(name, device)
+    made: Any = implementation(segments=1 if outputs == 1 else "auto")
+    assert made.available() is None
+    assert made.supports(problem, device) is None
+    found = made.prepare(problem, inputs)()
+    tensors = found if isinstance(found, tuple) else (found,)
+    assert len(tensors) == outputs
+    assert all(isinstance(tensor, torch.Tensor) and tensor.isfinite().all() for tensor in tensors)
+    assert tensors[0].shape == inputs["x" if name == "raw" else "v"].shape
+    assert tensors[0].dtype == torch.bfloat16
+    assert all(tensor.dtype == torch.float32 for tensor in tensors[1:])
+
+
+def test_mamba2s_prepared_boundary_has_scale_one_and_linear_attention_another(device: str) -> None:
+    inputs = small("prepared", device)
+    scan: Any = Mamba2().prepare(LinearProblem(boundary="prepared"), inputs)()
+    scaled: Any = LinearAttention().prepare(LinearProblem(), inputs)()
+    torch.testing.assert_close(scan.double() / 8, scaled.double(), rtol=2**-7, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "problem", "words"),
+    [
+        (Based(), LinearProblem(F=32), "tk based takes feature dim 16, not 32"),
+        (Based(), LinearProblem(D=128), "tk based takes value dim 64, not 128"),
+        (Hedgehog(), LinearProblem(D=64), "tk hedgehog takes head dim 128, not 64"),
+        (LinearAttention(), LinearProblem(D=96), "tk linear_attention takes head dims 64 and 128, not 96"),
+        (Mamba2(), LinearProblem(P=128), "tk mamba2 takes head dim 64, not 128"),
+        (Mamba2(), LinearProblem(S=256), "tk mamba2 takes state dims 64 and 128, not 256"),
+        (Mamba2(), LinearProblem(dtype="fp16"), "tk mamba2 takes bf16, not fp16"),
+        (Based(), LinearProblem(direction="bwd"), "tk based has no kernel of its own for direction bwd"),
+    ],
+)
+def test_unsupported_linear_attentions_have_a_reason(
+    implementation: Kernel, problem: LinearProblem, words: str
+) -> None:
+    assert words in str(implementation.supports(problem, "cpu"))
+
+
+def test_wrong_options_of_the_linear_attentions_are_named() -> None:
+    with pytest.raises(TypeError, match="got the option 'stages', it takes segments"):
+        Based(stages=3)
+    with pytest.raises(ValueError, match="segments: got 0, needs an integer from 1"):
+        Mamba2(segments=0)
+
+
+@pytest.mark.parametrize(
+    "implementation",
+    [Gemm(), Attention(), Based(), Hedgehog(), LinearAttention(), Mamba2()],
+    ids=lambda one: type(one).__name__,
+)
 def test_kernel_names_match_ours_and_no_one_elses(implementation: Kernel) -> None:
     (pattern,) = implementation.kernel_names(Problem())
     ours = "void kittens::kernel_entry<kittens::lcf<tk::{}::kernel<tk::{}::config{{...}}> > >(...)"
@@ -157,6 +263,13 @@ def test_version_changes_with_the_sources(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("tk_kernels.toolchain.source_hash", lambda kernel, target: "f" * 64)
     assert re.fullmatch(r"tk_kernels \d+\.\d+\.\d+, gemm sources [0-9a-f]{8}", before)
     assert Gemm().version() != before
+
+
+def test_another_linear_attention_in_our_place_is_seen() -> None:
+    for implementation in (Based(), Hedgehog(), LinearAttention(), Mamba2()):
+        foreign = implementation.foreign_kernel_names()
+        for other in ("parallel_based_fwd_kernel", "chunk_fwd_kernel_h", "_chunk_scan_fwd_kernel", "triton_poi_fused"):
+            assert any(re.search(name, other) for name in foreign)
 
 
 @pytest.mark.parametrize("kernel", ["gemm", "attention"])

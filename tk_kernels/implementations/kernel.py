@@ -29,9 +29,11 @@ class Kernel:
         return None if None in reasons else reasons[0]
 
     def version(self) -> str:
-        """The project's version and the sources' hash, which decides what is built."""
-        kernel = toolchain.find_kernel(self.name)
-        return f"tk_kernels {__version__}, {self.name} sources {toolchain.source_hash(kernel, toolchain.SM_90A)[:8]}"
+        """The project's version and the hash of the sources; and whether the build is slow on purpose."""
+        kernel, slowed = toolchain.find_kernel(self.name), toolchain.slowed_percent()
+        sources = toolchain.source_hash(kernel, toolchain.find_target("sm_90a"))[:8]
+        remark = f", slowed by {slowed:g} % on purpose" if slowed else ""
+        return f"tk_kernels {__version__}, {self.name} sources {sources}{remark}"
 
     def supports(self, problem: Any, device: str) -> str | None:
         """None, or why this problem cannot run on `device` ("cuda" or "cpu")."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import Any, Literal, overload
 
@@ -10,12 +9,11 @@ import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_tangents
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
+from .operands import launch, like
 
 HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
-
-_log = logging.getLogger("tk_kernels")
 
 
 @overload
@@ -136,7 +134,7 @@ def _run(
     if scale is None:
         scale = q.shape[3] ** -0.5
     arguments = (causal, scale, *options, *AUTOMATIC[len(options) :])
-    _launch("attention_forward", {"q": q, "k": k, "v": v}, (out, lse, *arguments))
+    launch("attention", "attention_forward", {"q": q, "k": k, "v": v}, (out, lse, *arguments))
     return out, lse
 
 
@@ -153,59 +151,17 @@ def _run_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Kernel of `attention_backward` on both devices."""
     _require_gradient(dout, q, k, v, out, lse, scale)
-    dq, dk, dv = (_like(tensor) for tensor in (q, k, v))
+    dq, dk, dv = (like(tensor) for tensor in (q, k, v))
     if scale is None:
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
-    _launch("attention_backward", operands, (lse.contiguous(), dq, dk, dv, causal, scale, deterministic))
+    launch("attention", "attention_backward", operands, (lse.contiguous(), dq, dk, dv, causal, scale, deterministic))
     return dq, dk, dv
-
-
-def _launch(export: str, operands: dict[str, Tensor], rest: tuple[Any, ...]) -> None:
-    """Call an exported function, with dense copies of the operands that it asks them of."""
-    device = operands["q"].device
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return _launch(export, operands, rest)
-    function = compiled("attention", device, export)
-    copies = function(*operands.values(), *rest)
-    if copies:
-        asked = {name: tensor for bit, (name, tensor) in enumerate(operands.items()) if copies >> bit & 1}
-        _log_copies_once(asked)
-        dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
-        remaining = function(*(operands | dense).values(), *rest)
-        if remaining:
-            raise RuntimeError(f"attention: dense copies were refused (code {remaining}); this is a bug in tk_kernels")
-    return None
-
-
-_copies_logged = False
-
-
-def _log_copies_once(copied: dict[str, Tensor]) -> None:
-    """Tell, the first time in a process, that an operand is copied."""
-    global _copies_logged
-    if _copies_logged:
-        return
-    _copies_logged = True
-    named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
-    _log.info(
-        "attention: %s goes through a dense copy; strides of multiples of 8 and an aligned base avoid it",
-        ", ".join(named),
-    )
-
-
-def _like(tensor: Tensor) -> Tensor:
-    """Uninitialised dense tensor of the same shape: rows outside heads where `tensor` has them so, else contiguous."""
-    B, H, N, D = tensor.shape
-    if tensor.stride(1) < tensor.stride(2):
-        return tensor.new_empty((B, N, H, D)).transpose(1, 2)
-    return tensor.new_empty((B, H, N, D))
 
 
 def _outputs(q: Tensor) -> tuple[Tensor, Tensor]:
     """Uninitialised out and lse."""
-    return _like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    return like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 def _is_dense_bfloat16(tensor: Tensor) -> bool:
@@ -289,7 +245,7 @@ def _fake_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Shapes, dtypes and strides of dq, dk and dv, for tracing."""
     _require_gradient(dout, q, k, v, out, lse, scale)
-    return _like(q), _like(k), _like(v)
+    return like(q), like(k), like(v)
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

@@ -10,7 +10,7 @@ from .errors import CompileError, CompilerMissingError, KernelFolderError, Prebu
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .keys import source_hash
 from .loading import ensure_built, load, manifest, obstacle
-from .targets import CPU, SM_90A, TARGETS, Target, find_target
+from .targets import CPU, SM_90A, TARGETS, Target, find_target, slowed_percent
 
 __all__ = [
     "CPU",
@@ -38,5 +38,6 @@ __all__ = [
     "manifest",
     "obstacle",
     "open_kernel",
+    "slowed_percent",
     "source_hash",
 ]

@@ -6,7 +6,8 @@ A target is chosen by include path alone: `include/kittens/target/<name>` comes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .compilers import Gxx, Nvcc
@@ -25,6 +26,11 @@ class Target:
     name: str
     cuda: bool
     flags: tuple[str, ...]
+
+    @property
+    def slowed(self) -> bool:
+        """Whether its builds are slower on purpose."""
+        return any(flag.startswith("-DKITTENS_SLOWED_PERCENT") for flag in self.flags)
 
 
 SM_90A = Target(
@@ -48,11 +54,37 @@ BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
 LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs")
 
 
+SLOWED = "TK_SLOWED_PERCENT"
+"""Environment variable: builds for a GPU whose blocks take this much longer, to try comparisons of runs on."""
+
+
 def find_target(name: str) -> Target:
-    """The target called `name`; raises ToolchainError that lists the known ones."""
+    """The target called `name`, with the flags that the environment asks for.
+
+    Raises ToolchainError that lists the known targets, or says what TK_SLOWED_PERCENT needs to be.
+    """
     if name not in TARGETS:
         raise ToolchainError(f"target {name!r} does not exist; known targets are {', '.join(TARGETS)}")
-    return TARGETS[name]
+    target, slowed = TARGETS[name], slowed_percent()
+    if slowed is None or not target.cuda:
+        return target
+    return replace(target, flags=(*target.flags, f"-DKITTENS_SLOWED_PERCENT={slowed:g}"))
+
+
+def slowed_percent() -> float | None:
+    """What TK_SLOWED_PERCENT says, None where it is not set; raises ToolchainError if that is no share."""
+    text = os.environ.get(SLOWED, "")
+    if not text:
+        return None
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise ToolchainError(
+            f"{SLOWED} is {text!r}, needs a number above 0 and at most 100; unset it for normal builds"
+        )
+    return percent
 
 
 def unit_command(

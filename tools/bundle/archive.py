@@ -13,7 +13,7 @@ import lzma
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tools.bundle.errors import BundleError
@@ -75,13 +75,18 @@ def _site_path(member: str) -> str | None:
 
 
 def _tar(wheels: Sequence[Wheel], drop: Sequence[str]) -> bytes:
-    """An uncompressed tar of all kept files, with no time, owner or order of its own (same input, same bytes)."""
+    """An uncompressed tar of all kept files."""
     content: dict[str, tuple[bytes, bool]] = {}
     for wheel in wheels:
         for path, data, executable in files(wheel, drop):
             if path in content and content[path][0] != data:
                 raise BundleError(f"{wheel.path.name} and another wheel both hold {path}, with different content")
             content[path] = (data, executable)
+    return tar_bytes(content)
+
+
+def tar_bytes(content: Mapping[str, tuple[bytes, bool]]) -> bytes:
+    """An uncompressed tar of path: (content, executable), the same bytes for the same input."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(content, key=lambda p: (Path(p).suffix, p)):  # like beside like packs better

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ from tools.bundle.plan import HERE, KERNELS, Group, Node
 from tools.bundle.resolve import resolve
 from tools.bundle.wheels import Downloader, Wheel
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+KERNELS_ARCHIVE = f"{KERNELS}.tar.xz"
 MIB = 1 << 20
 LAUNCHER = HERE / "node"  # files that go into every bundle as they are
 
@@ -83,7 +85,11 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     if KERNELS in order.parts:
         say(f"kernels: building for {kernels.TARGET}")
-        info["kernels"] = kernels.build(order.root, folder / "kernels")
+        with tempfile.TemporaryDirectory() as built:
+            info["kernels"] = kernels.build(order.root, Path(built))
+            target = folder / "site" / KERNELS_ARCHIVE
+            kernels.pack(Path(built), target)
+        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     for file in sorted(LAUNCHER.iterdir()):
         if file.is_file():
             shutil.copy(file, folder / file.name)
@@ -94,7 +100,10 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
 def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
     constraints = order.root / "constraints.txt"
     downloader = Downloader(
-        order.node.python, order.cache / "wheels" / name, constraints if constraints.is_file() else None
+        order.node.python,
+        order.cache / "wheels" / name,
+        constraints if constraints.is_file() else None,
+        order.groups[name].build,
     )
 
     def fetch(package: str, specifier: SpecifierSet, from_source: bool) -> Wheel:
@@ -105,11 +114,11 @@ def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[s
 
 
 def measure(folder: Path) -> dict[str, int]:
-    """Bytes by part: each archive of site/ by its name, kernels, and ``rest``."""
+    """Bytes by part: each archive of site/ by its name, and ``rest``."""
     sizes: dict[str, int] = {}
     for path in (p for p in folder.rglob("*") if p.is_file()):
         parts = path.relative_to(folder).parts
-        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else parts[0] if parts[0] == KERNELS else "rest"
+        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else "rest"
         sizes[part] = sizes.get(part, 0) + path.stat().st_size
     return sizes
 

@@ -1,4 +1,7 @@
-"""Build the kernels a node will load, through the toolchain's own command line."""
+"""Build the kernels a node will load, through the toolchain's own command line, and pack them.
+
+Each library holds its own copy of the CUDA runtime, a megabyte that one archive keeps once.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.bundle import archive
 from tools.bundle.errors import BundleError
 
 TARGET = "sm_90a"
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Write all files of ``folder`` to ``target`` (.tar.xz)."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    content = {str(path.relative_to(folder)): (path.read_bytes(), path.suffix == ".so") for path in paths}
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(archive.compress(archive.tar_bytes(content)))
 
 
 def build(root: Path, folder: Path) -> list[str]:

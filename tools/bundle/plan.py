@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 GROUPS_FILE = HERE / "groups.toml"
 NODE_PACKAGES_FILE = HERE / "node_packages.txt"
 KERNELS = "kernels"
-_GROUP_KEYS = {"requirements", "never", "source_only", "drop", "needs", "default"}
+_GROUP_KEYS = {"requirements", "never", "source_only", "build", "drop", "needs", "default"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Group:
     drop: tuple[str, ...]
     default: bool
     needs: tuple[str, ...] = ()
+    build: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def read_groups(path: Path, pyproject: Path) -> dict[str, Group]:
             drop=tuple(table.get("drop", ())),
             default=bool(table.get("default", False)),
             needs=_needs(name, table, tables, path),
+            build=tuple(sorted((str(key), str(value)) for key, value in table.get("build", {}).items())),
         )
         for name, table in tables.items()
     }

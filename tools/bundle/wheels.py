@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import email.parser
 import hashlib
+import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -55,12 +57,19 @@ class Wheel:
 
 
 class Downloader:
-    """Fetches wheels of one node's Python into ``folder``, within the versions of ``constraints``."""
+    """Fetches wheels of one node's Python into ``folder``, within the versions of ``constraints``.
 
-    def __init__(self, python: str, folder: Path, constraints: Path | None) -> None:
+    What is built from source sees the variables ``build``; with any, it is built with the packages installed here,
+    since a source that needs them wants more than pip's empty environment has.
+    """
+
+    def __init__(
+        self, python: str, folder: Path, constraints: Path | None, build: Sequence[tuple[str, str]] = ()
+    ) -> None:
         self._python = python
         self._folder = folder
         self._constraints = constraints
+        self._build = dict(build)
 
     def fetch(self, name: str, specifier: SpecifierSet, *, from_source: bool = False) -> Wheel:
         """The newest wheel of ``name`` inside ``specifier``; ``from_source`` builds a pure one where none exists."""
@@ -69,7 +78,8 @@ class Downloader:
         for old in target.iterdir():
             old.unlink()
         command = self._build_command(target) if from_source else self._download_command(target)
-        _run_pip([*command, f"{name}{specifier}"], f"{name}{specifier}", self._python)
+        environment = self._build if from_source else {}
+        _run_pip([*command, f"{name}{specifier}"], f"{name}{specifier}", self._python, environment)
         found = sorted(target.glob("*.whl"))
         if len(found) != 1:
             raise BundleError(f"pip left {[p.name for p in found]} for {name}, one wheel is needed")
@@ -95,11 +105,12 @@ class Downloader:
         ]
 
     def _build_command(self, target: Path) -> list[str]:
-        return [*self._common("wheel"), f"--wheel-dir={target}"]
+        alone = ["--no-build-isolation"] if self._build else []
+        return [*self._common("wheel"), *alone, f"--wheel-dir={target}"]
 
 
-def _run_pip(command: list[str], what: str, python: str) -> None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+def _run_pip(command: list[str], what: str, python: str, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:
         errors = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR")]
         said = errors[-1] if errors else done.stderr.strip()[-300:]

@@ -1,4 +1,4 @@
-"""Unpack a bundle's packages once and print the folders to put on PYTHONPATH, joined by colons.
+"""Unpack a bundle once; print the folders to put on PYTHONPATH, joined by colons, and in a second line the kernels'.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -18,6 +18,7 @@ from typing import Any
 
 # Folders inside the site folder that hold importable packages too. (Elsewhere a .pth file names them.)
 INNER_PATHS = ("nvidia_cutlass_dsl/dsl_packages",)
+KERNELS = "kernels.tar.xz"
 
 
 class UnpackError(Exception):
@@ -45,9 +46,9 @@ def check_node(info: dict[str, Any]) -> None:
         )
 
 
-def site_folder(bundle: Path, info: dict[str, Any]) -> Path:
-    """The unpacked site folder of these archives, made if it is not there yet."""
-    digest = hashlib.sha256(json.dumps(info["archives"], sort_keys=True).encode()).hexdigest()[:16]
+def unpacked(bundle: Path, archives: dict[str, str]) -> Path:
+    """The folder with the content of these archives (name: SHA-256), made if it is not there yet."""
+    digest = hashlib.sha256(json.dumps(archives, sort_keys=True).encode()).hexdigest()[:16]
     base = os.environ.get("TK_BUNDLE_SITE") or os.path.join(tempfile.gettempdir(), f"tk_bundle_{os.getuid()}")
     folder = Path(base) / digest
     if folder.is_dir():
@@ -57,7 +58,7 @@ def site_folder(bundle: Path, info: dict[str, Any]) -> Path:
         raise UnpackError(f"{folder.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
     partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=folder.parent))
     try:
-        for name, expected in sorted(info["archives"].items()):
+        for name, expected in sorted(archives.items()):
             unpack(bundle / "site" / name, expected, partial)
         try:
             partial.rename(folder)
@@ -87,7 +88,9 @@ def main() -> int:
     try:
         info = json.loads((bundle / "build_info.json").read_text())
         check_node(info)
-        site = site_folder(bundle, info)
+        packages = {name: digest for name, digest in info["archives"].items() if name != KERNELS}
+        site = unpacked(bundle, packages)
+        kernels = unpacked(bundle, {KERNELS: info["archives"][KERNELS]}) if KERNELS in info["archives"] else ""
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
@@ -96,6 +99,7 @@ def main() -> int:
         return 1
     inner = [site / path for path in INNER_PATHS if (site / path).is_dir()]
     print(":".join(str(path) for path in [site, *inner]))
+    print(kernels)
     return 0
 
 

@@ -149,6 +149,13 @@ template <registers Dst, registers A, registers B> kittens_device void sub(Dst& 
 template <registers Dst, registers A, registers B> kittens_device void mul(Dst& dst, const A& a, const B& b) {
     map(dst, a, b, ops::mul{});
 }
+// 16-bit tiles of one type: the target multiplies two elements at a time.
+template <register_tile Dst, register_tile A, register_tile B>
+    requires(sizeof(typename Dst::T) == 2 && std::is_same_v<typename Dst::T, typename A::T> &&
+             std::is_same_v<typename Dst::T, typename B::T>)
+kittens_device void mul(Dst& dst, const A& a, const B& b) {
+    multiply_elements(dst, a, b);
+}
 template <registers Dst, registers A, registers B> kittens_device void div(Dst& dst, const A& a, const B& b) {
     map(dst, a, b, ops::div{});
 }

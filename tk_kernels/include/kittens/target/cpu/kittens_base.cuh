@@ -57,6 +57,7 @@ kittens_device float exp2(float x) { return std::exp2(x); }
 kittens_device float exp(float x) { return std::exp(x); }
 kittens_device float log2(float x) { return std::log2(x); }
 kittens_device float log(float x) { return std::log(x); }
+kittens_device float log1p(float x) { return std::log1p(x); }
 kittens_device float rsqrt(float x) { return 1.f / std::sqrt(x); }
 kittens_device float sqrt(float x) { return std::sqrt(x); }
 kittens_device float tanh(float x) { return std::tanh(x); }

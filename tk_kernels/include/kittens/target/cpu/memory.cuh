@@ -213,6 +213,21 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length}, where);
 }
+// dst[i] = element (at.r + i, at.c): a column; rows past the tensor's end load as zero.
+template <register_vec Dst, global_tensor Src>
+kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("load_column", where);
+    cpu::check_global(src, at, who);
+    if (at.c >= src.cols())
+        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    for (int i = 0; i < Dst::length; i++)
+        dst.data[i] =
+            from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
+}
+// On a GPU: asks for a row's (a column's) next Length elements to be brought into the L2 cache.
+template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}
+template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src&, element_coord) {}
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
@@ -315,6 +330,43 @@ template <shared_tile Dst, register_tile Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
     store_tile<warpgroup_rows>(dst, src, where);
 }
+// A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
+template <shared_vec Dst, register_vec Src>
+kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
+    static_assert(Dst::length == 4 * Src::length,
+                  "store: the shared vector has four times the register vector's length");
+    cpu::warp& w = cpu::begin();
+    for (int i = 0; i < Src::length / 16; i++)
+        cpu::access_shared(w, w.doing("store", where), dst.data + warpgroup_rows::base(i), true,
+                           {16 * sizeof(typename Dst::T)});
+    for (int i = 0; i < Src::length; i++)
+        dst.data[warpgroup_rows::base(i / 16) + i % 16] = from_float<typename Dst::T>(to_float(src.data[i]));
+}
+// Of every 64 values of src each warp takes 16: those of its rows.
+template <register_vec Dst, shared_vec Src>
+kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
+    static_assert(Src::length == 4 * Dst::length, "load: at warpgroup scope a warp holds a quarter of the vector");
+    cpu::warp& w = cpu::begin();
+    cpu::access_shared(w, w.doing("load", where), src.data + warpgroup_rows::base(0), false,
+                       {16 * sizeof(typename Src::T), size_t(Dst::length / 16), 64 * sizeof(typename Src::T)});
+    for (int i = 0; i < Dst::length; i++)
+        dst.data[i] = from_float<typename Dst::T>(to_float(src.data[warpgroup_rows::base(i / 16) + i % 16]));
+}
+// dst = src transposed: of every 64 columns of src each warp takes 16, as rows.
+template <typename T, int R, int C, shared_tile Src>
+kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site where = kittens_here) {
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>, "load_transposed: 16-bit elements of one type");
+    static_assert(Src::cols == 4 * R && Src::rows == C,
+                  "load_transposed: the register tile has a quarter of the shared tile's columns, as rows");
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "load_transposed", &where);
+    for (int i = 0; i < R / 16; i++)
+        cpu::access_shared(w, w.doing("load_transposed", where), &element(src, 0, warpgroup_rows::base(i)), false,
+                           {16 * sizeof(T), size_t(Src::rows), size_t(Src::chunk_bytes)});
+    for (int row = 0; row < R; row++)
+        for (int col = 0; col < C; col++)
+            dst.data[row][col] = element(src, col, warpgroup_rows::base(row / 16) + row % 16);
+}
 template <register_tile Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     load_tile<warpgroup_rows>(dst, src, at, where);
@@ -322,6 +374,34 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     store_tile<warpgroup_rows>(dst, src, at, where);
+}
+
+// A tile's 4 x rows x cols elements from element `at` on, one after the other in an order of the registers' own: restore
+// gives a tile of the same type back.
+template <global_tensor Gl, register_tile Tile>
+kittens_device float* saved(const Gl& global, element_coord at, const Tile&, const cpu::action& who) {
+    static_assert(std::is_same_v<typename Gl::T, float> && std::is_same_v<typename Tile::T, float>,
+                  "save, restore: fp32 tiles in fp32 tensors");
+    cpu::check_global(global, at, who, true);
+    constexpr int elements = Tile::rows * Tile::cols;
+    if (at.c + 4 * elements > global.cols() || at.c % 4 != 0)
+        cpu::fail(cpu::name(who), " needs ", 4 * elements, " elements from a multiple of 4 on, got column ", at.c,
+                  " of a tensor with ", cpu::plural(global.cols(), "column"));
+    return global.row(at.b, at.d, at.r) + at.c + warp_in_group() * elements;
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void save(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    src.touch(false, "save", &where);
+    float* to = saved(dst, at, src, w.doing("save", where));
+    w.machine->note_write(to, sizeof(src.data), w.doing("save", where));
+    std::memcpy(to, src.data, sizeof(src.data));
+}
+template <register_tile Dst, global_tensor Src>
+kittens_device void restore(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "restore", &where);
+    std::memcpy(static_cast<void*>(dst.data), saved(src, at, dst, w.doing("restore", where)), sizeof(dst.data));
 }
 
 }  // namespace warpgroup

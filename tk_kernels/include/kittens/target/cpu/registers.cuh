@@ -150,6 +150,55 @@ kittens_device void convert_spread(Dst& dst, const Src& src) {
     for (int i = 0; i < Dst::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
 
+// On a GPU every lane keeps what it holds.
+template <typename T, int R, int C, layout L>
+kittens_device void transpose_layout(rt<T, C, R, L == layout::row ? layout::col : layout::row>& dst,
+                                     const rt<T, R, C, L>& src) {
+    dst.touch(true, "transpose_layout");
+    src.touch(false, "transpose_layout");
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < C; c++) dst.data[c][r] = src.data[r][c];
+}
+
+// dst[i] = src[0] + ... + src[i], in fp32.
+template <typename T, int N>
+kittens_device void cumulative_sum(rv<T, N, vec_layout::naive>& dst, const rv<T, N, vec_layout::naive>& src) {
+    float running = 0.f;
+    for (int i = 0; i < N; i++) dst.data[i] = from_float<T>(running += to_float(src.data[i]));
+}
+
+// Value i of a vector.
+template <register_vec Vec> kittens_device float value_at(const Vec& vec, int i) {
+    if (i < 0 || i >= Vec::length) cpu::fail("value_at: got ", i, " of a vector with ", Vec::length, " values");
+    return to_float(vec.data[i]);
+}
+
+// dst(r, c) = src((r + by) % 16, c), and src(r, (c + By) % 16). dst may be src.
+template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
+    static_assert(sizeof(T) == 2, "rotate_rows: 16-bit elements; convert first");
+    if (by < 0) cpu::fail("rotate_rows: got ", by, ", needs a number of rows from 0 on");
+    dst.touch(true, "rotate_rows");
+    const rt<T, 16, C> before = src;
+    for (int r = 0; r < 16; r++)
+        for (int c = 0; c < C; c++) dst.data[r][c] = before.data[(r + by) % 16][c];
+}
+template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src) {
+    rotate_rows(dst, src, By);
+}
+template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
+    static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
+    dst.touch(true, "rotate_cols");
+    const rt<T, R, 16> before = src;
+    for (int r = 0; r < R; r++)
+        for (int c = 0; c < 16; c++) dst.data[r][c] = before.data[r][(c + By) % 16];
+}
+
+// dst = a b of 16-bit tiles; the product is rounded once.
+template <typename T, int R, int C, layout L>
+kittens_device void multiply_elements(rt<T, R, C, L>& dst, const rt<T, R, C, L>& a, const rt<T, R, C, L>& b) {
+    each([](int, int, T& d, T x, T y) { d = from_float<T>(to_float(x) * to_float(y)); }, dst, a, b);
+}
+
 template <typename T, int R, int C, layout L>
 kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst,
                                 const rt<T, R, C, L>& src) {
@@ -178,6 +227,18 @@ kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r
         cpu::fail("part: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
     for (int i = 0; i < PR; i++)
         for (int j = 0; j < PC; j++) dst.data[i][j] = src.data[r * PR + i][c * PC + j];
+}
+
+// The reverse: dst's part (r, c) = src.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
+    static_assert(R % PR == 0 && C % PC == 0, "place: the tile must be a whole number of parts");
+    dst.touch(true, "place");
+    src.touch(false, "place");
+    if (r < 0 || c < 0 || r >= R / PR || c >= C / PC)
+        cpu::fail("place: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
+    for (int i = 0; i < PR; i++)
+        for (int j = 0; j < PC; j++) dst.data[r * PR + i][c * PC + j] = src.data[i][j];
 }
 
 template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;

@@ -59,6 +59,7 @@ kittens_device float exp2(float x) {
 kittens_device float exp(float x) { return exp2(x * 1.4426950408889634f); }
 kittens_device float log2(float x) { return __log2f(x); }
 kittens_device float log(float x) { return __logf(x); }
+kittens_device float log1p(float x) { return log1pf(x); }
 kittens_device float rsqrt(float x) { return rsqrtf(x); }
 kittens_device float sqrt(float x) { return sqrtf(x); }
 kittens_device float tanh(float x) { return tanhf(x); }

@@ -26,10 +26,31 @@ struct launch_shape {
     int shared_bytes;
 };
 
+#ifdef KITTENS_SLOWED_PERCENT
+// A build that is slower by a known share, to try comparisons of runs on: each warp stays that much longer than it
+// worked. When a warp began is kept in memory, because a register held throughout makes full kernels spill; warps 65536
+// apart share an entry and are never resident together.
+static __device__ uint32_t warp_began[65536];
+
+template <typename Kernel> kittens_device void run_slowed(const typename Kernel::globals& globals) {
+    const auto entry = [] { return (blockIdx.x * Kernel::warps + threadIdx.x / warp_threads) % 65536; };
+    volatile uint32_t* const began = warp_began;
+    began[entry()] = uint32_t(clock());
+    Kernel::run(globals);
+    const uint32_t ended = uint32_t(clock());
+    const uint32_t linger = uint32_t((ended - began[entry()]) * (KITTENS_SLOWED_PERCENT / 100.0f));
+    while (uint32_t(clock()) - ended < linger) {}
+}
+#endif
+
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::warps* warp_threads, Kernel::blocks_per_sm)
     kernel_entry(const __grid_constant__ typename Kernel::globals globals) {
+#ifdef KITTENS_SLOWED_PERCENT
+    run_slowed<Kernel>(globals);
+#else
     Kernel::run(globals);
+#endif
 }
 
 // Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters of

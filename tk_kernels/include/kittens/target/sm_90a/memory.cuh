@@ -280,6 +280,32 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length});
 }
+// dst[i] = element (at.r + i, at.c): a column; rows past the tensor's end load as zero.
+template <register_vec Dst, global_tensor Src>
+kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    each(
+        [&](int i, auto& x) {
+            x = from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c])
+                                                                  : 0.f);
+        },
+        dst);
+}
+// Asks for a row's (a column's) next Length elements to be brought into the L2 cache; nothing past the tensor's end.
+template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src& src, element_coord at) {
+    constexpr int sector = 32 / sizeof(typename Src::T);
+#pragma unroll
+    for (int i = 0; i < Length; i += 32 * sector) {
+        const int col = at.c + i + lane() * sector;
+        if (col < src.cols() && col < at.c + Length)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, at.r) + col));
+    }
+}
+template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src& src, element_coord at) {
+#pragma unroll
+    for (int i = 0; i < Length; i += 32)
+        if (at.r + i + lane() < src.rows())
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, at.r + i + lane()) + at.c));
+}
 template <global_tensor Dst, register_vec Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     each(
@@ -382,6 +408,48 @@ template <shared_tile Dst, register_tile Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
     store_tile<warpgroup_rows>(dst, src);
 }
+// A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
+template <shared_vec Dst, register_vec Src>
+kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Dst::length == 4 * Src::length,
+                  "store: the shared vector has four times the register vector's length");
+    const int first = warpgroup_rows::base(0);  // asked of the whole warp, not of the lanes that store
+    each(
+        [&](int i, auto& x) {
+            if (lane() == Src::owner(i))
+                dst.data[first + i / 16 * 64 + i % 16] = from_float<typename Dst::T>(to_float(x));
+        },
+        src);
+}
+// Of every 64 values of src each warp takes 16: those of its rows.
+template <register_vec Dst, shared_vec Src>
+kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
+    static_assert(Src::length == 4 * Dst::length, "load: at warpgroup scope a warp holds a quarter of the vector");
+    const int first = warpgroup_rows::base(0);
+    each([&](int i, auto& x) { x = from_float<typename Dst::T>(to_float(src.data[first + i / 16 * 64 + i % 16])); },
+         dst);
+}
+// dst = src transposed: of every 64 columns of src each warp takes 16, as rows.
+template <typename T, int R, int C, shared_tile Src>
+kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site = kittens_here) {
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>, "load_transposed: 16-bit elements of one type");
+    static_assert(Src::cols == 4 * R && Src::rows == C,
+                  "load_transposed: the register tile has a quarter of the shared tile's columns, as rows");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++) {
+            const uint32_t from = shared_address(src, 16 * j + lane() % 8 + 8 * (lane() / 16),
+                                                 warpgroup_rows::base(i) + 8 * (lane() / 8 % 2));
+            uint32_t piece[4];
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                         : "r"(from)
+                         : "memory");
+#pragma unroll
+            for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
+        }
+}
 template <register_tile Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     load_tile<warpgroup_rows>(dst, src, at);
@@ -389,6 +457,37 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kitt
 template <global_tensor Dst, register_tile Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     store_tile<warpgroup_rows>(dst, src, at);
+}
+
+// A tile's 4 x rows x cols elements from element `at` on, one after the other in an order of the registers' own, 16 bytes a
+// thread: restore gives a tile of the same type back. fp32, and `at` a multiple of 16 bytes.
+template <global_tensor Gl, register_tile Tile>
+kittens_device float4* saved(const Gl& global, element_coord at, const Tile&) {
+    static_assert(std::is_same_v<typename Gl::T, float> && std::is_same_v<typename Tile::T, float>,
+                  "save, restore: fp32 tiles in fp32 tensors");
+    return reinterpret_cast<float4*>(global.row(at.b, at.d, at.r) + at.c) + threadIdx.x % 128;
+}
+template <global_tensor Dst, register_tile Src>
+kittens_device void save(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    float4* to = saved(dst, at, src);
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int e = 0; e < 8 * Src::width; e += 4)
+            to[128 * (2 * Src::width * i + e / 4)] =
+                make_float4(src.data[i][e], src.data[i][e + 1], src.data[i][e + 2], src.data[i][e + 3]);
+}
+template <register_tile Dst, global_tensor Src>
+kittens_device void restore(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    const float4* from = saved(src, at, dst);
+#pragma unroll
+    for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+        for (int e = 0; e < 8 * Dst::width; e += 4) {
+            const float4 four = from[128 * (2 * Dst::width * i + e / 4)];
+            dst.data[i][e] = four.x, dst.data[i][e + 1] = four.y, dst.data[i][e + 2] = four.z;
+            dst.data[i][e + 3] = four.w;
+        }
 }
 
 }  // namespace warpgroup

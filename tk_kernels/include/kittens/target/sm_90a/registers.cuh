@@ -277,6 +277,109 @@ kittens_device void convert_spread(Dst& dst, const Src& src) {
     }
 }
 
+// dst = src transposed, in the other layout: every lane keeps what it holds, and the registers are renamed.
+template <typename T, int R, int C, layout L>
+kittens_device void transpose_layout(rt<T, C, R, L == layout::row ? layout::col : layout::row>& dst,
+                                     const rt<T, R, C, L>& src) {
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) dst.data[j][8 * i + e] = src.data[i][8 * j + e];
+}
+
+// dst[i] = src[0] + ... + src[i], in fp32.
+template <typename T, int N>
+kittens_device void cumulative_sum(rv<T, N, vec_layout::naive>& dst, const rv<T, N, vec_layout::naive>& src) {
+    float before = 0.f;
+#pragma unroll
+    for (int k = 0; k < rv<T, N, vec_layout::naive>::held; k++) {
+        float running = to_float(src.data[k]);
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const float other = __shfl_up_sync(0xffffffffu, running, distance);
+            if (lane() >= distance) running += other;
+        }
+        running += before;
+        before = shuffle(running, 31);
+        dst.data[k] = from_float<T>(running);
+    }
+}
+
+// Value i of a vector, the same in every lane. Constant indices cost one shuffle.
+template <register_vec Vec> kittens_device float value_at(const Vec& vec, int i) {
+    return to_float(shuffle(vec.data[Vec::position(i)], Vec::owner(i)));
+}
+
+// dst(r, c) = src((r + by) % 16, c): the rows of a tile of 16, turned. A shuffle and a choice for every two elements;
+// nothing where `by` is a template argument and a multiple of 8. dst may be src.
+template <bool Shuffled, typename T, int C>
+kittens_device void turn_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
+    static_assert(sizeof(T) == 2, "rotate_rows: 16-bit elements; convert first");
+    const int row = lane() / 4 + by, from = row % 8 * 4 + lane() % 4;
+    const bool swapped = row / 8 % 2 == 1;
+#pragma unroll
+    for (int j = 0; j < C / 8; j++) {  // eight columns: a register of the upper rows, one of the lower
+        uint32_t upper = packed(&src.data[0][4 * j]), lower = packed(&src.data[0][4 * j + 2]);
+        if constexpr (Shuffled) upper = shuffle(upper, from), lower = shuffle(lower, from);
+        unpack(&dst.data[0][4 * j], swapped ? lower : upper);
+        unpack(&dst.data[0][4 * j + 2], swapped ? upper : lower);
+    }
+}
+template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
+    turn_rows<true>(dst, src, by);
+}
+template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src) {
+    turn_rows<By % 8 != 0>(dst, src, By);
+}
+
+// dst(r, c) = src(r, (c + By) % 16): the columns of a tile of 16, turned. A shuffle and a choice for every two elements,
+// twice that and a permutation where By is odd; nothing where it is a multiple of 8. dst may be src.
+template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
+    static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
+    // Registers of two columns: lane p of a quad holds pair p (columns 2 p, 2 p + 1) and pair p + 4.
+    const auto pairs = [&](uint32_t& low, uint32_t& high, int i, int half, int turn) {
+        low = packed(&src.data[i][2 * half]), high = packed(&src.data[i][4 + 2 * half]);
+        const int pair = lane() % 4 + turn, from = lane() / 4 * 4 + pair % 4;
+        if (turn % 4 != 0) low = shuffle(low, from), high = shuffle(high, from);
+        if (pair / 4 % 2 == 1) {
+            const uint32_t other = low;
+            low = high, high = other;
+        }
+    };
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {  // rows 0 .. 7, rows 8 .. 15
+            uint32_t low, high;
+            pairs(low, high, i, half, By / 2);
+            if constexpr (By % 2 == 1) {
+                uint32_t next_low, next_high;
+                pairs(next_low, next_high, i, half, By / 2 + 1);
+                low = __byte_perm(low, next_low, 0x5432), high = __byte_perm(high, next_high, 0x5432);
+            }
+            unpack(&dst.data[i][2 * half], low);
+            unpack(&dst.data[i][4 + 2 * half], high);
+        }
+}
+
+// dst = a b of 16-bit tiles, two elements at a time; the product is rounded once, as by the general map.
+kittens_device __nv_bfloat162 multiply_pair(__nv_bfloat162 x, __nv_bfloat162 y) { return __hmul2_rn(x, y); }
+kittens_device __half2 multiply_pair(__half2 x, __half2 y) { return __hmul2_rn(x, y); }
+template <typename T, int R, int C, layout L>
+kittens_device void multiply_elements(rt<T, R, C, L>& dst, const rt<T, R, C, L>& a, const rt<T, R, C, L>& b) {
+    using two = std::conditional_t<std::is_same_v<T, bf16>, __nv_bfloat162, __half2>;
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int e = 0; e < C / 2; e += 2) {
+            const uint32_t x = packed(&a.data[i][e]), y = packed(&b.data[i][e]);
+            const two product = multiply_pair(*reinterpret_cast<const two*>(&x), *reinterpret_cast<const two*>(&y));
+            unpack(&dst.data[i][e], *reinterpret_cast<const uint32_t*>(&product));
+        }
+}
+
 // The same matrix in the other layout: movmatrix transposes an 8x8 piece across the warp.
 template <typename T, int R, int C, layout L>
 kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst,
@@ -328,6 +431,19 @@ kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r
             if (i / (PR / 16) == r && j / (PC / 16) == c)
 #pragma unroll
                 for (int e = 0; e < 8; e++) dst.data[i % (PR / 16)][8 * (j % (PC / 16)) + e] = src.data[i][8 * j + e];
+}
+
+// The reverse: dst's part (r, c) = src.
+template <typename T, int R, int C, int PR, int PC, layout L>
+kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
+    static_assert(PR <= R && PC <= C, "place: larger than the tile");
+#pragma unroll
+    for (int i = 0; i < R / 16; i++)
+#pragma unroll
+        for (int j = 0; j < C / 16; j++)
+            if (i / (PR / 16) == r && j / (PC / 16) == c)
+#pragma unroll
+                for (int e = 0; e < 8; e++) dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
 }
 
 template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;

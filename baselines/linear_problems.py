@@ -1,0 +1,75 @@
+"""What the baselines of the linear attentions ask of a problem before they take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class LinearProblem(Protocol):
+    """What the four problems have in common: B sequences, H heads, N rows; causal, forward."""
+
+    B: int
+    H: int
+    N: int
+    dtype: str
+    direction: str
+
+
+class BasedProblem(LinearProblem, Protocol):
+    """q, k (B, H, N, F), v (B, H, N, D); weights 1 + s + s^2 / 2, s = q.k / sqrt(F)."""
+
+    F: int
+    D: int
+    normalize: bool
+    return_state: bool
+
+
+class HedgehogProblem(LinearProblem, Protocol):
+    """q, k, v (B, H, N, D), q_map, k_map (H, D, F), alpha, beta (H,)."""
+
+    D: int
+    F: int
+    return_state: bool
+
+
+class LinearAttentionProblem(LinearProblem, Protocol):
+    """q, k, v (B, H, N, D); `decay` is none, head or step, and log_decay absent, (H,) or (B, H, N)."""
+
+    D: int
+    decay: str
+    scale: float
+    return_final_state: bool
+
+
+class Mamba2Problem(LinearProblem, Protocol):
+    """`boundary` is raw or prepared.
+
+    raw: x (B, N, H, P), dt (B, N, H), A (H,), B, C (B, N, G, S).
+    prepared: q, k (B, G, N, S), v (B, H, N, P), log_decay (B, H, N), scale 1.
+    """
+
+    P: int
+    S: int
+    G: int
+    boundary: str
+    return_final_state: bool
+
+
+def refuse(problem: Any, device: str, *, devices: Sequence[str], name: str) -> str | None:
+    """None if the problem is a bf16 forward pass on one of ``devices``, else why ``name`` does not take it."""
+    if device not in devices:
+        return f"{name} runs on {' and '.join(devices)}, not on {device}"
+    if problem.dtype != "bf16":
+        return f"{name}: got dtype {problem.dtype}, it takes bf16"
+    if problem.direction != "fwd":
+        return f"{name}: got direction {problem.direction}, it is compared in the forward pass alone"
+    return None
+
+
+def refuse_state(problem: Any, name: str) -> str | None:
+    """None if no state is asked for, else that ``name`` returns none."""
+    for key in ("return_state", "return_final_state"):
+        if getattr(problem, key, False):
+            return f"{name}: got {key}=1, it returns no state"
+    return None

@@ -1,0 +1,50 @@
+"""Other libraries' ``triton.autotune``: shorter lists, and a choice for each shape.
+
+A library's autotuner tries dozens of configurations at its first call, and keeps the choice by a key that leaves out
+the length of the sequence and the number of heads: what is best for the first problem of a process would be timed for
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+_choices: dict[tuple[str, Hashable], dict[Any, Any]] = {}
+
+
+def autotuner_of(kernel: Any) -> Any:
+    """The autotuner of a decorated kernel, below whatever decorators are above it.
+
+    Raises:
+        TypeError: There is none.
+    """
+    inner = kernel
+    while inner is not None:
+        if hasattr(inner, "configs") and hasattr(inner, "cache"):
+            return inner
+        inner = getattr(inner, "fn", None)
+    raise TypeError(f"{getattr(kernel, '__name__', kernel)} has no autotuner: another version of its library?")
+
+
+def shorten(kernel: Any, keep: Callable[[Any], bool]) -> None:
+    """Keep the configurations that ``keep`` accepts, all if it accepts none."""
+    tuner = autotuner_of(kernel)
+    kept = [config for config in tuner.configs if keep(config)]
+    tuner.configs = kept or tuner.configs
+
+
+def tune_for(shape: Hashable, kernels: Iterable[Any]) -> None:
+    """Let the kernels use what they chose for this shape, and choose at their next call if they have not."""
+    for kernel in kernels:
+        tuner = autotuner_of(kernel)
+        tuner.cache = _choices.setdefault((_name(tuner), shape), {})
+        if hasattr(tuner, "cache_results"):
+            tuner.cache_results = False  # the file on disk knows the library's own key only
+
+
+def _name(tuner: Any) -> str:
+    function = tuner
+    while hasattr(function, "fn"):
+        function = function.fn
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', id(tuner))}"

@@ -1,0 +1,89 @@
+"""`python -m harness.compare RUN_A RUN_B`, or `--against CAMPAIGN RUN_B`: the table, and an exit code for automation.
+
+0: no case under test is slower, or the alarm is suppressed because something else changed; 1: a case is slower in two
+measurements, or fails that passed before; 2: a mistake in the command; 3: slower in one measurement, and there is no
+second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.compare.comparison import Comparison, compare, history, load
+from harness.compare.report import render
+from harness.errors import HarnessError
+
+LAST = 7
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    p = argparse.ArgumentParser(
+        prog="python -m harness.compare",
+        description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
+        epilog="exit code: 0 nothing is slower (or the alarm is suppressed), 1 a regression seen twice or a case that "
+        "fails now, 2 a mistake in the command, 3 slower in one measurement: measure again and give --again",
+    )
+    p.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="RUN_A RUN_B, or with --against RUN_B alone")
+    p.add_argument("--against", type=Path, metavar="CAMPAIGN", help="folder of earlier runs, results/<gpu>/<campaign>")
+    p.add_argument("--last", type=int, default=LAST, help=f"how many of them at most (default: {LAST})")
+    p.add_argument(
+        "--again", nargs="*", type=Path, default=[], metavar="RUN", help="second measurements of what RUN_B measured"
+    )
+    p.add_argument(
+        "--subject",
+        nargs="*",
+        default=["tk"],
+        metavar="NAME",
+        help="implementations under test; all others are controls (default: tk)",
+    )
+    p.add_argument("--markdown", type=Path, metavar="FILE", help="write the page to a file too")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        comparison = _compare(arguments)
+        page = render(comparison)
+        if arguments.markdown:
+            try:
+                arguments.markdown.write_text(page)
+            except OSError as error:
+                raise HarnessError(f"--markdown {arguments.markdown}: {error.strerror}") from None
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    try:
+        print(page)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return comparison.exit_code
+
+
+def _compare(arguments: argparse.Namespace) -> Comparison:
+    wanted = 1 if arguments.against else 2
+    if len(arguments.runs) != wanted:
+        what = "--against CAMPAIGN and the one new run" if arguments.against else "two runs, the earlier one first"
+        raise HarnessError(f"got {len(arguments.runs)} runs, needs {what}")
+    if arguments.last < 1:
+        raise HarnessError(f"--last is {arguments.last}, needs to be at least 1")
+    new = load(arguments.runs[-1])
+    if arguments.against:
+        earlier = history(arguments.against, new, arguments.last)
+        if not earlier:
+            what = f"completed run of experiment {new.manifest['experiment']} before {new.run_id}"
+            raise HarnessError(f"{arguments.against} holds no {what}")
+    else:
+        earlier = [load(arguments.runs[0])]
+    return compare(new, earlier, arguments.subject, [load(path) for path in arguments.again])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""A whole comparison: which earlier runs count, what is different around them, the cases, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import stats
+from harness.compare.cases import Row, compare_cases
+from harness.compare.environment import Difference, differences, suppressing
+from harness.errors import HarnessError
+from harness.results import MANIFEST, ResultsError, Run, load_manifest, load_run
+
+NOTHING, REGRESSED, SUSPECTED = 0, 1, 3
+"""Exit codes; 2 is a mistake in the command, as everywhere."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a run comes to beside earlier ones.
+
+    earlier: the runs compared with, in time order; left_out: those measured under other circumstances, and why; found:
+    what differs from the newest run in `earlier`.
+    """
+
+    new: Run
+    earlier: tuple[Run, ...]
+    left_out: tuple[tuple[Run, tuple[Difference, ...]], ...]
+    found: tuple[Difference, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def suppressed(self) -> bool:
+        """Whether something else than the code changed, so that slower is no alarm."""
+        return bool(suppressing(self.found))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the new run came to its end."""
+        return self.new.manifest["status"] == "completed"
+
+    @property
+    def failures(self) -> tuple[Row, ...]:
+        """Cases under test that passed before and do not now: no circumstance excuses them."""
+        return tuple(row for row in self.rows if row.subject and row.failed)
+
+    @property
+    def regressions(self) -> tuple[Row, ...]:
+        """Slower in two measurements, and nothing else changed."""
+        return () if self.suppressed else tuple(row for row in self.rows if row.regression)
+
+    @property
+    def suspects(self) -> tuple[Row, ...]:
+        """Slower in the one measurement there is, and nothing else changed."""
+        return () if self.suppressed else tuple(row for row in self.rows if row.suspected)
+
+    @property
+    def exit_code(self) -> int:
+        if self.failures or self.regressions or not self.complete:
+            return REGRESSED
+        return SUSPECTED if self.suspects else NOTHING
+
+    @property
+    def controls_speed(self) -> float | None:
+        """Geometric mean of the controls' speed over the earlier runs': what the machine itself did."""
+        ratios = [row.time.ratio.value for row in self.rows if not row.subject and row.time]
+        return stats.geometric_mean(ratios) if ratios else None
+
+
+def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Sequence[Run] = ()) -> Comparison:
+    """Judges a run against earlier ones, in time order.
+
+    Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
+    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if a second
+    measurement was made under other circumstances than the first.
+    """
+    if not earlier:
+        raise HarnessError(f"{new.path} has no earlier run to compare with")
+    for run in again:
+        other = suppressing(differences(new, run, subjects))
+        if other:
+            raise HarnessError(
+                f"{run.path} is no second measurement of {new.path}: {'; '.join(str(one) for one in other)}"
+            )
+    reasons = [(run, suppressing(differences(run, new, subjects))) for run in earlier]
+    alike = tuple(run for run, reason in reasons if not reason) or (earlier[-1],)
+    left_out = tuple((run, reason) for run, reason in reasons if reason and run not in alike)
+    found = differences(alike[-1], new, subjects)
+    return Comparison(new, alike, left_out, found, tuple(compare_cases(new, alike, subjects, again)))
+
+
+def history(folder: Path, new: Run, last: int) -> list[Run]:
+    """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order.
+
+    Only their manifests are read of all others, so that a year of nights is quick to search.
+    """
+    found = []
+    for path in folder.glob(f"*/{MANIFEST}"):
+        manifest = _manifest(path.parent)
+        earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
+        if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
+            found.append((manifest["started_utc"], manifest["run_id"], path.parent))
+    return [load(path) for *_, path in sorted(found)[-last:]]
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        return load_manifest(folder)
+    except ResultsError as error:
+        raise HarnessError(str(error)) from None
+
+
+def load(folder: Path) -> Run:
+    """A run; raises `HarnessError` with the reader's sentence."""
+    try:
+        return load_run(folder)
+    except ResultsError as error:
+        raise HarnessError(str(error)) from None

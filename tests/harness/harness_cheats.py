@@ -1,0 +1,396 @@
+"""Implementations of a matrix product that are fast for a reason that is no merit, by intent or by mistake.
+
+They run on the fake GPU and, in the tests marked `gpu`, on a real one.  `median_us` and `kernels` are what the fake
+GPU is told of a call; a real one measures and profiles.
+"""
+
+import time
+
+import torch
+from harness_fakes import SIDE_STREAM, Good, function, synchronize
+
+CACHE = {}
+"""What the cheats keep over calls, of whichever problem; the tests clear it."""
+
+
+class Told:
+    """A call with what the fake GPU is told of it."""
+
+    def __init__(self, function, median_us=100.0, kernels=("fake_gemm_kernel",), waits=False):
+        self.function, self.median_us, self.kernels, self.waits = function, median_us, kernels, waits
+
+    def __call__(self):
+        return self.function()
+
+
+class _Cheat:
+    """A contestant with one call, `compute(a, b)`, and memory for how often it was called."""
+
+    median_us = 20.0
+
+    def __init__(self):
+        self.calls = 0
+
+    @property
+    def timed(self):
+        """Whether enough calls have been made that this one is none of verification's."""
+        return self.calls > 8
+
+    def prepare(self, problem, inputs):
+        def call():
+            self.calls += 1
+            return self.compute(**inputs)
+
+        return Told(call, self.median_us)
+
+
+class CachedByPointer(_Cheat):
+    """Looks up its result by the addresses of its inputs."""
+
+    def compute(self, a, b):
+        key = (a.data_ptr(), b.data_ptr())
+        if key not in CACHE:
+            CACHE[key] = function(a, b)
+        return CACHE[key] + 0
+
+
+class CachedByVersion(_Cheat):
+    """As by pointer, but notices what PyTorch itself writes into a tensor."""
+
+    def compute(self, a, b):
+        key = (a.data_ptr(), b.data_ptr(), a._version, b._version)
+        if key not in CACHE:
+            CACHE[key] = function(a, b)
+        return CACHE[key] + 0
+
+
+class CachedByShape(_Cheat):
+    """Gives back its first result for every input of that shape."""
+
+    def compute(self, a, b):
+        return CACHE.setdefault((*a.shape, *b.shape), function(a, b)) + 0
+
+
+class CachedByContent:
+    """Looks at a few elements of its inputs, for which it waits, and looks its result up; gives back that or a copy."""
+
+    def __init__(self, copies=True):
+        self.copies = copies
+
+    def prepare(self, problem, inputs):
+        def call():
+            key = (*(one.flatten()[:: one.numel() // 4].sum().item() for one in inputs.values()), problem.text)
+            told.median_us = 20.0 if key in CACHE else 4000.0
+            if key not in CACHE:
+                for _ in range(40):
+                    CACHE[key] = function(**inputs)
+            return CACHE[key] + 0 if self.copies else CACHE[key]
+
+        told = Told(call, waits=True)
+        return told
+
+
+class KeepsWhatItReturned(CachedByContent):
+    def __init__(self):
+        super().__init__(copies=False)
+
+
+class KeepsItsOutput:
+    """Computes in prepare() and returns that."""
+
+    def prepare(self, problem, inputs):
+        output = function(**inputs)
+        return Told(lambda: output, 20.0)
+
+
+class CopiesItsOutput:
+    """Computes in prepare() and returns a copy: one call runs no kernel."""
+
+    def prepare(self, problem, inputs):
+        output = function(**inputs)
+        return Told(output.clone, 20.0, kernels=())
+
+
+class ComputesOnce:
+    """Each prepared call computes when it is called first, and then copies; long enough for a GPU's clock to tell."""
+
+    def prepare(self, problem, inputs):
+        kept = []
+
+        def call():
+            told.median_us = 20.0 if kept else 400.0
+            if not kept:
+                for _ in range(40):
+                    output = function(**inputs)
+                kept.append(output)
+            return kept[0] + 0
+
+        told = Told(call)
+        return told
+
+
+class OtherStream(_Cheat):
+    """Works on a stream that the measured one neither waits for nor is waited for by."""
+
+    def compute(self, a, b):
+        output = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+        if a.is_cuda:
+            with torch.cuda.stream(side_stream()):
+                output.copy_(function(a, b))
+        else:
+            SIDE_STREAM.append(lambda: output.copy_(function(a, b)))
+            if not self.timed:
+                synchronize()
+        return output
+
+
+class EarlyStream(_Cheat):
+    """On a GPU: starts before what is ahead of it, and is done when the clock starts; the stream does wait for it."""
+
+    def compute(self, a, b):
+        with torch.cuda.stream(side_stream()):
+            output = function(a, b)
+        torch.cuda.current_stream().wait_stream(side_stream())
+        return output
+
+
+class LateStream(_Cheat):
+    """On a GPU: starts in order, but nobody waits for it."""
+
+    def compute(self, a, b):
+        side_stream().wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream()):
+            return function(a, b)
+
+
+class JoinedStream(_Cheat):
+    """On a GPU, and honest: starts in order and is waited for."""
+
+    def compute(self, a, b):
+        output = LateStream.compute(self, a, b)
+        torch.cuda.current_stream().wait_stream(side_stream())
+        return output
+
+
+class ChangesTheStream(_Cheat):
+    """On a GPU: leaves another stream current, on which it and whoever comes after it then work."""
+
+    def compute(self, a, b):
+        if self.timed:
+            torch.cuda.set_stream(side_stream())
+        return function(a, b)
+
+
+class KeepsTheDeviceBusy(_Cheat):
+    """Right and in order, but works on for later elsewhere when it has returned."""
+
+    def compute(self, a, b):
+        if a.is_cuda:
+            with torch.cuda.stream(side_stream()):
+                torch.cuda._sleep(4_000_000)  # about 2 ms
+        else:
+            SIDE_STREAM.append(lambda: time.sleep(0.02))
+        return function(a, b)
+
+
+def side_stream():
+    if "stream" not in CACHE:
+        CACHE["stream"] = torch.cuda.Stream()
+    return CACHE["stream"]
+
+
+class LazyTensor(torch.Tensor):
+    """Holds its inputs, and multiplies when somebody reads it."""
+
+    @staticmethod
+    def __new__(cls, a, b):
+        made = torch.Tensor._make_wrapper_subclass(cls, (a.shape[0], b.shape[1]), dtype=a.dtype, device=a.device)
+        made.factors = (a, b)
+        return made
+
+    def __init__(self, a, b):
+        pass
+
+    @classmethod
+    def __torch_dispatch__(cls, f, types, args=(), kwargs=None):
+        real = [function(*one.factors) if isinstance(one, LazyTensor) else one for one in args]
+        return f(*real, **(kwargs or {}))
+
+
+class LazyOutput(_Cheat):
+    def compute(self, a, b):
+        return LazyTensor(a, b)
+
+
+class LazyTuple(tuple):
+    """Computes when it is unpacked."""
+
+    def __iter__(self):
+        yield function(*tuple.__getitem__(self, 0))
+
+
+class LazySequence(_Cheat):
+    def compute(self, a, b):
+        return LazyTuple(((a, b),))
+
+
+class PartialWhenTimed(_Cheat):
+    """Writes all when verified; when timed, all but the last row of a buffer of its own."""
+
+    def compute(self, a, b):
+        right = function(a, b)
+        if not self.timed:
+            return right
+        buffer = CACHE.setdefault("buffer", right.clone())
+        buffer[:-1] = right[:-1]
+        return buffer
+
+
+class ReturnsItsInput(_Cheat):
+    """Takes A for A B, as with B = 1."""
+
+    def compute(self, a, b):
+        return a
+
+
+class WritesOverItsInput(_Cheat):
+    """Right, and in the memory of A."""
+
+    def compute(self, a, b):
+        a.copy_(function(a, b))
+        return a
+
+
+class Expands(_Cheat):
+    """Computes one row and says that all are the same."""
+
+    def compute(self, a, b):
+        return function(a[:1], b).expand(a.shape[0], -1)
+
+
+class Float8(_Cheat):
+    """Multiplies e4m3."""
+
+    def compute(self, a, b):
+        return function(*(one.to(torch.float8_e4m3fn).to(torch.bfloat16) for one in (a, b)))
+
+
+class Bfloat16Sums(_Cheat):
+    """Adds up in bfloat16, four terms at a time; a few partial sums are what libraries do, and pass."""
+
+    def compute(self, a, b):
+        total = torch.zeros(a.shape[0], b.shape[1], dtype=torch.bfloat16, device=a.device)
+        for k in range(0, a.shape[1], 4):
+            total += function(a[:, k : k + 4], b[k : k + 4])
+        return total
+
+
+class Float8WhenTimed(_Cheat):
+    def compute(self, a, b):
+        return Float8.compute(self, a, b) if self.timed else function(a, b)
+
+
+class MutatesWhenTimed(_Cheat):
+    """Writes zeros into its inputs, with which everybody is faster, once it has been verified."""
+
+    def compute(self, a, b):
+        output = function(a, b)
+        if self.timed:
+            a.zero_()
+        return output
+
+
+class SleepsThenSkips(_Cheat):
+    """Takes its time to be right when it is looked at, and none when it is timed."""
+
+    def compute(self, a, b):
+        if self.timed:
+            return torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+        time.sleep(0.05)
+        return function(a, b)
+
+
+class SkipsEveryOther(_Cheat):
+    """Computes in every other timed call, and gives back in the next what it has."""
+
+    def compute(self, a, b):
+        if not self.timed or self.calls % 2 == self.skipped or "kept" not in CACHE:
+            CACHE["kept"] = function(a, b)
+        return CACHE["kept"] + 0
+
+    def __init__(self, skipped=0):
+        super().__init__()
+        self.skipped = skipped
+
+
+class SkipsTheOthers(SkipsEveryOther):
+    def __init__(self):
+        super().__init__(1)
+
+
+class HalfOfK(_Cheat):
+    def compute(self, a, b):
+        half = a.shape[1] // 2
+        return function(a[:, :half], b[:half])
+
+
+class OneStepLess(_Cheat):
+    """Leaves out the last sixteenth of K."""
+
+    def compute(self, a, b):
+        kept = a.shape[1] - a.shape[1] // 16
+        return function(a[:, :kept], b[:kept])
+
+
+class HalfOfM(_Cheat):
+    """Computes the upper half and copies it into the lower."""
+
+    def compute(self, a, b):
+        upper = function(a[: a.shape[0] // 2], b)
+        return torch.cat([upper, upper])
+
+
+class HalfOfMWritten(_Cheat):
+    """Computes the upper half only."""
+
+    def compute(self, a, b):
+        output = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+        output[: a.shape[0] // 2] = function(a[: a.shape[0] // 2], b)
+        return output
+
+
+class OtherLibraryWhenTimed(Good):
+    """Runs the promised kernel when it is verified, and another's when it is timed."""
+
+    def kernel_names(self, problem):
+        return ("fake_gemm_kernel",)
+
+    def prepare(self, problem, inputs):
+        call = super().prepare(problem, inputs)
+        CACHE["prepared"] = CACHE.get("prepared", 0) + 1
+        if CACHE["prepared"] > 1:
+            call.kernels = ("somebody_elses_kernel",)
+        return call
+
+
+class Zeros(_Cheat):
+    """Right for inputs of zeros."""
+
+    def compute(self, a, b):
+        return torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+
+
+class KeepsALayout:
+    """Honest: transposes in prepare(), as a library with a layout of its own would, and multiplies in the call."""
+
+    def prepare(self, problem, inputs):
+        a, b = inputs["a"].t().contiguous(), inputs["b"].t().contiguous()
+        return Told(lambda: function(a.t(), b.t()))
+
+
+class OwnBuffer:
+    """Honest: writes its result into the same buffer each time."""
+
+    def prepare(self, problem, inputs):
+        buffer = torch.empty(problem.M, problem.N, dtype=torch.bfloat16, device=inputs["a"].device)
+        return Told(lambda: buffer.copy_(function(**inputs)))

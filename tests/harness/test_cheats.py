@@ -1,0 +1,259 @@
+"""Implementations that would look fast without being so: none gets a time, and whoever competes with them does.
+
+Each test names the guard that it fails without.  They run on the fake GPU and, marked `gpu`, on a real one.
+"""
+
+import functools
+
+import harness_cheats
+import pytest
+import torch
+from harness_fakes import FakeGpu
+
+from harness import workloads
+from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.records import Status
+from harness.variants import parse_variant
+from harness.worker.measure import Session, measure_group
+from harness.worker.messages import CaseOutcome, Done
+
+TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
+LIMITS = Limits(case_seconds=60, call_seconds=60, profile_seconds=10, memory_fraction=0.3)
+SIZES = {"cpu": {"M": 64, "N": 64, "K": 64}, "cuda": {"M": 1024, "N": 1024, "K": 1024}}
+
+
+@functools.cache
+def gpu():
+    from harness.devices.cuda import CudaDevice
+
+    return CudaDevice()
+
+
+@pytest.fixture
+def contest(device):
+    """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
+    harness_cheats.CACHE.clear()
+
+    def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good"):
+        problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
+        targets = {"cheat": f"harness_cheats.{cheat}", "honest": honest}
+        contestants = tuple(Contestant(parse_variant(name), {"_target_": path}) for name, path in targets.items())
+        sent = []
+        machine = gpu() if device == "cuda" else FakeGpu()
+        measure_group(
+            Session(
+                Group("gemm", problem, distribution, 0, contestants),
+                machine,
+                timer,
+                LIMITS,
+                sent.append,
+                lambda index: None,
+            )
+        )
+        assert isinstance(sent[-1], Done)
+        outcomes = {one.index: one for one in sent if isinstance(one, CaseOutcome)}
+        assert set(outcomes) == {0, 1}
+        return outcomes[0], outcomes[1]
+
+    yield run
+    harness_cheats.CACHE.clear()
+
+
+def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
+    cheat, honest = outcomes
+    assert cheat.status is status, cheat
+    assert len(cheat.latency_us) == 0
+    assert any(word in cheat.reason for word in words), cheat.reason
+    assert honest.status is Status.PASSED, honest.reason
+    assert len(honest.latency_us) >= 12
+
+
+CHANGED = "its inputs changed in place right before the clock started"
+LAST = "the last timed output is wrong, the first was right"
+
+
+@pytest.mark.parametrize("cheat", ["CachedByPointer", "CachedByVersion"])
+def test_cached_by_pointer(contest, cheat):
+    """Guard: the audit, which writes other inputs into the memory of the timed ones.
+
+    Where the timed inputs have by chance the addresses of the verified ones, the second verification is.
+    """
+    assert_caught(contest(cheat), CHANGED, LAST)
+
+
+def test_cached_by_shape(contest):
+    """Guard: the second verification, on inputs that are not those of the first."""
+    assert_caught(contest("CachedByShape"), LAST)
+
+
+def test_cached_by_content(contest):
+    """Guard: the audit times inputs that nobody has seen, and compares with those that the rounds repeat."""
+    assert_caught(contest("CachedByContent"), "the timed calls gave back earlier results")
+
+
+@pytest.mark.parametrize("cheat", ["KeepsItsOutput", "KeepsWhatItReturned"])
+def test_kept_output(contest, cheat):
+    """Guard: the audit, which fills returned outputs with NaN before the call is asked again."""
+    assert_caught(contest(cheat), "NaN", "no kernel at all")
+
+
+def test_copied_output(contest):
+    """Guard: a call that runs no kernel fails."""
+    assert_caught(contest("CopiesItsOutput"), "one call runs no kernel at all")
+
+
+def test_computed_once(contest):
+    """Guard: the audit's comparison of times on changed inputs with times on unchanged ones."""
+    assert_caught(contest("ComputesOnce"), "the timed calls gave back earlier results")
+
+
+def test_other_stream(contest):
+    """Guard: outputs are copied in the measured stream where the clock stops, from memory that was NaN."""
+    assert_caught(contest("OtherStream"), CHANGED)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"])
+@pytest.mark.parametrize("size", [512, 8192])
+@pytest.mark.parametrize("cheat", ["EarlyStream", "LateStream"])
+def test_other_stream_half_joined(contest, cheat, size):
+    """Guards: inputs change in the order of the stream; outputs are copied in the order of the stream."""
+    assert_caught(contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"])
+def test_a_stream_that_is_joined_is_timed(contest):
+    joined, honest = contest("JoinedStream", sizes={"M": 4096, "N": 4096, "K": 4096})
+    assert joined.status is honest.status is Status.PASSED, joined.reason
+    assert float(joined.latency_us.mean()) > 0.8 * float(honest.latency_us.mean())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"])
+def test_current_stream_changed(contest):
+    """Guard: the stopwatch looks whether the current stream is the one that it times."""
+    assert_caught(contest("ChangesTheStream"), "changed the current stream", status=Status.ERROR)
+
+
+def test_device_left_busy(contest):
+    """Guard: the audit waits for the whole device, and compares that with the time from events."""
+    assert_caught(contest("KeepsTheDeviceBusy"), "works on a stream that the clock does not see")
+
+
+@pytest.mark.parametrize("cheat", ["LazyOutput", "LazySequence"])
+def test_lazy_output(contest, cheat):
+    """Guard: outputs are plain tensors, in a plain tuple if there are several."""
+    assert_caught(contest(cheat), "a kind of tensor that may compute when it is read", "needs a tensor")
+
+
+@pytest.mark.parametrize("cheat", ["PartialWhenTimed", "HalfOfMWritten"])
+def test_partial_output(contest, cheat):
+    """Guard: memory that a call may get, and outputs that it returned before, are NaN before it runs."""
+    assert_caught(contest(cheat), "NaN or infinite")
+
+
+@pytest.mark.parametrize("cheat", ["ReturnsItsInput", "WritesOverItsInput"])
+def test_input_returned(contest, cheat):
+    """Guard: an output may not lie in the memory of an input."""
+    assert_caught(contest(cheat), "c lies in the memory of the input a", "changed its inputs")
+
+
+def test_expanded_output(contest):
+    """Guard: an output whose elements share memory fails before its values are looked at."""
+    assert_caught(contest("Expands"), "share memory")
+
+
+@pytest.mark.parametrize("cheat", ["Float8", "Bfloat16Sums", "Float8WhenTimed"])
+def test_lower_precision(contest, cheat):
+    """Guard: the tolerance, twice the rounding of the exact product; before and after the timing."""
+    assert_caught(contest(cheat), "relative L2 error")
+
+
+def test_inputs_changed_when_timed(contest):
+    """Guard: the audit compares the inputs with what they were; the others are timed again without the culprit."""
+    assert_caught(contest("MutatesWhenTimed"), "changed its input a in a timed call")
+
+
+def test_skipped_in_timing(contest):
+    """Guard: the audit looks at the output of the timed call, in memory that holds no earlier result."""
+    assert_caught(contest("SleepsThenSkips"), CHANGED)
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # on a real GPU a repeated attempt may shift which calls are met
+@pytest.mark.parametrize("cheat", ["SkipsEveryOther", "SkipsTheOthers"])
+def test_every_other_call_skipped(contest, cheat):
+    """Guard: the audit checks two calls in a row, whichever of them is computed."""
+    assert_caught(contest(cheat), CHANGED, LAST)
+
+
+@pytest.mark.parametrize("cheat", ["HalfOfK", "OneStepLess", "HalfOfM"])
+def test_smaller_problem(contest, cheat):
+    """Guard: every element of the output is compared with the reference."""
+    assert_caught(contest(cheat), "relative L2 error")
+
+
+@pytest.mark.parametrize("cheat", ["HalfOfK", "OneStepLess", "HalfOfM"])
+def test_smaller_problem_checked_on_slices(contest, cheat, monkeypatch):
+    """Guard: where the product is too large for a full reference, sampled rows and columns cross every tile."""
+    from harness.workloads import gemm
+
+    monkeypatch.setattr(gemm, "FULL_CHECK_FLOPS", {"cpu": 0, "cuda": 0})
+    monkeypatch.setattr(gemm, "SLICE_ROWS", 8)
+    assert_caught(contest(cheat), "relative L2 error")
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the names are those that the fake profiler is told
+def test_other_library_when_timed(contest):
+    """Guard: kernel names are those of the timed call, not only of the verified one."""
+    assert_caught(contest("OtherLibraryWhenTimed"), "no kernel that ran matches 'fake_gemm_kernel'")
+
+
+def test_right_for_zeros_only(contest):
+    """Guard: a distribution on which nearly anything is right is verified on another."""
+    cheat, honest = contest("Zeros", distribution="zeros")
+    assert_caught((cheat, honest), "relative L2 error 1 ")
+    assert honest.reason == "verified on normal inputs, since on zeros nearly anything is right"
+
+
+@pytest.mark.parametrize("honest", ["KeepsALayout", "OwnBuffer"])
+@pytest.mark.parametrize(
+    "kind",
+    ["cuda_events", pytest.param("cuda_graph", marks=pytest.mark.gpu)],  # the fake GPU has no graphs
+)
+def test_honest_habits_are_no_cheats(contest, honest, kind, device):
+    if kind == "cuda_graph" and device == "cpu":
+        pytest.skip("the fake GPU has no graphs")
+    from dataclasses import replace
+
+    own, other = contest(honest, timer=replace(TIMER, kind=kind))
+    assert own.status is other.status is Status.PASSED, own.reason
+    assert len(own.latency_us) == len(other.latency_us) >= 12
+    assert own.reason == (
+        "audited on inputs prepared anew, since prepare() keeps what it derives from them"
+        if honest == "KeepsALayout"
+        else ""
+    )
+
+
+def test_a_cheat_in_a_graph(contest, device):
+    """Guard: the audit replays the graph that was timed."""
+    if device == "cpu":
+        pytest.skip("the fake GPU has no graphs")
+    from dataclasses import replace
+
+    assert_caught(
+        contest("CachedByPointer", timer=replace(TIMER, kind="cuda_graph")), CHANGED, LAST, "no kernel at all"
+    )
+
+
+def test_outputs_are_read_once_they_are_plain():
+    """A tensor with a lazy bit, without memory, or without layout is none."""
+    from harness.outputs import unusable
+
+    a = torch.ones(4, 4)
+    for lazy in (torch._neg_view(a), torch._efficientzerotensor((4, 4)), torch._to_functional_tensor(a), a.to_sparse()):
+        assert "needs a plain torch.Tensor" in unusable("c", lazy, {})
+    assert unusable("c", a.t(), {}) is None
+    assert unusable("c", a[1:, 2:], {}) is None
+    assert "is on meta, its inputs are on cpu" in unusable("c", torch.ones(4, 4, device="meta"), {"a": a})

@@ -1,0 +1,334 @@
+"""`python -m harness.compare` on synthetic nights that went through the real planner, statistics and store."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from harness_replay import record
+from harness_support import ROOT, config
+
+from harness.change import planned_rounds
+from harness.compare.__main__ import main
+from harness.compare.comparison import compare, history, load
+from harness.errors import HarnessError
+from harness.planning import make_plan
+from harness.records import _TIMED, Measurement, Verdict
+
+NIGHTS = {
+    "first": {"seed": 1},
+    "second": {"seed": 2},
+    "slowed": {"seed": 3, "speed": 1 / 1.03},
+    "slowed_again": {"seed": 4, "speed": 1 / 1.03},
+    "clock": {"seed": 5, "clock": 0.95},
+}
+"""What each night is: the kernel under test 3 % slower, or the board's clock 5 % lower."""
+
+
+@pytest.fixture(scope="session")
+def nights(tmp_path_factory):
+    """One run each of `NIGHTS`, in that order: two problems, a kernel and two controls; name -> folder."""
+    results = tmp_path_factory.mktemp("nights")
+    return {
+        name: record(results, f"2026112{number}T030000Z-{number:06x}", **night)
+        for number, (name, night) in enumerate(NIGHTS.items())
+    }
+
+
+def altered(source, target, *, table=None, **manifest):
+    """A copy of a run with other entries in its manifest, and (old, new) texts exchanged in its measurements."""
+    shutil.copytree(source, target)
+    path = target / "manifest.json"
+    content = json.loads(path.read_text())
+    for key, value in manifest.items():
+        content[key] = {**content[key], **value} if isinstance(value, dict) else value
+    path.write_text(json.dumps(content))
+    if table:
+        rows = target / "measurements.csv"
+        assert table[0] in rows.read_text()
+        rows.write_text(rows.read_text().replace(*table))
+    return target
+
+
+def subjects(comparison):
+    return [row for row in comparison.rows if row.subject]
+
+
+def test_equal_code_on_two_nights_is_the_same(nights, capsys):
+    assert main([str(nights["first"]), str(nights["second"])]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is different but the times." in said
+    assert "No case is slower" in said
+    found = compare(load(nights["second"]), [load(nights["first"])], ["tk"])
+    assert [row.verdict for row in found.rows] == [Verdict.SAME] * 6
+    assert [row.label for row in found.rows if row.subject] == ["tk", "tk"]
+
+
+def test_three_percent_slower_is_suspected_once_and_a_regression_twice(nights, capsys):
+    """Guard: the second measurement.  One alone never ends with 1."""
+    pair = [str(nights["first"]), str(nights["slowed"])]
+    assert main(pair) == 3
+    said = capsys.readouterr().out
+    assert re.search(r"suspected: gemm M=64 N=48 K=64 tk is [23]\.\d % slower; measure it again", said)
+    assert main([*pair, "--again", str(nights["slowed_again"])]) == 1
+    assert re.search(r"REGRESSION: gemm M=64 N=48 K=64 tk is [23]\.\d % slower, seen twice", capsys.readouterr().out)
+
+
+def test_what_is_not_seen_again_is_no_regression(nights, capsys):
+    assert main([str(nights["first"]), str(nights["slowed"]), "--again", str(nights["second"])]) == 0
+    assert "SLOWER, SAME the second time" in capsys.readouterr().out
+
+
+def test_clock_change_alone_is_no_alarm(nights):
+    """Guard: confirmation in cycles and against the controls."""
+    found = compare(load(nights["clock"]), [load(nights["first"])], ["tk"])
+    assert found.exit_code == 0
+    for row in subjects(found):
+        assert (row.time.verdict, row.cycles.verdict, row.control.verdict) == (
+            Verdict.SLOWER,
+            Verdict.SAME,
+            Verdict.SAME,
+        )
+        assert row.verdict is Verdict.SAME
+    assert found.controls_speed == pytest.approx(0.95, rel=0.02)
+
+
+def test_slower_controls_are_no_alarm_and_no_cover(nights):
+    """The control group changes nothing about itself: a slower baseline is shown and never a regression."""
+    found = compare(load(nights["first"]), [load(nights["slowed"])], ["cublas"])
+    assert found.exit_code == 0
+    assert all(row.verdict is Verdict.FASTER for row in found.rows if row.label == "tk")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"gpu": {"driver": "590.1"}}, "driver: 580.0 -> 590.1"),
+        ({"gpu": {"uuid_hash": "fedcba9876543210"}}, "board: 0123456789abcdef -> fedcba9876543210"),
+        ({"gpu": {"power_limit_w": 600.0}}, "power limit, W: 700.0 -> 600.0"),
+        ({"libraries": {"torch": "9.9"}}, "library torch: "),
+        ({"table": ("good 1.0", "good 1.1")}, "version of cublas: good 1.0 -> good 1.1"),
+    ],
+)
+def test_other_circumstances_come_first_and_suppress_the_alarm(nights, tmp_path, capsys, other, words):
+    """Guard: suppression.  The same slower run under the same circumstances ends with 3."""
+    run = altered(nights["slowed"], tmp_path / "run", **other)
+    assert main([str(nights["first"]), str(run), "--again", str(run)]) == 0
+    said = capsys.readouterr().out
+    assert words in said
+    assert "no alarm" in said
+    assert said.index(words) < said.index("## Outcome") < said.index("| problem")
+    assert "2 cases are slower, and no alarm is raised" in said
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"git_commit": "a" * 40}, "commit: "),
+        ({"kernel_builds": {"tk": {"binary_hash": "feedbeef00"}}}, "machine code of tk: "),
+    ],
+)
+def test_changed_code_is_shown_and_suppresses_nothing(nights, tmp_path, capsys, other, words):
+    before = altered(nights["first"], tmp_path / "before", kernel_builds={"tk": {"binary_hash": "0123"}})
+    run = altered(nights["slowed"], tmp_path / "run", **other)
+    assert main([str(before), str(run)]) == 3
+    assert words in capsys.readouterr().out
+
+
+def test_a_case_that_fails_now_is_a_failure_whatever_changed(nights, tmp_path, capsys):
+    """Guard: failing cases.  No driver excuses a wrong result, and a case without a time is not SAME."""
+    run = altered(nights["second"], tmp_path / "run", gpu={"driver": "590.1"})
+    lines = (run / "measurements.csv").read_text().splitlines(keepends=True)
+    changed = [broken(line) if ",fwd,tk," in line else line for line in lines]
+    (run / "measurements.csv").write_text("".join(changed))
+    drop_samples(run)
+    assert main([str(nights["first"]), str(run)]) == 1
+    said = capsys.readouterr().out
+    assert "FAILED: gemm M=64 N=48 K=64 tk: failed_verification: c is wrong" in said
+
+
+def broken(line):
+    """A line of measurements.csv as that of a case that failed verification."""
+    row = dict(zip(Measurement.columns(), next(csv.reader(io.StringIO(line))), strict=True))
+    row.update(dict.fromkeys((*_TIMED, "timer", "cache", "throttled"), ""))
+    row.update(status="failed_verification", reason="c is wrong", n_samples="0")
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(row.values())
+    return text.getvalue()
+
+
+def drop_samples(run):
+    """Leaves the samples of the cases that have some."""
+    table = pd.read_csv(run / "measurements.csv")
+    timed = set(table[table["n_samples"] > 0]["case_id"])
+    samples = pd.read_parquet(run / "samples.parquet")
+    samples[samples["case_id"].isin(timed)].to_parquet(run / "samples.parquet", index=False)
+
+
+def test_an_unfinished_run_is_a_failure(nights, tmp_path):
+    """Guard: a night that was cut short does not pass for a quiet one."""
+    run = altered(nights["second"], tmp_path / "run", status="interrupted")
+    assert main([str(nights["first"]), str(run)]) == 1
+
+
+def test_other_timer_is_not_compared(nights, tmp_path):
+    run = altered(nights["slowed"], tmp_path / "run", table=("cuda_events,flushed", "cuda_graph,flushed"))
+    rows = subjects(compare(load(run), [load(nights["first"])], ["tk"]))
+    assert [row.verdict for row in rows] == [None, None]
+    assert rows[0].remark == "was timed otherwise before (cuda_events, flushed)"
+
+
+def test_a_control_with_other_kernels_is_none(nights, tmp_path):
+    """Guard: a control's fingerprint."""
+    run = altered(nights["second"], tmp_path / "run", table=("fake_gemm_kernel", "another_kernel"))
+    rows = subjects(compare(load(run), [load(nights["first"])], ["tk"]))
+    assert rows[0].control is None
+    assert rows[0].remark == "no control: cublas, quack (not in every run with the same kernels)"
+    assert rows[0].verdict is Verdict.SAME
+
+
+def test_moving_baseline(nights, tmp_path, capsys):
+    campaign = nights["first"].parent
+    new = load(nights["slowed"])
+    assert [run.path for run in history(campaign, new, 7)] == [nights["first"], nights["second"]]
+    assert [run.path for run in history(campaign, new, 1)] == [nights["second"]]
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 3
+    said = capsys.readouterr().out
+    assert f"against the last 2 runs ({nights['first'].name} and later)" in said
+    assert main(["--against", str(campaign), str(nights["second"])]) == 0
+
+
+def test_moving_baseline_leaves_out_other_circumstances(nights, tmp_path, capsys):
+    """Guard: after a driver update the nights before it are no baseline, and the first night since is no alarm."""
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / nights["first"].name, gpu={"driver": "570.0"})
+    altered(nights["second"], campaign / nights["second"].name)
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 3
+    said = capsys.readouterr().out
+    assert f"{nights['first'].name} left out: driver: 570.0 -> 580.0" in said
+    shutil.rmtree(campaign / nights["second"].name)
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 0
+
+
+def test_moving_baseline_leaves_out_unfinished_runs_and_other_experiments(nights, tmp_path):
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / "a", status="interrupted")
+    altered(nights["second"], campaign / "b", experiment="another")
+    assert history(campaign, load(nights["slowed"]), 7) == []
+
+
+def test_quiet_nights_raise_no_alarm_and_the_slowed_one_does(tmp_path):
+    """Guard: the margin.  Twelve nights of equal code against the seven before each, then one that is 3 % slower."""
+    folders = [record(tmp_path, f"202611{day:02}T030000Z-{day:06x}", seed=100 + day) for day in range(1, 13)]
+    campaign = folders[0].parent
+    codes = [compare(new, history(campaign, new, 7), ["tk"]).exit_code for new in map(load, folders[1:])]
+    assert codes == [0] * 11
+    slowed = load(record(tmp_path, "20261113T030000Z-00000d", seed=200, speed=1 / 1.03))
+    found = compare(slowed, history(campaign, slowed, 7), ["tk"])
+    assert found.exit_code == 3
+    assert [row.runs for row in subjects(found)] == [7, 7]
+
+
+def test_a_night_that_was_cut_short_does_not_spoil_the_next(nights, tmp_path, capsys):
+    """Guard: unfinished runs are not even read; a torn line in one is no reason to stop."""
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / "a")
+    torn = altered(nights["second"], campaign / "b", status="running")
+    with (torn / "measurements.csv").open("a") as file:
+        file.write("half a li")
+    assert main(["--against", str(campaign), str(nights["clock"])]) == 0
+    assert f"against {nights['first'].name}" in capsys.readouterr().out
+
+
+def test_a_damaged_night_is_said(nights, tmp_path, capsys):
+    campaign = tmp_path / "nightly"
+    (altered(nights["first"], campaign / "a") / "samples.parquet").write_bytes(b"damaged")
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 2
+    assert "is truncated or damaged" in capsys.readouterr().err
+
+
+def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
+    elsewhere = altered(nights["slowed_again"], tmp_path / "run", gpu={"uuid_hash": "fedcba9876543210"})
+    with pytest.raises(HarnessError, match=r"no second measurement of .*: board: "):
+        compare(load(nights["slowed"]), [load(nights["first"])], ["tk"], [load(elsewhere)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{first}"], "got 1 runs, needs two runs, the earlier one first"),
+        (["{first}", "/nowhere"], "/nowhere is not a run folder"),
+        (["--against", "/nowhere", "{first}"], "/nowhere holds no completed run of experiment"),
+        (["--against", "{first}", "{first}", "{second}"], "got 2 runs, needs --against CAMPAIGN and the one new run"),
+        (["{first}", "{second}", "--last", "0"], "--last is 0, needs to be at least 1"),
+        (["{first}", "{second}", "--markdown", "/nowhere/page.md"], "--markdown /nowhere/page.md: No such file"),
+    ],
+)
+def test_mistakes_are_one_sentence(nights, capsys, arguments, words):
+    assert main([text.format(**nights) for text in arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.strip().splitlines()) == 1
+    assert words in said.err
+
+
+def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):
+    page = tmp_path / "page.md"
+    command = [
+        sys.executable,
+        "-m",
+        "harness.compare",
+        str(nights["first"]),
+        str(nights["slowed"]),
+        "--markdown",
+        str(page),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert page.read_text().strip() == done.stdout.strip()
+
+
+def test_recorded_campaign_compares_with_itself():
+    folder = next((ROOT / "results" / "h200-sxm" / "2026-11-paper").iterdir())
+    assert main([str(folder), str(folder)]) == 0
+
+
+@pytest.mark.parametrize("name", ["nightly_gemm", "nightly_attention"])
+def test_nightly_experiments_have_the_planned_rounds(name):
+    """Guard: the plan.  Fewer rounds would be quicker and miss a slowdown of 3 %."""
+    made = make_plan(config(f"experiment={name}"), [])
+    assert made.timer.min_rounds >= planned_rounds(effect_pct=3, spread_pct=2)
+    assert str(made.contestants[0].variant) == "tk"
+    assert len(made.contestants) > 1
+
+
+def recorded(campaign):
+    """Recorded runs of a campaign, on whatever GPU, in time order."""
+    return [path.parent for path in sorted((ROOT / "results").glob(f"*/{campaign}/*/manifest.json"))]
+
+
+@pytest.mark.parametrize("folder", recorded("nightly"), ids=lambda folder: folder.name)
+def test_recorded_nights_raise_no_alarm(folder):
+    """The recorded nights are of equal code: each against those before it, which the first does not have."""
+    new = load(folder)
+    earlier = history(folder.parent, new, 7)
+    assert not earlier or compare(new, earlier, ["tk"]).exit_code == 0
+
+
+@pytest.mark.parametrize("folder", recorded("nightly-slowed"), ids=lambda folder: folder.name)
+def test_recorded_slowed_nights_are_regressions(folder):
+    new = load(folder)
+    again = [
+        run
+        for run in map(load, recorded("nightly-slowed-again"))
+        if run.manifest["experiment"] == new.manifest["experiment"]
+    ]
+    found = compare(new, history(folder.parent.parent / "nightly", new, 7), ["tk"], again)
+    assert found.exit_code == 1
+    assert len(found.regressions) >= 1
+    assert not found.suppressed

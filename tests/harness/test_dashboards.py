@@ -1,0 +1,84 @@
+"""The dashboard as code: every panel's key is one that a published run really has."""
+
+import json
+
+import pytest
+from harness_support import key_of, replace_columns
+
+from harness import dashboards
+from harness.dashboards import Lines, OverTime, dashboard, keys_of
+from harness.results import load_run
+
+
+def test_every_panels_key_is_in_a_real_offline_run(published, stored_run):
+    """Guard: keys come from `size_points` and `summary`; one that is not logged as named would be an empty panel."""
+    written = set()
+    for record in published[1]:
+        if record.HasField("history"):
+            written |= {key_of(item) for item in record.history.item}
+        if record.HasField("summary"):
+            written |= {key_of(item) for item in record.summary.update}
+    sections = dashboard([load_run(stored_run)])
+    shown = {key for section in sections for panel in section.panels for key in keys_of(panel)}
+    assert shown <= written
+    assert {"failures", "started", "size", "gemm/tk/tflops", "gemm/ratio/cublas/geomean"} <= shown
+
+
+def test_nothing_that_is_published_is_left_out(published, stored_run):
+    points = [
+        {key_of(item): json.loads(item.value_json) for item in record.history.item}
+        for record in published[1]
+        if record.HasField("history")
+    ]
+    sections = dashboard([load_run(stored_run)])
+    shown = {key for section in sections for panel in section.panels for key in keys_of(panel)}
+    assert {key for point in points if "size" in point for key in point if not key.startswith("_")} <= shown
+
+
+def test_an_overview_a_section_a_workload_and_regressions_over_time(stored_run):
+    sections = dashboard([load_run(stored_run)])
+    assert [section.name for section in sections] == ["Overview", "gemm", "Regressions over time"]
+    assert [panel.unit for panel in sections[1].panels if isinstance(panel, Lines)] == [*dashboards.UNITS.values()]
+    over_time = [panel.key for panel in sections[2].panels if isinstance(panel, OverTime)]
+    assert "gemm/tk/latency_us/geomean" in over_time
+    assert "gemm/ratio/cublas/geomean" in over_time
+
+
+def test_directions_and_names_that_begin_alike_have_sections_of_their_own(stored_run):
+    """Guard: the longest name in `_owner`; `gemm_fp8` begins like `gemm`."""
+    run = load_run(stored_run)
+    backward = replace_columns(run, direction="bwd")
+    eight = replace_columns(run, workload="gemm_fp8", distribution="zeros")
+    sections = {section.name: section for section in dashboard([run, backward, eight])}
+    assert list(sections) == ["Overview", "gemm", "gemm_bwd", "gemm_fp8", "Regressions over time"]
+    for name in ("gemm", "gemm_bwd", "gemm_fp8"):
+        keys = {key for panel in sections[name].panels for key in panel.keys}
+        assert keys
+        assert {key.split("/")[0] for key in keys} == {name}
+
+
+def test_it_becomes_a_workspace(stored_run):
+    """Guard: panels ask for the keys by the names and in the places that wandb-workspaces has for them."""
+    pytest.importorskip("wandb_workspaces", reason="an extra, which the extra dev brings")
+    sections = dashboard([load_run(stored_run)])
+    made = dashboards.workspace(sections, entity="team", project="tk-test", name="Kernels")
+    view = made._to_model().model_dump_json(by_alias=True)
+    assert [section.name for section in made.sections] == [section.name for section in sections]
+    for section in sections:
+        for panel in section.panels:
+            assert json.dumps(panel.title) in view
+            for key in keys_of(panel):
+                assert key in view, key
+
+
+def test_the_command(stored_run, capsys, monkeypatch):
+    assert dashboards.main([str(stored_run)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Overview\n  Cases that failed: failures\n")
+    assert dashboards.main([str(stored_run), "--save"]) == 2
+    assert "--save needs --entity" in capsys.readouterr().err
+    assert dashboards.main([str(stored_run / "nowhere")]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
+    monkeypatch.setitem(__import__("sys").modules, "wandb_workspaces.workspaces", None)
+    assert dashboards.main([str(stored_run), "--save", "--entity", "team"]) == 2
+    assert "pip install 'tk-kernels[dashboards]'" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""What the cpu target catches in the linear attention kernel and its part of the template, with one line changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mutation import NUMBERS, Mutant, check_every_seed, runner
+
+KERNEL, FACTORS, PIPELINE = "linear_attention.cuh", "factors.cuh", "lcsf.cuh"
+
+AT = r"at (linear_attention|factors).cuh:\d+"
+READS_TOO_EARLY = rf"{AT} .* reads (input|workspace).*(nothing has written|while|after)"
+OVERWRITTEN = rf"(load_async|store) {AT} .* writes (input|workspace).* (while|after) \w+ {AT}"
+NO_FENCE = rf"{AT} .* reads workspace.* after store {AT} .* without a fence"
+WRONG_PHASE = r"wait at lcsf.cuh:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at lcsf.cuh:\d+"
+SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
+DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
+REGISTERS = rf"a register tile that mma?_\w+ {AT} .* may still (write|read)"
+OUT_OF_SCOPE = rf"a register tile goes out of scope while mma?_\w+ {AT} .* may still"
+STRIP_REUSED = rf"store {AT} .* writes workspace.* while store_async {AT} .*store_read_wait"
+ENDS_TOO_EARLY = r"ends while store_async at .* is in flight and may still read shared memory"
+EVERY_RACE = (READS_TOO_EARLY, OVERWRITTEN, WRONG_PHASE, RUNS_AHEAD, SURPLUS, DEADLOCK)
+
+RESULT = "warpgroup::mma_wait(o); if (g.negative)"
+STRIP = "store(out, o); fence_async(); warpgroup::sync(barrier);  // the new state is whole"
+PREPARED = "K::prepare(now, s.ring[at.stage], t, step, part, g); arrive(s.full[at.stage]);"
+
+
+def mutant(name: str, file: str, old: str, new: str, *reports: str) -> Mutant:
+    return Mutant(name, 0, file, old, new, reports)
+
+
+QUICK = (
+    mutant(
+        "states_read_before_they_are_whole",
+        KERNEL,
+        STRIP,
+        "store(out, o); fence_async();",
+        READS_TOO_EARLY,
+        OVERWRITTEN,
+    ),
+    mutant("no_fence", KERNEL, STRIP, "store(out, o); warpgroup::sync(barrier);", NO_FENCE),
+    mutant(
+        "stage_released_too_early", KERNEL, RESULT, "s.release(); warpgroup::mma_wait(o); if (g.negative)", *EVERY_RACE
+    ),
+    mutant("factors_not_waited_for", PIPELINE, "1 + preparing_warps", "1", SURPLUS, *EVERY_RACE),
+)
+LONG = (
+    mutant(
+        "state_overwritten_while_it_is_read",
+        KERNEL,
+        "own.state[(step + 1) % copies]",
+        "own.state[step % copies]",
+        OVERWRITTEN,
+        READS_TOO_EARLY,
+    ),
+    mutant(
+        "no_decay_of_the_state", KERNEL, "mul_row(state, state, decay); warpgroup::mm_ABt", "warpgroup::mm_ABt", NUMBERS
+    ),
+    mutant("scores_not_waited_for", KERNEL, "warpgroup::mma_wait<2>(scores);", "", REGISTERS, *EVERY_RACE),
+    mutant("state_not_waited_for", KERNEL, "warpgroup::mma_wait<1>(state);", "", REGISTERS, *EVERY_RACE),
+    mutant("old_part_of_the_output_not_waited_for", KERNEL, "warpgroup::mma_wait<1>(o);", "", REGISTERS, *EVERY_RACE),
+    mutant("output_not_waited_for", KERNEL, RESULT, "if (g.negative)", REGISTERS, OUT_OF_SCOPE, *EVERY_RACE),
+    mutant("stage_not_released", KERNEL, "u, g); s.release();", "u, g);", DEADLOCK),
+    mutant(
+        "strip_reused_too_early", KERNEL, "store_read_wait();  // the chunk before has left the strip", "", STRIP_REUSED
+    ),
+    mutant(
+        "no_store_wait_at_the_end",
+        KERNEL,
+        "store_read_wait();  // the block's shared memory must outlive its stores",
+        "",
+        ENDS_TOO_EARLY,
+        STRIP_REUSED,
+    ),
+    mutant(
+        "factors_written_before_the_stage_is_free",
+        PIPELINE,
+        "wait(s.empty[at.stage], 1 - at.parity); " + PREPARED,
+        PREPARED,
+        *EVERY_RACE,
+    ),
+    mutant("factors_never_announced", PIPELINE, PREPARED, PREPARED.split(" arrive")[0], DEADLOCK),
+    mutant("no_causal_mask", KERNEL, "make_causal(power, power, -INFINITY);", "", NUMBERS),
+    mutant("a_row_before_forgotten", FACTORS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
+    mutant("decays_of_the_step_before", FACTORS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),
+    mutant("another_head", KERNEL, "g.unit.at(t.unit + c)", "g.unit.at(t.unit)", NUMBERS),
+)
+
+
+def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
+    run = runner(tmp_path, "linear_attention", 0, None)
+    for seed in range(20):
+        assert run(seed) == (0, "")
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
+    check_every_seed(tmp_path, "linear_attention", mutant)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutant", LONG, ids=lambda mutant: mutant.name)
+def test_any_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
+    check_every_seed(tmp_path, "linear_attention", mutant)

@@ -1,0 +1,113 @@
+"""The workflow files: valid by the published schema, and nothing proposed by others runs on a machine of our own."""
+
+import copy
+import json
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
+SCHEMA = json.loads((Path(__file__).parent / "github-workflow.schema.json").read_text())
+
+
+class Yaml12(yaml.SafeLoader):
+    """YAML as GitHub reads it: `on` is a word, only true and false are booleans."""
+
+    yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
+
+
+for first, resolvers in Yaml12.yaml_implicit_resolvers.items():
+    Yaml12.yaml_implicit_resolvers[first] = [one for one in resolvers if one[0] != "tag:yaml.org,2002:bool"]
+Yaml12.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+
+
+def read(path):
+    return yaml.load(path.read_text(), Loader=Yaml12)
+
+
+def triggers(workflow):
+    on = workflow["on"]
+    return {on} if isinstance(on, str) else set(on)
+
+
+def commands(workflow):
+    return [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+
+
+def labels(job):
+    runs_on = job["runs-on"]
+    return {runs_on} if isinstance(runs_on, str) else set(runs_on)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflow_is_valid_by_the_published_schema(path):
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(read(path))] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda workflow: workflow["jobs"]["gpu"].pop("runs-on"),
+        lambda workflow: workflow["on"].update(pull_requests=None),
+        lambda workflow: workflow["on"]["schedule"][0].update(crn=1),
+        lambda workflow: workflow["jobs"]["gpu"]["steps"][1].update(uses="actions/checkout@v4"),
+        lambda workflow: workflow.update(permissions="everything"),
+    ],
+)
+def test_the_schema_sees_mistakes(change):
+    """Guard: the validation itself; a schema or a loader that takes everything would say nothing."""
+    workflow = read(ROOT / ".github" / "workflows" / "nightly.yml")
+    change(workflow)
+    assert list(jsonschema.Draft7Validator(SCHEMA).iter_errors(workflow)) != []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_nothing_proposed_by_others_runs_on_our_own_machines(path):
+    """Guard: a pull request from a fork never reaches a self-hosted runner, and no job may write to the repository."""
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in triggers(workflow)
+    for job in workflow["jobs"].values():
+        assert "timeout-minutes" in job
+        if "pull_request" in triggers(workflow):
+            assert labels(job) == {"ubuntu-24.04"}
+        else:
+            assert "self-hosted" in labels(job)
+
+
+def test_the_night_runs_on_schedule_on_one_gpu_and_never_for_a_fork():
+    workflow = read(ROOT / ".github" / "workflows" / "nightly.yml")
+    assert triggers(workflow) == {"schedule", "workflow_dispatch"}
+    (job,) = workflow["jobs"].values()
+    assert "!github.event.repository.fork" in job["if"]
+    assert "hopper" in labels(job)
+    assert workflow["concurrency"] == {"group": "nightly-gpu", "cancel-in-progress": False}
+
+
+def test_the_night_is_make_nightly_with_nothing_skipped_and_its_report_is_kept():
+    """Guard: the workflow adds nothing to the script that runs by hand, and leaves no step of it out."""
+    workflow = read(ROOT / ".github" / "workflows" / "nightly.yml")
+    (command,) = commands(workflow)
+    assert command.startswith("make nightly ")
+    assert "--skip" not in command
+    assert "--results" in command  # outside the checkout, which a runner cleans: else every night would be the first
+    upload = workflow["jobs"]["gpu"]["steps"][-1]
+    assert upload["uses"].startswith("actions/upload-artifact@")
+    assert (upload["if"], upload["with"]["path"]) == ("always()", "nightly/")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_what_workflows_call_exists(path):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for command in commands(read(path)):
+        program, *rest = command.split()
+        if program == "make":
+            assert rest[0] in targets
+        else:
+            assert os.access(ROOT / program, os.X_OK)

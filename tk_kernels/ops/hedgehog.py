@@ -1,0 +1,174 @@
+"""`hedgehog`: softmax attention within a window and linear attention beyond it, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import launch, like, require_shape, require_tensor
+from .options import integer
+
+HEAD_DIM = 128
+FEATURE_DIM = 64  # of each sign
+MOST_SEGMENTS = 64
+
+State = tuple[Tensor, Tensor]
+
+
+@overload
+def hedgehog(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_map: Tensor,
+    k_map: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    *,
+    return_state: Literal[False] = ...,
+    segments: int | None = ...,
+) -> Tensor: ...
+@overload
+def hedgehog(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_map: Tensor,
+    k_map: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    *,
+    return_state: Literal[True],
+    segments: int | None = ...,
+) -> tuple[Tensor, State]: ...
+def hedgehog(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_map: Tensor,
+    k_map: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    *,
+    return_state: bool = False,
+    segments: int | None = None,
+) -> Tensor | tuple[Tensor, State]:
+    """Return causal Hedgehog attention as LoLCATs has it: softmax in a window, linear attention on what is earlier.
+
+    With phi(x) = [softmax(x W), softmax(-x W)], each over 64 entries and at least 1e-6, and blocks of 64 rows: query i
+    of block I sees the keys j of the blocks I - 1 and I (causally) with weight beta exp((q_i.k_j - m_i) / sqrt(128)),
+    m_i the largest of those scores, and the keys of the blocks before with weight alpha phi(q_i).phi(k_j). The output
+    is the sum of the weighted values, divided by (the sum of the weights + 1e-6).
+
+    q, k, v: (B, H, N, 128) bfloat16; q_map, k_map: (H, 128, 64) bfloat16, the matrices W of the two phi; alpha, beta:
+    (H,) float32, used as they are. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the
+    CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Returns out (B, H, N, 128) bfloat16,
+    which lies in memory as q does: heads outside rows (contiguous), or rows outside heads.
+
+    With `return_state` also (k_state, kv_state), float32: (B, H, 128), the sum of phi(k_j), and (B, H, 128, 128), that
+    of phi(k_j) v_j^T, over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64 rows.
+
+    `segments` (1-64) forces into how many parts each sequence is cut; not given, it is chosen by shape, so that a few
+    long sequences keep the GPU busy. q, k and v are read in place where their last dimension is dense, their other
+    strides are positive multiples of 8 elements and their base is a multiple of 16 bytes; the maps, alpha and beta
+    where they are contiguous. What is not goes through a copy; the first is logged by the logger `tk_kernels`.
+
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, or an empty
+    tensor; RuntimeError where a gradient would be needed, which it does not have.
+    """
+    operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
+    _require_problem(operands)
+    refuse_tangents(**operands)
+    if not isinstance(return_state, int) or return_state not in (0, 1):
+        raise ValueError(f"return_state: got {return_state!r}, needs True or False")
+    count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
+    refuse_gradient("hedgehog", *operands.values())
+    if is_plain_eager(*operands.values()):
+        out, k_state, kv_state = _launch(operands, bool(return_state), count)
+    else:
+        out, k_state, kv_state = _hedgehog(q, k, v, q_map, k_map, alpha, beta, bool(return_state), count)
+    return (out, (k_state, kv_state)) if return_state else out
+
+
+def _run(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_map: Tensor,
+    k_map: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    return_state: bool = False,
+    segments: int = -1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Kernel of `hedgehog` on both devices. Without `return_state` the states are empty."""
+    operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
+    _require_problem(operands)
+    return _launch(operands, return_state, segments)
+
+
+def _launch(operands: dict[str, Tensor], return_state: bool, segments: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The outputs, for operands that are as they must be."""
+    outputs = _outputs(operands["q"], return_state)
+    launch("hedgehog", "hedgehog", operands, (*outputs, segments))
+    return outputs
+
+
+def _outputs(q: Tensor, return_state: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Uninitialised out, k_state and kv_state."""
+    B, H = q.shape[:2]
+    k_shape, kv_shape = ((B, H, 2 * FEATURE_DIM), (B, H, 2 * FEATURE_DIM, HEAD_DIM)) if return_state else ((0,), (0,))
+    return like(q), q.new_empty(k_shape, dtype=torch.float32), q.new_empty(kv_shape, dtype=torch.float32)
+
+
+def _require_problem(operands: dict[str, Tensor]) -> None:
+    """The checks that need no kernel: rank, dtype, layout, device, shape. Raises ValueError."""
+    q = operands["q"]
+    require_tensor("q", q, 4, (torch.bfloat16,), None, "q")
+    B, H, N, D = q.shape
+    if D != HEAD_DIM:
+        raise ValueError(f"q: got head dim {D}, supported is {HEAD_DIM}")
+    for name in ("k", "v"):
+        require_tensor(name, operands[name], 4, (torch.bfloat16,), q.device, "q")
+        require_shape(name, operands[name], (B, H, N, D), "that of q")
+    for name in ("q_map", "k_map"):
+        require_tensor(name, operands[name], 3, (torch.bfloat16,), q.device, "q")
+        require_shape(name, operands[name], (H, HEAD_DIM, FEATURE_DIM), "a map of each head of q")
+    for name in ("alpha", "beta"):
+        require_tensor(name, operands[name], 1, (torch.float32,), q.device, "q")
+        require_shape(name, operands[name], (H,), "a number for each head of q")
+
+
+def _fake(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_map: Tensor,
+    k_map: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    return_state: bool = False,
+    segments: int = -1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Shapes, dtypes and strides of the outputs, for tracing."""
+    _require_problem({"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta})
+    return _outputs(q, return_state)
+
+
+def _no_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    raise RuntimeError("hedgehog: has no backward; use torch.no_grad()")
+
+
+LIBRARY.define(
+    "hedgehog(Tensor q, Tensor k, Tensor v, Tensor q_map, Tensor k_map, Tensor alpha, Tensor beta,"
+    " bool return_state=False, int segments=-1) -> (Tensor, Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("hedgehog", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::hedgehog", _fake, lib=LIBRARY)
+torch.library.register_autograd(f"{NAMESPACE}::hedgehog", _no_backward, lib=LIBRARY)
+_hedgehog = torch.ops.tk_kernels.hedgehog.default

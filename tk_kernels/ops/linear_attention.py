@@ -1,0 +1,190 @@
+"""`linear_attention`: causal linear attention with decays, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import launch, like, require_shape, require_tensor
+from .options import integer
+
+DIMS = (64, 128)
+MOST_SEGMENTS = 4096
+
+
+@overload
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None = ...,
+    *,
+    scale: float | None = ...,
+    initial_state: Tensor | None = ...,
+    return_final_state: Literal[False] = ...,
+    segments: int | None = ...,
+) -> Tensor: ...
+@overload
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None = ...,
+    *,
+    scale: float | None = ...,
+    initial_state: Tensor | None = ...,
+    return_final_state: Literal[True],
+    segments: int | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return o with o_t = scale q_t . state_t, state_t = exp(g_t) state_{t-1} + k_t (x) v_t.
+
+    q, k: (B, G, N, Dk), v: (B, H, N, Dv) bfloat16, Dk and Dv 64 or 128, H a multiple of G: head h reads q and k of
+    group h // (H / G). `log_decay` g: float32, (H,) for a decay of each head, (B, H, N) for one of each step, None
+    for none. `initial_state`: (B, H, Dk, Dv) float32, zeros if not given. All on one device: a Hopper GPU (current
+    stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes
+    >= 1. `scale` is Dk^-0.5 if not given, as in flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which
+    lies in memory as v does, and with `return_final_state` also the state after the last step, (B, H, Dk, Dv) float32.
+
+    Log decays are meant to be <= 0, -inf included: it forgets everything. On the CPU one that is NaN or positive is
+    an error. On a GPU, where looking at them would wait for the device, a NaN makes NaN of what follows it in its
+    head, and a positive one is computed with as long as a chunk of 64 steps does not grow beyond float32.
+
+    The kernel computes in chunks of 64 steps. It reads q, k and v where their last dimension is dense, the other
+    strides are positive multiples of 8 elements and the base is a multiple of 16 bytes. Others go through a copy,
+    which costs a pass over it; the first such copy is logged by the logger `tk_kernels`. So do log decays and states
+    that are not contiguous. `segments` forces into how many parts each sequence is cut, to be computed side by side;
+    else it is chosen by shape.
+
+    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, a
+    last dimension that is not dense, or a scale that is not finite in float32.
+    """
+    _require_problem(q, k, v, log_decay, scale, initial_state)
+    cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
+    if not isinstance(return_final_state, int) or return_final_state not in (0, 1):
+        raise ValueError(f"return_final_state: got {return_final_state!r}, needs True or False")
+    given = [tensor for tensor in (q, k, v, log_decay, initial_state) if tensor is not None]
+    refuse_gradient("linear_attention", *given)
+    refuse_tangents(q=q, k=k, v=v)
+    arguments = (q, k, v, log_decay, scale, initial_state, return_final_state, cut)
+    results = _run(*arguments) if is_plain_eager(*given) else _linear_attention(*arguments)
+    return (results[0], results[1]) if return_final_state else results[0]
+
+
+def require_not_growing(name: str, tensor: Tensor | None) -> None:
+    """The check of decays that looks at them, where that waits for nothing: on the CPU. Raises ValueError."""
+    if tensor is None or not tensor.is_cpu:
+        return
+    if bool(tensor.isnan().any()):
+        raise ValueError(f"{name}: has a NaN, needs numbers that are not above 0")
+    if bool((tensor > 0).any()):
+        raise ValueError(f"{name}: got {float(tensor.max())}, needs numbers that are not above 0: what it is to decay")
+
+
+def dense(tensor: Tensor | None) -> Tensor | None:
+    """A small tensor of numbers as the kernels take it."""
+    return None if tensor is None else tensor.detach().float().contiguous()
+
+
+def _run(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None = None,
+    scale: float | None = None,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int = -1,
+) -> list[Tensor]:
+    """Kernel of `linear_attention` on both devices: out, and the final state where it is asked for."""
+    _require_problem(q, k, v, log_decay, scale, initial_state)
+    given = (q, k, v, log_decay, initial_state)
+    refuse_gradient("linear_attention", *(tensor for tensor in given if tensor is not None))
+    require_not_growing("log_decay", log_decay)
+    results = _outputs(q, v, return_final_state)
+    final = results[1] if return_final_state else None
+    scale = q.shape[3] ** -0.5 if scale is None else float(scale)
+    rest = (results[0], dense(log_decay), scale, dense(initial_state), final, segments)
+    launch("linear_attention", "linear_attention", {"q": q, "k": k, "v": v}, rest)
+    return results
+
+
+def _outputs(q: Tensor, v: Tensor, return_final_state: bool) -> list[Tensor]:
+    """Uninitialised out, and final state."""
+    if not return_final_state:
+        return [like(v)]
+    return [like(v), v.new_empty((*v.shape[:2], q.shape[3], v.shape[3]), dtype=torch.float32)]
+
+
+def _require_problem(
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, scale: float | None, initial_state: Tensor | None
+) -> None:
+    """The checks that need no kernel. Raises ValueError."""
+    bf16, fp32 = (torch.bfloat16,), (torch.float32,)
+    require_tensor("q", q, 4, bf16, None, "q")
+    require_tensor("k", k, 4, bf16, q.device, "q")
+    require_tensor("v", v, 4, bf16, q.device, "q")
+    B, G, N, Dk = q.shape
+    H, Dv = v.shape[1], v.shape[3]
+    for name, dim in (("q", Dk), ("v", Dv)):
+        if dim not in DIMS:
+            raise ValueError(f"{name}: got head dim {dim}, supported are 64 and 128")
+    require_shape("k", k, tuple(q.shape), "that of q")
+    require_shape("v", v, (B, H, N, Dv), "batch and rows of q")
+    if H % G != 0:
+        raise ValueError(f"q: got {G} heads, needs a divisor of the {H} heads of v")
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.stride(3) != 1:
+            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    if log_decay is not None:
+        rank = log_decay.dim() if isinstance(log_decay, Tensor) else 0
+        require_tensor("log_decay", log_decay, 1 if rank == 1 else 3, fp32, q.device, "q")
+        require_shape("log_decay", log_decay, (H,) if rank == 1 else (B, H, N), "(H,) or (B, H, N) of v")
+    if initial_state is not None:
+        require_tensor("initial_state", initial_state, 4, fp32, q.device, "q")
+        require_shape("initial_state", initial_state, (B, H, Dk, Dv), "(B, H, Dk, Dv)")
+    if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
+        raise ValueError(f"scale: got {scale!r}, needs a number or None")
+    if isinstance(scale, (float, int)) and not abs(scale) <= torch.finfo(torch.float32).max:
+        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
+        raise ValueError(f"scale: got {got}, needs a finite number in float32")
+
+
+def _fake(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None = None,
+    scale: float | None = None,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int = -1,
+) -> list[Tensor]:
+    """Shapes, dtypes and strides of the results, for tracing."""
+    _require_problem(q, k, v, log_decay, scale, initial_state)
+    return _outputs(q, v, return_final_state)
+
+
+LIBRARY.define(
+    "linear_attention(Tensor q, Tensor k, Tensor v, Tensor? log_decay=None, float? scale=None, "
+    "Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("linear_attention", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::linear_attention", _fake, lib=LIBRARY)
+_linear_attention = torch.ops.tk_kernels.linear_attention.default

@@ -1,0 +1,206 @@
+"""`mamba2`: the scan of a Mamba-2 layer, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
+from .operands import launch, like, require_shape, require_tensor
+from .options import integer
+
+HEAD_DIM = 64
+NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
+
+
+@overload
+def mamba2(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    *,
+    D: Tensor | None = ...,
+    dt_bias: Tensor | None = ...,
+    dt_softplus: bool = ...,
+    chunk_size: int = ...,
+    initial_state: Tensor | None = ...,
+    return_final_state: Literal[False] = ...,
+    segments: int | None = ...,
+) -> Tensor: ...
+@overload
+def mamba2(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    *,
+    D: Tensor | None = ...,
+    dt_bias: Tensor | None = ...,
+    dt_softplus: bool = ...,
+    chunk_size: int = ...,
+    initial_state: Tensor | None = ...,
+    return_final_state: Literal[True],
+    segments: int | None = ...,
+) -> tuple[Tensor, Tensor]: ...
+def mamba2(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    *,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    chunk_size: int = 64,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return y with y_t = C_t . state_t (+ D x_t), state_t = exp(A w_t) state_{t-1} + w_t x_t (x) B_t.
+
+    x: (batch, N, H, 64), B, C: (batch, N, G, S) bfloat16, S 64 or 128, H a multiple of G: head h reads B and C of
+    group h // (H / G). dt: (batch, N, H) float32 or bfloat16; w = dt + dt_bias, through softplus where `dt_softplus`,
+    and at least 0. A (H,), dt_bias (H,), D (H,) or (H, 64): float32, bfloat16 or float16. `initial_state`:
+    (batch, H, 64, S) float32, zeros if not given. All on one device: a Hopper GPU (current stream; CUDA graphs can
+    capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Semantics and
+    layouts are those of mamba_ssm's `mamba_chunk_scan_combined`. Returns y (batch, N, H, 64) bfloat16, which lies in
+    memory as x does, and with `return_final_state` also the state after the last step, (batch, H, 64, S) float32.
+
+    A is meant to be <= 0. On the CPU one that is NaN or positive is an error; on a GPU, where looking at it would
+    wait for the device, a NaN makes its head NaN. `chunk_size` may be any positive number: it is the caller's wish
+    and changes nothing but rounding; the kernel computes in chunks of 64 steps.
+
+    The kernel reads x, B and C where their last dimension is dense, the other strides are positive multiples of 8
+    elements and the base is a multiple of 16 bytes. Others go through a copy, which costs a pass over it; the first
+    such copy is logged by the logger `tk_kernels`. `segments` forces into how many parts each sequence is cut, to be
+    computed side by side; else it is chosen by shape.
+
+    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an empty
+    tensor, or a last dimension that is not dense.
+    """
+    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
+    cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
+    integer("chunk_size", chunk_size, 1, 2**31 - 1)
+    for name, flag in (("dt_softplus", dt_softplus), ("return_final_state", return_final_state)):
+        if not isinstance(flag, int) or flag not in (0, 1):
+            raise ValueError(f"{name}: got {flag!r}, needs True or False")
+    given = [tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None]
+    refuse_gradient("mamba2", *given)
+    refuse_tangents(x=x, dt=dt, A=A, B=B, C=C)
+    arguments = (x, dt, A, B, C, D, dt_bias, dt_softplus, initial_state, return_final_state, cut)
+    results = _run(*arguments) if is_plain_eager(*given) else _mamba2(*arguments)
+    return (results[0], results[1]) if return_final_state else results[0]
+
+
+def _run(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int = -1,
+) -> list[Tensor]:
+    """Kernel of `mamba2` on both devices: y, and the final state where it is asked for."""
+    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
+    refuse_gradient("mamba2", *(tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None))
+    require_not_growing("A", A)
+    results = _outputs(x, B, return_final_state)
+    final = results[1] if return_final_state else None
+    if dt.stride(2) != 1:
+        dt = dt.contiguous()
+    numbers = (dense(D), dense(dt_bias), dt_softplus, dense(initial_state), final, segments)
+    launch("linear_attention", "mamba2", {"x": x, "B": B, "C": C}, (dt, dense(A), results[0], *numbers))
+    return results
+
+
+def _outputs(x: Tensor, B: Tensor, return_final_state: bool) -> list[Tensor]:
+    """Uninitialised y, and final state."""
+    if not return_final_state:
+        return [like(x)]
+    return [like(x), x.new_empty((x.shape[0], x.shape[2], x.shape[3], B.shape[3]), dtype=torch.float32)]
+
+
+def _require_problem(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    dt_bias: Tensor | None,
+    initial_state: Tensor | None,
+) -> None:
+    """The checks that need no kernel. Raises ValueError."""
+    bf16, fp32 = (torch.bfloat16,), (torch.float32,)
+    require_tensor("x", x, 4, bf16, None, "x")
+    require_tensor("dt", dt, 3, (torch.float32, torch.bfloat16), x.device, "x")
+    require_tensor("A", A, 1, NUMBERS, x.device, "x")
+    require_tensor("B", B, 4, bf16, x.device, "x")
+    require_tensor("C", C, 4, bf16, x.device, "x")
+    batch, N, H, P = x.shape
+    G, S = B.shape[2:]
+    if P != HEAD_DIM:
+        raise ValueError(f"x: got head dim {P}, supported is {HEAD_DIM}")
+    if S not in DIMS:
+        raise ValueError(f"B: got state dim {S}, supported are 64 and 128")
+    require_shape("dt", dt, (batch, N, H), "batch, rows and heads of x")
+    require_shape("A", A, (H,), "the heads of x")
+    require_shape("B", B, (batch, N, G, S), "batch and rows of x")
+    require_shape("C", C, tuple(B.shape), "that of B")
+    if H % G != 0:
+        raise ValueError(f"B: got {G} groups, needs a divisor of the {H} heads of x")
+    for name, tensor in (("x", x), ("B", B), ("C", C)):
+        if tensor.stride(3) != 1:
+            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    if D is not None:
+        rank = D.dim() if isinstance(D, Tensor) else 0
+        require_tensor("D", D, 1 if rank == 1 else 2, NUMBERS, x.device, "x")
+        require_shape("D", D, (H,) if rank == 1 else (H, P), "(H,) or (H, 64)")
+    if dt_bias is not None:
+        require_tensor("dt_bias", dt_bias, 1, NUMBERS, x.device, "x")
+        require_shape("dt_bias", dt_bias, (H,), "the heads of x")
+    if initial_state is not None:
+        require_tensor("initial_state", initial_state, 4, fp32, x.device, "x")
+        require_shape("initial_state", initial_state, (batch, H, P, S), "(batch, H, 64, S)")
+
+
+def _fake(
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    initial_state: Tensor | None = None,
+    return_final_state: bool = False,
+    segments: int = -1,
+) -> list[Tensor]:
+    """Shapes, dtypes and strides of the results, for tracing."""
+    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
+    return _outputs(x, B, return_final_state)
+
+
+LIBRARY.define(
+    "mamba2(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? D=None, Tensor? dt_bias=None, "
+    "bool dt_softplus=False, Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("mamba2", _run, _key)
+torch.library.register_fake(f"{NAMESPACE}::mamba2", _fake, lib=LIBRARY)
+_mamba2 = torch.ops.tk_kernels.mamba2.default
