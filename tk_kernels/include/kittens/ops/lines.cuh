@@ -16,6 +16,10 @@ kittens_device void map_lines(Dst& dst, F f, const Srcs&... srcs) {
         },
         dst, srcs...);
 }
+// The sum of all elements, the same in every lane.
+template <register_lines Lines> kittens_device float sum(const Lines& lines) {
+    return sum(lines, [](int, int, float x) { return x; });
+}
 template <register_lines Dst, register_lines Src> kittens_device void mul(Dst& dst, const Src& src, float factor) {
     map_lines(dst, [=](float x) { return x * factor; }, src);
 }

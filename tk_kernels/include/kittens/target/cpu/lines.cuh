@@ -97,14 +97,16 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     }
 }
 
-// The sum of all elements, the same in every lane: the lanes' shares first, as a GPU adds them.
-template <register_lines Lines> kittens_device float sum(const Lines& lines) {
+// The sum of f(row, first column of the run, element) over all elements, the same in every lane: the lanes' shares first,
+// as a GPU adds them.
+template <register_lines Lines, typename F> kittens_device float sum(const Lines& lines, F f) {
     float shares[warp_threads] = {};
     int at = 0;
     each_run(
-        [&](int, int, const typename Lines::T* run) {
+        [&](int row, int col, const typename Lines::T* run) {
+            const auto x = to_floats<Lines::run>(run);
             float part = 0.f;
-            for (int i = 0; i < Lines::run; i++) part += to_float(run[i]);
+            for (int i = 0; i < Lines::run; i++) part += f(row, col, x.value[i]);
             shares[at++ % warp_threads] += part;
         },
         lines);

@@ -153,15 +153,15 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
         src);
 }
 
-// The sum of all elements, the same in every lane.
-template <register_lines Lines> kittens_device float sum(const Lines& lines) {
+// The sum of f(row, first column of the run, element) over all elements, the same in every lane.
+template <register_lines Lines, typename F> kittens_device float sum(const Lines& lines, F f) {
     float total = 0.f;
     each_run(
-        [&](int, int, const typename Lines::T* run) {
+        [&](int row, int col, const typename Lines::T* run) {
             const auto x = to_floats<Lines::run>(run);
             float part = 0.f;
 #pragma unroll
-            for (int i = 0; i < Lines::run; i++) part += x.value[i];
+            for (int i = 0; i < Lines::run; i++) part += f(row, col, x.value[i]);
             total += part;
         },
         lines);
