@@ -1,9 +1,10 @@
 // Dropout, residual addition and layer normalisation in one pass: r = residual + dropout(x), y = norm(r) weight + bias.
 //
-// Rows of up to 1024 elements belong to one warp, which holds up to 32 a lane; longer rows to a block of 2, 4 or 8 warps
-// with 1024 elements each, which exchange two sums through shared memory. x and residual are loaded whole before either is
-// used: eight loads of 16 bytes a thread at D = 1024. r stays in registers in fp32; mean and variance are taken from it in
-// two steps (the variance about the mean, without cancellation), and only then is it rounded.
+// A warp holds up to 512 elements of a row, 16 a lane: rows of up to 512 elements belong to one warp, longer ones to a block
+// of 2, 4, 8 or 16 warps, which exchange two sums through shared memory. x and residual are loaded whole before either is
+// used, four loads of 16 bytes a thread, and 64 registers leave room for 32 warps a multiprocessor. r stays in registers in
+// fp32; mean and variance are taken from it in two steps (the variance about the mean, without cancellation), and only then
+// is it rounded.
 //
 // Dropout by Philox 4x32-10: one call for four elements, numbered by their place in the tensor (row * D + column), so that
 // neither the grid nor the shape of a block matters. Without dropout (p = 0) no generator is in the kernel, and the mask is

@@ -1,10 +1,11 @@
 // Rotary embedding: every row of every head is turned by the angles of its position.
 //
-// One pass without shared memory. A warp takes as many rows as its lanes hold 16 bytes of (4 rows of half of 128 entries)
-// and walks with them over up to 8 heads, whose cosines and sines it holds in fp32: a table row is read once for 8 heads.
-// Four heads are loaded before the first is used, so that each thread has eight loads of 16 bytes in flight; half-split
-// rows come as two lines, the entries and their partners, so that a lane holds both and nothing is exchanged. Interleaved
-// rows come as one line, eight heads at a time, with half as many angles a lane.
+// One pass without shared memory and without a loop. A warp takes two heads and as many rows as its lanes hold 16 bytes of
+// (4 rows of half of 128 entries): four loads of 16 bytes a thread and two of the tables, which stay in their own type until
+// they are used, so that 48 registers are enough and 40 warps fit a multiprocessor. Half-split rows come as two lines, the
+// entries and their partners, so that a lane holds both and nothing is exchanged; interleaved rows come as one line of twice
+// the length, with half as many angles a run. Neighbouring warps take the same rows of the next heads and find the tables in
+// the caches, where x and out take no place.
 //
 // Strides are the tensor's own: (B, H, N, D) and (B, N, H, D) are the same kernel. Entries beyond rotary_dim are copied,
 // or left alone where the result replaces x.
