@@ -6,9 +6,13 @@ template <typename TR, typename TM> using moved = operands<matrix<TM>, matrix<TM
 // At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
 template <typename TR, typename TM, int R, int C, int Run> struct line_moves : family<moved<TR, TM>> {
     kittens_device static void run(const moved<TR, TM>& g) {
+        if (g.op == 0) move<reuse::again>(g);
+        else move<reuse::once>(g);
+    }
+    template <reuse Reuse> kittens_device static void move(const moved<TR, TM>& g) {
         rl<TR, R, C, Run> x;
-        load(x, g.a, {0, 0, g.numbers[0], g.numbers[1]});
-        store(g.out, x, {0, 0, g.numbers[2], g.numbers[3]});
+        load<Reuse>(x, g.a, {0, 0, g.numbers[0], g.numbers[1]});
+        store<Reuse>(g.out, x, {0, 0, g.numbers[2], g.numbers[3]});
     }
 };
 
@@ -28,6 +32,11 @@ template <typename T, int R, int C> struct line_maps : family<uniform<T>> {
             case 4: pairs(x, g); break;
             case 5: {
                 const float total = sum(x);
+                map_lines(x, [=](float) { return total; }, x);
+                break;
+            }
+            case 6: {  // of the first rows and runs, each element weighed
+                const float total = sum(x, [=](int row, int col, float v) { return row < 2 && col < 16 ? 3 * v : v; });
                 map_lines(x, [=](float) { return total; }, x);
                 break;
             }

@@ -70,11 +70,12 @@ def test_moves_at_any_corner(library: Library, device: str, parameters: tuple[st
         expected = before.copy()
         target = expected[to_r : to_r + rows, to_c : to_c + cols]
         target[:] = rounded(piece, memory)[: target.shape[0], : target.shape[1]]
-        case = Case(
-            f"{r} {c} to {to_r} {to_c}", (x,), expected, np.zeros_like(expected), (memory,) * 4,
-            numbers=(r, c, to_r, to_c), before=before, pitch=width,
-        )  # fmt: skip
-        check(library, device, instance, case)
+        for once in (0, 1):
+            case = Case(
+                f"{r} {c} to {to_r} {to_c}, once {once}", (x,), expected, np.zeros_like(expected), (memory,) * 4, once,
+                numbers=(r, c, to_r, to_c), before=before, pitch=width,
+            )  # fmt: skip
+            check(library, device, instance, case)
 
 
 def map_cases(dtype: str, rows: int, cols: int) -> Iterator[Case]:
@@ -89,6 +90,8 @@ def map_cases(dtype: str, rows: int, cols: int) -> Iterator[Case]:
     yield Case("pairs", (x, cosine, sine), pairs, step * (np.abs(pairs) + 4), (dtype,) * 4, 4)
     total = np.full_like(x, x.sum())
     yield Case("sum", (x, y, z), total, 0 * x + step * abs(x.sum()) + 1e-4, (dtype,) * 4, 5)
+    weighed = x.sum() + 2 * x[:2, :16].sum()
+    yield Case("weighed", (x, y, z), 0 * x + weighed, 0 * x + step * abs(weighed) + 1e-4, (dtype,) * 4, 6)
 
 
 @pytest.mark.parametrize("parameters", [("bf16", 4, 64), ("fp32", 1, 1024), ("fp32", 3, 24)], ids=str)

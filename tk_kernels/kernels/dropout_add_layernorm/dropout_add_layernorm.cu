@@ -1,9 +1,10 @@
 // Dropout, residual addition and layer normalisation in one pass: r = residual + dropout(x), y = norm(r) weight + bias.
 //
-// Rows of up to 1024 elements belong to one warp, which holds up to 32 a lane; longer rows to a block of 2, 4 or 8 warps
-// with 1024 elements each, which exchange two sums through shared memory. x and residual are loaded whole before either is
-// used: eight loads of 16 bytes a thread at D = 1024. r stays in registers in fp32; mean and variance are taken from it in
-// two steps (the variance about the mean, without cancellation), and only then is it rounded.
+// A warp holds up to 512 elements of a row, 16 a lane: rows of up to 512 elements belong to one warp, longer ones to a block
+// of 2, 4, 8 or 16 warps, which exchange two sums through shared memory. x and residual are loaded whole before either is
+// used, four loads of 16 bytes a thread, and 64 registers leave room for 32 warps a multiprocessor. r stays in registers in
+// fp32; mean and variance are taken from it in two steps (the variance about the mean, without cancellation), and only then
+// is it rounded.
 //
 // Dropout by Philox 4x32-10: one call for four elements, numbered by their place in the tensor (row * D + column), so that
 // neither the grid nor the shape of a block matters. Without dropout (p = 0) no generator is in the kernel, and the mask is
@@ -26,7 +27,7 @@ template <typename T> using rows_of = gl<T, 1, 1, dynamic, dynamic>;
 
 template <int Units, int RowWarps, bool Drops> struct kernel {
     static constexpr int warps = RowWarps == 1 ? 4 : RowWarps, cluster_blocks = 1;
-    static constexpr int blocks_per_sm = 16 / warps;
+    static constexpr int blocks_per_sm = 32 / warps;
     static constexpr int block_rows = warps / RowWarps, span = 256 * Units;  // rows of a block; columns of a warp
     using halves = rl<bf16, 1, span>;
     using floats = rl<float, 1, span>;
@@ -49,18 +50,18 @@ template <int Units, int RowWarps, bool Drops> struct kernel {
              row += block_count() * block_rows) {
             const element_coord at{0, 0, row, col};
             halves x, residual;
-            load(x, g.x, at);
-            load(residual, g.residual, at);
+            load<reuse::once>(x, g.x, at);
+            load<reuse::once>(residual, g.residual, at);
             floats r;
             add_residual(r, x, residual, g, at);
-            store(g.sum, r, at);
+            store<reuse::once>(g.sum, r, at);
             const float mean = total(sum(r), means) * g.mean_factor;
-            const float variance = total(squares_about(mean, r, g.x.cols() - col), squares) / g.x.cols();
-            const float scale = 1.f / math::sqrt(variance + g.eps);
-            map_lines(r, [=](float v) { return (v - mean) * scale; }, r);
-            if (g.weight_float.data != nullptr) affine(r, g.weight_float, g.bias_float, col);
-            else affine(r, g.weight, g.bias, col);
-            store(g.normed, r, at);
+            map_lines(r, [=](float v) { return v - mean; }, r);
+            const float variance = total(sum_of_squares(r, g.x.cols() - col), squares) / g.x.cols();
+            const float scale = math::rsqrt(variance + g.eps);
+            if (g.weight_float.data != nullptr) affine(r, scale, g.weight_float, g.bias_float, col);
+            else affine(r, scale, g.weight, g.bias, col);
+            store<reuse::once>(g.normed, r, at);
         }
     }
 
@@ -86,25 +87,18 @@ template <int Units, int RowWarps, bool Drops> struct kernel {
         else return block_sum<RowWarps>(value, parts);
     }
 
-    // Over the columns that there are: what lies beyond is zero, and not the mean away from it.
-    kittens_device static float squares_about(float mean, const floats& r, int cols) {
-        floats deviation;
-        each_run(
-            [=](int, int col, float* d, const float* v) {
-#pragma unroll
-                for (int i = 0; i < floats::run; i++) d[i] = col < cols ? (v[i] - mean) * (v[i] - mean) : 0.f;
-            },
-            deviation, r);
-        return sum(deviation);
+    // Over the columns that there are: what lies beyond is the mean away from zero.
+    kittens_device static float sum_of_squares(const floats& r, int cols) {
+        return sum(r, [=](int, int col, float v) { return col < cols ? v * v : 0.f; });
     }
 
-    template <typename Weights> kittens_device static void affine(floats& y, const Weights& weight, const Weights& bias,
-                                                                  int col) {
+    template <typename Weights>
+    kittens_device static void affine(floats& y, float scale, const Weights& weight, const Weights& bias, int col) {
         rl<typename Weights::T, 1, span> w, b;
         load(w, weight, {0, 0, 0, col});
-        if (bias.data == nullptr) return map_lines(y, ops::mul{}, y, w);
+        if (bias.data == nullptr) return map_lines(y, [=](float v, float factor) { return v * scale * factor; }, y, w);
         load(b, bias, {0, 0, 0, col});
-        map_lines(y, [](float v, float factor, float shift) { return v * factor + shift; }, y, w, b);
+        map_lines(y, [=](float v, float factor, float shift) { return v * scale * factor + shift; }, y, w, b);
     }
 };
 
@@ -146,10 +140,10 @@ template <typename Kernel> void start(const tensors& t, const problem& p, void* 
 template <bool Drops> void start_of(const tensors& t, const problem& p, void* stream) {
     if (p.cols <= 256) start<kernel<1, 1, Drops>>(t, p, stream);
     else if (p.cols <= 512) start<kernel<2, 1, Drops>>(t, p, stream);
-    else if (p.cols <= 1024) start<kernel<4, 1, Drops>>(t, p, stream);
-    else if (p.cols <= 2048) start<kernel<4, 2, Drops>>(t, p, stream);
-    else if (p.cols <= 4096) start<kernel<4, 4, Drops>>(t, p, stream);
-    else start<kernel<4, 8, Drops>>(t, p, stream);
+    else if (p.cols <= 1024) start<kernel<2, 2, Drops>>(t, p, stream);
+    else if (p.cols <= 2048) start<kernel<2, 4, Drops>>(t, p, stream);
+    else if (p.cols <= 4096) start<kernel<2, 8, Drops>>(t, p, stream);
+    else start<kernel<2, 16, Drops>>(t, p, stream);
 }
 
 }  // namespace

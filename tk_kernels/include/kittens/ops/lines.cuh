@@ -8,11 +8,17 @@ template <typename F, register_lines Dst, register_lines... Srcs>
 kittens_device void map_lines(Dst& dst, F f, const Srcs&... srcs) {
     static_assert(((Srcs::run == Dst::run) && ...), "map_lines: the lines must have runs of one length");
     each_run(
-        [&](int, int, auto* d, const auto*... x) {
+        [&](int, int, auto* d, const auto*... run) {
+            [&](const auto&... x) {
 #pragma unroll
-            for (int i = 0; i < Dst::run; i++) d[i] = from_float<typename Dst::T>(f(to_float(x[i])...));
+                for (int i = 0; i < Dst::run; i++) d[i] = from_float<typename Dst::T>(f(x.value[i]...));
+            }(to_floats<Dst::run>(run)...);
         },
         dst, srcs...);
+}
+// The sum of all elements, the same in every lane.
+template <register_lines Lines> kittens_device float sum(const Lines& lines) {
+    return sum(lines, [](int, int, float x) { return x; });
 }
 template <register_lines Dst, register_lines Src> kittens_device void mul(Dst& dst, const Src& src, float factor) {
     map_lines(dst, [=](float x) { return x * factor; }, src);
@@ -24,11 +30,12 @@ kittens_device void rotate(Lines& x, Lines& y, const Table& cosine, const Table&
     static_assert(Table::run == Lines::run, "rotate: an angle for each element of x");
     each_run(
         [](int, int, auto* x, auto* y, const auto* c, const auto* s) {
+            constexpr int run = Lines::run;
+            const auto a = to_floats<run>(x), b = to_floats<run>(y), cos = to_floats<run>(c), sin = to_floats<run>(s);
 #pragma unroll
-            for (int i = 0; i < Lines::run; i++) {
-                const float a = to_float(x[i]), b = to_float(y[i]), cos = to_float(c[i]), sin = to_float(s[i]);
-                x[i] = from_float<typename Lines::T>(a * cos - b * sin);
-                y[i] = from_float<typename Lines::T>(a * sin + b * cos);
+            for (int i = 0; i < run; i++) {
+                x[i] = from_float<typename Lines::T>(a.value[i] * cos.value[i] - b.value[i] * sin.value[i]);
+                y[i] = from_float<typename Lines::T>(a.value[i] * sin.value[i] + b.value[i] * cos.value[i]);
             }
         },
         x, y, cosine, sine);
@@ -39,12 +46,13 @@ kittens_device void rotate_pairs(Lines& pairs, const Table& cosine, const Table&
     static_assert(2 * Table::run == Lines::run, "rotate_pairs: an angle for every two elements");
     each_run(
         [](int, int, auto* x, const auto* c, const auto* s) {
+            const auto z = to_floats<Lines::run>(x);
+            const auto cos = to_floats<Table::run>(c), sin = to_floats<Table::run>(s);
 #pragma unroll
             for (int i = 0; i < Table::run; i++) {
-                const float a = to_float(x[2 * i]), b = to_float(x[2 * i + 1]);
-                const float cos = to_float(c[i]), sin = to_float(s[i]);
-                x[2 * i] = from_float<typename Lines::T>(a * cos - b * sin);
-                x[2 * i + 1] = from_float<typename Lines::T>(a * sin + b * cos);
+                const float a = z.value[2 * i], b = z.value[2 * i + 1];
+                x[2 * i] = from_float<typename Lines::T>(a * cos.value[i] - b * sin.value[i]);
+                x[2 * i + 1] = from_float<typename Lines::T>(a * sin.value[i] + b * cos.value[i]);
             }
         },
         pairs, cosine, sine);

@@ -41,13 +41,14 @@ template <register_lines Dst, register_lines Src>
 kittens_device void drop(Dst& dst, const Src& src, const dropout& which, int64_t first, int64_t pitch = 0) {
     static_assert(Src::run == Dst::run);
     each_run(
-        [&](int row, int col, auto* d, const auto* x) {
+        [&](int row, int col, auto* d, const auto* run) {
+            const auto x = to_floats<Src::run>(run);
 #pragma unroll
             for (int i = 0; i < Dst::run; i += 4) {
                 const words drawn = which.draw(first + row * pitch + col + i);
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const float kept = to_float(x[i + e]) * which.scale;
+                    const float kept = x.value[i + e] * which.scale;
                     d[i + e] = from_float<typename Dst::T>(drawn.word[e] < which.threshold ? 0.f : kept);
                 }
             }

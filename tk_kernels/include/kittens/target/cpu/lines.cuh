@@ -35,6 +35,19 @@ kittens_device void each_run(F f, Lines& lines, Others&... others) {
             f(row, u * Lines::run, lines.data[row] + u * Lines::run, others.data[row] + u * Others::run...);
 }
 
+// A run in fp32.
+template <int Run> struct floats {
+    float value[Run];
+};
+template <int Run, typename T> kittens_device floats<Run> to_floats(const T* run) {
+    floats<Run> result;
+    for (int i = 0; i < Run; i++) result.value[i] = to_float(run[i]);
+    return result;
+}
+
+// Whether the bytes of a move will be asked for again soon: advice to a GPU's caches.
+enum class reuse { again, once };
+
 namespace cpu {
 // What a GPU's lanes need to move a run at once: whole runs at aligned places.
 template <int Run, global_tensor Gl> void check_runs(const Gl& global, element_coord at, const action& who) {
@@ -53,7 +66,7 @@ template <int Run, global_tensor Gl> void check_runs(const Gl& global, element_c
 }  // namespace cpu
 
 // Runs past the tensor's end load as zeros and are not stored. Cols of the tensor are whole runs, and runs are aligned.
-template <register_lines Dst, global_tensor Src>
+template <reuse = reuse::again, register_lines Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     using T = typename Dst::T;
     using From = std::remove_const_t<typename Src::T>;
@@ -67,7 +80,7 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
             else dst.data[i][j] = from_float<T>(to_float(x));
         }
 }
-template <global_tensor Dst, register_lines Src>
+template <reuse = reuse::again, global_tensor Dst, register_lines Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     using To = typename Dst::T;
     cpu::warp& w = cpu::begin();
@@ -84,14 +97,16 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     }
 }
 
-// The sum of all elements, the same in every lane: the lanes' shares first, as a GPU adds them.
-template <register_lines Lines> kittens_device float sum(const Lines& lines) {
+// The sum of f(row, first column of the run, element) over all elements, the same in every lane: the lanes' shares first,
+// as a GPU adds them.
+template <register_lines Lines, typename F> kittens_device float sum(const Lines& lines, F f) {
     float shares[warp_threads] = {};
     int at = 0;
     each_run(
-        [&](int, int, const typename Lines::T* run) {
+        [&](int row, int col, const typename Lines::T* run) {
+            const auto x = to_floats<Lines::run>(run);
             float part = 0.f;
-            for (int i = 0; i < Lines::run; i++) part += to_float(run[i]);
+            for (int i = 0; i < Lines::run; i++) part += f(row, col, x.value[i]);
             shares[at++ % warp_threads] += part;
         },
         lines);
