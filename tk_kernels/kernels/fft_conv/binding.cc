@@ -81,19 +81,20 @@ bool is_addressable(const TensorView& tensor) {
 
 bool is_dense(const TensorView& tensor) { return tensor.IsContiguous() && is_aligned(tensor.data_ptr()); }
 
-// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (3, 2, 64, 64). Returns 0 when it is launched, else launches
+// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64). Returns 0 when it is launched, else launches
 // nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
 std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, TensorView y) {
     require_tensor("u", u, 3, u);
     require_tensor("k_f", spectrum, 4, u);
-    require_tensor("constants", constants, 4, u);
+    require_tensor("constants", constants, 2, u);
     require_tensor("y", y, 3, u);
     const std::int64_t batch = u.size(0), channels = u.size(1), length = u.size(2), rows = spectrum.size(2);
     require_shape("k_f", spectrum, {channels, 2, rows, columns});
-    require_shape("constants", constants, {3, 2, tile_rows, columns});
+    require_shape("constants", constants, {tk::fft_conv::constant_rows, columns});
     require_shape("y", y, {batch, channels, length});
-    if (length % columns != 0 || length > rows * columns) {
-        TVM_FFI_THROW(ValueError) << "u: got length " << length << ", needs a multiple of " << columns << " up to "
+    const std::int64_t multiple = rows == tile_rows ? 2 * columns : columns;
+    if (length % multiple != 0 || length > rows * columns) {
+        TVM_FFI_THROW(ValueError) << "u: got length " << length << ", needs a multiple of " << multiple << " up to "
                                   << rows * columns;
     }
     if (!is_addressable(y)) TVM_FFI_THROW(ValueError) << "y: needs aligned strides and base";
