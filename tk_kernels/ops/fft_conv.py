@@ -99,7 +99,7 @@ _known_constants: dict[tuple[int, torch.device], Tensor] = {}
 
 
 def _constants(points: int, device: torch.device) -> Tensor:
-    """(388, 64) bfloat16: the factors of the small transforms, of at most 32 points each, and the twiddles between them.
+    """(388, 64) bfloat16: the factors of the small transforms, at most 32 points each, and the twiddles between them.
 
     The kernel's README lists them.
     """
