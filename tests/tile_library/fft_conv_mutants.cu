@@ -18,7 +18,7 @@ struct data {
     std::vector<bf16> u, y, spectrum, constants;
     std::vector<double> expected;
 
-    data() : u(B * D * N), y(B * D * N), spectrum(D * 2 * N), constants(3 * 2 * 64 * 64), expected(B * D * N) {
+    data() : u(B * D * N), y(B * D * N), spectrum(D * 2 * N), constants(constant_rows * columns), expected(B * D * N) {
         unsigned state = 1;
         const auto draw = [&] {
             state = state * 1664525u + 1013904223u;
@@ -39,20 +39,36 @@ struct data {
                     const double angle = -turn * (double(f) * lags[t] / N);
                     real += k[t] * std::cos(angle), imag += k[t] * std::sin(angle);
                 }
-                const int at = f % rows * columns + f / rows;  // frequency c + rows d is at (c, d)
+                const int d_of = f / rows;  // frequency c + rows d is at (c, d), odd d after the even ones
+                const int at = f % rows * columns + d_of / 2 + d_of % 2 * half_rows;
                 spectrum[(d * 2 + 0) * N + at] = from_float<bf16>(float(real / N));
                 spectrum[(d * 2 + 1) * N + at] = from_float<bf16>(float(imag / N));
             }
         }
+        const auto put = [&](int row, int column, double x) {
+            constants[row * columns + column] = from_float<bf16>(float(x));
+        };
+        // exp(-2 pi i turns), real and imaginary parts side by side in one block, turned by a right angle in another.
+        const auto put_both = [&](int row, int second, int column, int other, double turns, double factor) {
+            const double real = factor * std::cos(turn * turns), imag = -factor * std::sin(turn * turns);
+            put(row, column, real), put(row, other, imag);
+            put(second, column, -imag), put(second, other, real);
+        };
+        for (int r = 0; r < half_rows; r++)
+            for (int c = 0; c < half_rows; c++) {
+                const int at = r / 8 * 16 + r % 8;
+                const double inside = r / rows == c / rows ? 1 : 0, angle = turn * (r % rows * (c % rows)) / rows;
+                put(at, c, inside * std::cos(angle)), put(at + 8, c, -inside * std::sin(angle));
+                put(at, c + half_rows, inside * std::sin(angle)), put(at + 8, c + half_rows, inside * std::cos(angle));
+                put_both(32 * even_block + r, 32 * even_block + 32 + r, c, c + half_rows, r * c / 32., 1);
+                put_both(32 * odd_block + r, 32 * odd_block + 32 + r, c, c + half_rows, r * (2 * c + 1) / 64., 1);
+                put_both(32 * back_odd_block + r, 32 * back_odd_block + 32 + r, c, c + half_rows, c * (2 * r + 1) / 64.,
+                         1);
+            }
         for (int r = 0; r < 64; r++)
             for (int c = 0; c < 64; c++) {
-                const double turns[3] = {r * c / 64., r % rows * (c % rows) / double(rows), r % rows * c / double(N)};
-                for (int which = 0; which < 3; which++) {
-                    const double inside = which != 1 || r / rows == c / rows ? 1 : 0;
-                    bf16* at = &constants[which * 2 * 4096 + r * 64 + c];
-                    at[0] = from_float<bf16>(float(inside * std::cos(turn * turns[which])));
-                    at[4096] = from_float<bf16>(float(inside * std::sin(turn * turns[which])));
-                }
+                const double angle = turn * (r % rows * c) / N;
+                put(64 * twiddle_tile + r, c, std::cos(angle)), put(64 * twiddle_tile + 64 + r, c, -std::sin(angle));
             }
     }
 
@@ -83,7 +99,7 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     const kernel::globals g{sequences(d.u),
                             sequences(d.y),
                             {d.spectrum.data(), D, 2, rows, columns},
-                            {d.constants.data(), 3, 2, 64, 64},
+                            {d.constants.data(), 1, 1, constant_rows, columns},
                             1,
                             D};
     try {

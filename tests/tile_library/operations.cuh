@@ -582,6 +582,52 @@ template <typename T, int R, int C> struct complex_maps : family<uniform<T>> {
     }
 };
 
+// Two tiles whose halves are exchanged, of rows (op 0) or of columns (1); the second lies below the first.
+template <typename T, int C> struct exchanges : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, 16, C> x, y;
+        load(x, g.a, coord{}), load(y, g.a, coord{0, 0, 1, 0});
+        if (g.op == 0) exchange_rows(x, y);
+        else exchange_cols(x, y);
+        store(g.out, x, coord{}), store(g.out, y, coord{0, 0, 1, 0});
+    }
+};
+
+// Sums and differences of a complex tile's halves: of columns (op 0), of rows (1) and back (2), with w in b.
+template <typename T, int C> struct butterflies : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        complex<rt<T, 16, C>> x;
+        complex<typename rt<T, 16, C>::col_vec> w;
+        load(x.real, g.a, coord{}), load(x.imag, g.a, coord{0, 0, 1, 0});
+        load(w.real, g.b, coord{}), load(w.imag, g.b, coord{0, 0, 1, 0});
+        if (g.op == 0) butterfly_cols(x);
+        else if (g.op == 1) butterfly_rows(x, w);
+        else butterfly_rows_back(x, w);
+        store(g.out, x.real, coord{}), store(g.out, x.imag, coord{0, 0, 1, 0});
+    }
+};
+
+// A warpgroup's tile of which each warp holds 8 rows of either half: loaded (op 0) or stored (1), TR in registers.
+template <typename TR, typename TM, int C> struct halves : family<uniform<TM>, 4> {
+    kittens_device static void run(const uniform<TM>& g) {
+        shared_allocator memory;
+        auto& tile = *memory.allocate<complex<st<TM, 64, C>>>("tile");
+        complex<rt<TR, 16, C>> x;
+        if (g.op == 0) {
+            group<4>::load(tile.real, g.a, coord{}), group<4>::load(tile.imag, g.a, coord{0, 0, 1, 0});
+            sync_block();
+            if constexpr (std::is_same_v<TR, TM>) warpgroup::load_halves(x, tile);
+            warpgroup::store(g.out, x.real, element_coord{}),
+                warpgroup::store(g.out, x.imag, element_coord{0, 0, 64, 0});
+        } else {
+            warpgroup::load(x.real, g.a, element_coord{}), warpgroup::load(x.imag, g.a, element_coord{0, 0, 64, 0});
+            warpgroup::store_halves(tile, x);
+            sync_block();
+            group<4>::store(g.out, tile.real, coord{}), group<4>::store(g.out, tile.imag, coord{0, 0, 1, 0});
+        }
+    }
+};
+
 // --- the table ------------------------------------------------------------------------------------------------
 template <typename Kernel> void start(const arguments& a) {
     launch<Kernel>({1, max_shared_bytes}, nullptr, typename Kernel::globals(a));

@@ -10,19 +10,19 @@ from mutation import NUMBERS, Mutant, check_every_seed, runner
 
 KERNEL = "fft_conv.cuh"
 
-UNFENCED = r"mm?a?_AB at fft_conv.cuh:\d+ .* reads \w+.* after store at fft_conv.cuh:\d+ .* without a fence"
-UNWRITTEN = r"mma?_(subtract_)?AB at fft_conv.cuh:\d+ .* reads \w+.*(nothing has written|without a fence|while store)"
-INPUT_REUSED = r"load_async at fft_conv.cuh:\d+ .* writes input.* while (mma?_\w*|load) at fft_conv.cuh"
+UNWRITTEN = r"mma?_AB at fft_conv.cuh:\d+ .* reads \w+.*(nothing has written|without a fence|while store_halves)"
+INPUT_REUSED = r"load_async at fft_conv.cuh:\d+ .* writes input.* while (mma?_\w*|load_halves) at fft_conv.cuh"
 OUTPUT_REUSED = (
-    r"(store at fft_conv.cuh:\d+ .* writes output.* while (mma?_\w*|store_async)"
-    r"|mma?_\w+ at fft_conv.cuh:\d+ .* reads output.* while store) at fft_conv.cuh"
+    r"(store_halves at fft_conv.cuh:\d+ .* writes output.* while (mma?_\w*|store_async)"
+    r"|mma?_\w+ at fft_conv.cuh:\d+ .* reads output.* while store_halves) at fft_conv.cuh"
 )
 REGISTERS = r"a register tile that mma?_\w+ at fft_conv.cuh:\d+ .* may still (write|read)"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 QUICK = ("no_fence_before_the_last_multiply", "result_over_an_operand_in_use", "stage_not_released")
 
 FENCE = "fence_async(); warpgroup::sync(own_group + me);"
-LAST = "warpgroup::mm_AB(sums, left, y); warpgroup::mma_wait(sums.real, sums.imag);"
+LAST = "multiply_halves(result.imag, result.real, f.left, out.imag, out.real);"
+LAST_WAIT = f"{LAST} warpgroup::mma_wait(result.real, result.imag);"
 
 
 def mutant(name: str, old: str, new: str, *reports: str) -> Mutant:
@@ -33,28 +33,35 @@ MUTANTS = (
     mutant("no_fence_before_the_last_multiply", FENCE, "warpgroup::sync(own_group + me);", UNWRITTEN),
     mutant("no_barrier_before_the_last_multiply", FENCE, "fence_async();", UNWRITTEN, OUTPUT_REUSED),
     mutant("result_over_an_operand_in_use", "warpgroup::sync(own_group + me);  // all", "// all", OUTPUT_REUSED),
-    mutant("no_wait_for_the_last_multiply", LAST, "warpgroup::mm_AB(sums, left, y);", REGISTERS, OUTPUT_REUSED),
+    mutant("no_wait_for_the_last_multiply", LAST_WAIT, LAST, REGISTERS, OUTPUT_REUSED),
     mutant("stage_not_released", "stream.release();", "", DEADLOCK),
     mutant(
         "stage_released_before_it_is_read",
-        "const input& in = stream.take();",
-        "const input& in = stream.take(); stream.release();",
+        "input& in = stream.take();",
+        "input& in = stream.take(); stream.release();",
         INPUT_REUSED,
         r"is one arrival too many",
         r"completes phase \d+ of empty.* without being ordered after wait at lcsf.cuh",
     ),
     mutant("result_not_handed_over", "stream.hand_over();", "", DEADLOCK),
     mutant(
-        "factors_used_before_all_are_there",
-        "fence_async(); sync_named(everyone, consumers * warpgroup_warps);",
-        "fence_async();",
-        UNWRITTEN,
-        r"load at fft_conv.cuh:\d+ .* reads workspace.*",
-        r"writes workspace.* while",
+        "factors_used_before_they_are_there",
+        "wait(own.loaded, 0);",
+        "",
+        r"(mm_AB|load_halves) at fft_conv.cuh:\d+ .* reads workspace.*",
+    ),
+    mutant(
+        "factors_waited_for_before_their_semaphore_is_set_up",
+        "sync_named(everyone, consumers * warpgroup_warps);",
+        "",
+        r"uses the semaphore .*, which is not initialised",
+        r"(init|wait) at fft_conv.cuh.*may still be under way",
     ),
     mutant("spectrum_not_loaded", "coord{channel, 1, 0, 0}, full);", "coord{channel, 0, 0, 0}, full);", NUMBERS),
-    mutant("one_sequence_twice", "coord{batch + 1, channel, 0, 0}, full", "coord{batch, channel, 0, 0}, full", NUMBERS),
-    mutant("not_conjugated", "mul<conjugate::second>(operand, sums, factor);", "mul(operand, sums, factor);", NUMBERS),
+    mutant("one_sequence_twice", "coord{batch + 1, channel, 0, part},", "coord{batch, channel, 0, part},", NUMBERS),
+    mutant("not_conjugated", "mul<conjugate::second>(turned_back,", "mul(turned_back,", NUMBERS),
+    mutant("halves_not_exchanged", "exchange_cols(z.real, z.imag);", "", NUMBERS),
+    mutant("columns_not_added", "butterfly_cols(turned);", "", NUMBERS),
 )  # fmt: skip
 
 

@@ -114,6 +114,9 @@ def _multiply_instances() -> list[Instance]:
             for dtype, mnk, where in product(HALVES, OPERAND_MULTIPLIES, ("shared", "registers"))
         ),
         *(Instance("complex_maps", (dtype, *shape)) for dtype, shape in product(DTYPES, ((16, 16), (32, 64)))),
+        *(Instance("exchanges", key) for key in product(DTYPES, (32, 64))),
+        *(Instance("butterflies", ("fp32", cols)) for cols in (32, 96)),
+        *(Instance("halves", (r, m, cols)) for r, m, cols in product(DTYPES, HALVES, (16, 64)) if r in ("fp32", m)),
     ]
 
 

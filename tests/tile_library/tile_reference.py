@@ -464,6 +464,48 @@ def complex_maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         yield _case(instance, which, (_stacked(x), _stacked(y)), expected, op=op, tolerance=tolerance)
 
 
+def exchanges(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, cols = str(instance.parameters[0]), int(instance.parameters[1])
+    x, y = _values(rng, dtype, 16, cols), _values(rng, dtype, 16, cols)
+    rows = np.concatenate([x[:8], y[:8], x[8:], y[8:]])
+    half = cols // 2
+    columns = np.block([[x[:, :half], y[:, :half]], [x[:, half:], y[:, half:]]])
+    for op, (name, expected) in enumerate({"rows": rows, "cols": columns}.items()):
+        yield _case(instance, name, (np.concatenate([x, y]),), expected, op=op, tolerance=0 * expected)
+
+
+def butterflies(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, cols = str(instance.parameters[0]), int(instance.parameters[1])
+    x, w = _complex(rng, dtype, 16, cols), _complex(rng, dtype, 1, 16)
+    half, turn = cols // 2, w[0, 8:, None]
+    upper, lower = x[:8], x[8:]
+    results = {
+        "cols": np.concatenate([x[:, :half] + x[:, half:], x[:, :half] - x[:, half:]], axis=1),
+        "rows": np.concatenate([upper + turn * lower, upper - turn * lower]),
+        "rows back": np.concatenate([upper + lower, turn.conj() * (upper - lower)]),
+    }
+    # A few roundings in fp32 of sums that may cancel.
+    size = 2.0**-21 * (1 + np.abs(x).max()) * (1 + np.abs(w).max())
+    for op, (name, result) in enumerate(results.items()):
+        expected = _stacked(result)
+        yield _case(instance, name, (_stacked(x), _stacked(w)), expected, op=op, tolerance=size + 0 * expected)
+
+
+def halves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    in_registers, in_memory, cols = (
+        str(instance.parameters[0]),
+        str(instance.parameters[1]),
+        int(instance.parameters[2]),
+    )
+    x = _values(rng, in_memory, 128, cols)
+    # Tile, half, warp, row of eight; a warp holds the two halves of its rows below one another.
+    held = x.reshape(2, 2, 4, 8, cols).swapaxes(1, 2).reshape(128, cols)
+    stored = x.reshape(2, 4, 2, 8, cols).swapaxes(1, 2).reshape(128, cols)
+    for op, (name, expected) in enumerate({"load": held, "store": stored}.items()):
+        if op == 1 or in_registers == in_memory:
+            yield _case(instance, name, (x,), expected, op=op, dtypes=(in_memory,) * 4, tolerance=0 * expected)
+
+
 FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] = {
     "maps": maps,
     "broadcasts": broadcasts,
@@ -488,4 +530,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "group_multiplies": group_multiplies,
     "complex_multiplies": complex_multiplies,
     "complex_maps": complex_maps,
+    "exchanges": exchanges,
+    "butterflies": butterflies,
+    "halves": halves,
 }

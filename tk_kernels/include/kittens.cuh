@@ -15,6 +15,7 @@
 #include "kittens/ops/reductions.cuh"
 #include "kittens/ops/masks.cuh"
 #include "kittens/ops/complex.cuh"
+#include "kittens/ops/butterflies.cuh"
 #include "kittens/ops/lines.cuh"
 #include "kittens/ops/random.cuh"
 #include "kittens/grid/order.cuh"

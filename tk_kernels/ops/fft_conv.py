@@ -17,7 +17,7 @@ TRANSFORMS = (1024, 2048, 4096)
 """Numbers of points of the transforms that are built."""
 
 _COLUMNS = 64  # of the matrix that a transform is done on
-_TILE_ROWS = 64
+_HALF = 32  # rows, or columns, of a tile that one butterfly leaves
 
 
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
@@ -34,8 +34,8 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     has 1.7e-3.
 
     The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
-    whose base is a multiple of 16 bytes. Others go through a copy, as does a causal u whose N is no multiple of 64; the
-    first of the former is logged by the logger `tk_kernels`.
+    whose base is a multiple of 16 bytes. Others go through a copy, as does a causal u whose N is no multiple of 64
+    (of 128 where N is above 1024); the first of the former is logged by the logger `tk_kernels`.
 
     There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an N that is not supported.
@@ -54,7 +54,8 @@ def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) ->
 
     k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048 or
     4096. `causal`: any n up to 2048. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of the
-    transform over 64 R points divided by 64 R, frequency c + R d at (c, d).
+    transform over 64 R points divided by 64 R, frequency c + R d at (c, d / 2), 32
+    columns further on where d is odd.
 
     It is made of PyTorch's own operators and differentiable as they are, up to the rounding. Raises ValueError that
     names the argument.
@@ -68,8 +69,9 @@ def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) ->
     if n is not None and length > n:
         raise ValueError(f"k: got length {length}, needs at most n = {n}")
     rows = points // _COLUMNS
-    spectrum = torch.fft.fft(k, n=points, norm="forward").view(channels, _COLUMNS, rows).transpose(1, 2)
-    return torch.stack((spectrum.real, spectrum.imag), dim=1).to(torch.bfloat16, memory_format=torch.contiguous_format)
+    spectrum = torch.fft.fft(k, n=points, norm="forward").view(channels, _HALF, 2, rows).permute(0, 3, 2, 1)
+    parts = torch.stack((spectrum.real, spectrum.imag), dim=1)
+    return parts.to(torch.bfloat16, memory_format=torch.contiguous_format).flatten(3)
 
 
 def _points(name: str, n: int, causal: bool) -> int:
@@ -86,8 +88,9 @@ def _run(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
     """Kernel of `fft_conv` on both devices."""
     points = _require_problem(u, k_f, causal)
     length = u.shape[2]
-    if length % _COLUMNS:
-        u = pad(u, (0, -length % _COLUMNS))
+    multiple = 2 * _COLUMNS if points == TRANSFORMS[-1] else _COLUMNS
+    if length % multiple:
+        u = pad(u, (0, -length % multiple))
     y = u.new_empty(u.shape)
     launch("fft_conv", "fft_conv", {"u": u, "k_f": k_f}, (_constants(points, u.device), y))
     return y if y.shape[2] == length else y[:, :, :length].contiguous()
@@ -97,10 +100,9 @@ _known_constants: dict[tuple[int, torch.device], Tensor] = {}
 
 
 def _constants(points: int, device: torch.device) -> Tensor:
-    """(3, 2, 64, 64) bfloat16: cosines and sines of the inverse transform's factors, as the kernel's README lists them.
+    """(388, 64) bfloat16: the factors of the small transforms, at most 32 points each, and the twiddles between them.
 
-    The DFT of 64 points; that of `points / 64` points, repeated along the diagonal; and the twiddle factors between
-    the two, repeated for each.
+    The kernel's README lists them.
     """
     known = _known_constants.get((points, device))
     if known is not None:
@@ -116,21 +118,31 @@ def _constants(points: int, device: torch.device) -> Tensor:
 
 def _make_constants(points: int, device: torch.device) -> Tensor:
     rows = points // _COLUMNS
-    at = torch.arange(_TILE_ROWS, device=device)
-    row, column = at.view(-1, 1), at.view(1, -1)
-    within = row % rows
-    # exp(2 pi i step / of), reduced before it is rounded.
-    turns = torch.stack(
-        [
-            (row * column % _COLUMNS).double() / _COLUMNS,
-            (within * column % rows).double() / rows,
-            (within * column % points).double() / points,
-        ]
-    )
-    angles = turns * (2 * math.pi)
-    factors = torch.stack((angles.cos(), angles.sin()), dim=1)
-    factors[1] *= row // rows == column // rows
-    return factors.to(torch.bfloat16)
+    at = torch.arange(_HALF, device=device)
+    both = torch.arange(2 * _HALF, device=device)
+
+    def power(steps: Tensor, of: int) -> Tensor:
+        """exp(-2 pi i steps / of), reduced before it is rounded."""
+        angles = (steps % of).double() * (2 * math.pi / of)
+        return torch.complex(angles.cos(), -angles.sin())
+
+    def eights(upper: Tensor, lower: Tensor) -> Tensor:
+        """Rows of both, eight of the one after eight of the other."""
+        return torch.stack((upper.unflatten(0, (-1, 8)), lower.unflatten(0, (-1, 8))), 1).flatten(0, 2)
+
+    size = min(rows, _HALF)
+    left = power(at.view(-1, 1) * at, size) * (at.view(-1, 1) // size == at // size)
+    odd = power(at.view(-1, 1) * (2 * at + 1), 2 * _HALF)
+    parts = [torch.cat((eights(left.real, left.imag), eights(-left.imag, left.real)), 1)]
+    for right in (power(at.view(-1, 1) * at, _HALF), odd, odd.mT):
+        parts += [torch.cat((right.real, right.imag), 1), torch.cat((-right.imag, right.real), 1)]
+    twiddle = power((both % rows).view(-1, 1) * both, points)
+    turn = power(eights(at, at), 2 * _HALF)
+    parts += [twiddle.real, twiddle.imag]
+    for value in (turn.real, turn.imag):
+        rounded = value.to(torch.bfloat16).double()
+        parts += [rounded.view(1, -1), (value - rounded).view(1, -1)]
+    return torch.cat(parts).to(torch.bfloat16)
 
 
 def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:

@@ -15,20 +15,21 @@ tk::fft_conv::tensor as_tensor(const TensorView& tensor) {
     return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, 1)};
 }
 
-// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (3, 2, 64, 64). Returns 0 when it is launched, else launches
+// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64). Returns 0 when it is launched, else launches
 // nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
 std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, TensorView y) {
     for (const auto& [name, tensor, rank] : {std::tuple{"u", u, 3}, std::tuple{"k_f", spectrum, 4},
-                                             std::tuple{"constants", constants, 4}, std::tuple{"y", y, 3}}) {
+                                             std::tuple{"constants", constants, 2}, std::tuple{"y", y, 3}}) {
         require_tensor(name, tensor, rank, {bfloat16});
         require_device(name, tensor, {"u", u});
     }
     const std::int64_t batch = u.size(0), channels = u.size(1), length = u.size(2), rows = spectrum.size(2);
     require_shape("k_f", spectrum, {channels, 2, rows, columns}, "a spectrum of each channel of u");
-    require_shape("constants", constants, {3, 2, tile_rows, columns}, "the three matrices");
+    require_shape("constants", constants, {tk::fft_conv::constant_rows, columns}, "the matrices");
     require_shape("y", y, u.shape(), "that of u");
-    if (length % columns != 0 || length > rows * columns) {
-        TVM_FFI_THROW(ValueError) << "u: got length " << length << ", needs a multiple of " << columns << " up to "
+    const std::int64_t multiple = rows == tile_rows ? 2 * columns : columns;
+    if (length % multiple != 0 || length > rows * columns) {
+        TVM_FFI_THROW(ValueError) << "u: got length " << length << ", needs a multiple of " << multiple << " up to "
                                   << rows * columns;
     }
     if (!is_addressable(y)) TVM_FFI_THROW(ValueError) << "y: needs aligned strides and base";

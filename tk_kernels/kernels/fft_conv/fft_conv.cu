@@ -16,8 +16,9 @@ void start(const problem& p, const tensor& u, const tensor& y, const void* spect
     using pipeline = lcsf<kernel>;
     const auto data = [](const void* pointer) { return static_cast<bf16*>(const_cast<void*>(pointer)); };
     const auto sequences = [&](const tensor& t) {
-        return typename kernel::sequences{data(t.data), int(p.batch), int(p.channels),  int(p.length / columns),
-                                          columns,      columns,      t.channel_stride, t.batch_stride};
+        return typename kernel::sequences{
+            data(t.data),         int(p.batch),         int(p.channels),  int(p.length / kernel::row_elements),
+            kernel::row_elements, kernel::row_elements, t.channel_stride, t.batch_stride};
     };
     const int64_t groups = (p.batch + kernel::step_sequences - 1) / kernel::step_sequences;
     const int64_t jobs = groups * p.channels;
@@ -26,7 +27,7 @@ void start(const problem& p, const tensor& u, const tensor& y, const void* spect
     const typename kernel::globals globals{sequences(u),
                                            sequences(y),
                                            {data(spectrum), int(p.channels), 2, Rows, columns},
-                                           {data(constants), 3, 2, tile_rows, columns},
+                                           {data(constants), 1, 1, constant_rows, columns},
                                            int(groups),
                                            int(jobs)};
     const int blocks = int(std::min<int64_t>(jobs, multiprocessors()));

@@ -5,16 +5,18 @@
 //   Z' = Z o K    W = Z' conj(F_64)     W' = W o conj(T)     y = conj(F_R) W'         T(c, b) = exp(-2 pi i b c / N)
 //
 // Two sequences of one channel are the real and the imaginary part of one complex one, for the filter is real: nothing is
-// computed in vain. A consumer warpgroup works on a tile of 64 x 64: 64 / R such pairs below one another, F_R then being
-// block-diagonal. F_R multiplies from registers, where it stays for the whole launch, F_64 and T lie in
-// shared memory; each result is rounded to bf16 in the registers where the next multiply wants it. Only W' changes hands, for
-// which the output's tile serves. One warp loads by TMA, one stores; a stage is the spectrum of a channel (its rows repeated
-// for each pair) and a tile for each of two consumers.
+// computed in vain. A consumer warpgroup works on a tile of 64 x 64: 64 / R such pairs below one another. F_64 is never
+// multiplied by: a transform of 64 points is two of 32 and sums and differences of their results (or operands), which one lane
+// holds; so F_32 is what the tensor cores know, half of the multiplies. Its real and imaginary part stand beside (for F_R: eight
+// rows of one below eight of the other) one another as one real operand, and come out as such. The left one stays in registers
+// for the whole launch. Each result is rounded to bf16 in the registers where the next multiply wants it; only W' changes
+// hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is the spectrum of a channel (its rows
+// repeated for each pair) and a tile for each of two consumers.
 //
-// speed          not yet measured; README.md has what it should be
-// shared memory  2 stages of 48 KB, 2 outputs of 32 KB, factors 48 KB: 208 KB
-// registers      of 232 a thread: 64 sums, 32 operand, 32 F_R, 32 spectrum or T (under a multiply)
-// any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 below, as if zeros followed
+// speed          README.md
+// shared memory  2 stages of 48 KB, 2 outputs of 32 KB, factors 40 KB: 200 KB
+// registers      of 232 a thread: 64 sums, 32 operand, 16 F_32, 32 spectrum or T (under a multiply)
+// any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros followed
 #pragma once
 
 #include "fft_conv.h"
@@ -25,20 +27,25 @@ namespace tk::fft_conv {
 using namespace kittens;
 
 using tile = cst_bf<tile_rows, columns>;
-using factors = gl<bf16, 3, 2, tile_rows, columns>;
+using block = st_bf<half_rows, columns>;  // of the factors
 
 template <int Rows> struct kernel {
     static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 232;
     static constexpr int pairs = tile_rows / Rows;                // of sequences, in a tile
     static constexpr int step_sequences = 2 * consumers * pairs;  // of one channel, in a step
     static constexpr int everyone = 1, own_group = 2;             // barriers: the consumers', and a warpgroup's own
+    // A pair that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the sequence
+    // are one row of the global tensor.
+    static constexpr bool split = Rows == tile_rows;
+    static constexpr int row_elements = split ? 2 * columns : columns, pieces = split ? 2 : 1;
 
-    using piece = st_bf<Rows, columns>;  // what one TMA instruction moves
-    using sequences = gl<bf16, dynamic, dynamic, dynamic, columns, piece>;
+    using piece = st_bf<Rows / pieces, columns>;  // what one TMA instruction moves
+    using spectrum_piece = st_bf<Rows, columns>;
+    using sequences = gl<bf16, dynamic, dynamic, dynamic, row_elements, piece>;
     struct globals {
         sequences u, y;
-        gl<bf16, dynamic, 2, Rows, columns, piece> spectrum;
-        factors constants;
+        gl<bf16, dynamic, 2, Rows, columns, spectrum_piece> spectrum;
+        gl<bf16, 1, 1, constant_rows, columns, block, st_bf<tile_rows, columns>> constants;
         int groups;  // steps a channel
         int jobs;    // steps in all
     };
@@ -49,10 +56,17 @@ template <int Rows> struct kernel {
         tile y[consumers];
     };
     struct workspace {
-        tile right, left, twiddle;
+        block even[2], odd[2], back_odd[2];
+        tile twiddle;
+        semaphore loaded;
     };
     struct task {
         int first, steps;
+    };
+    // What a consumer keeps in registers: F of 32 rows, and w.
+    struct factors {
+        crt_bf<16, half_rows> left;
+        complex<typename rt_fl<16, columns>::col_vec> turn;
     };
 
     // A block's only task is its share of the steps, those of a channel one after the other.
@@ -63,84 +77,143 @@ template <int Rows> struct kernel {
         return i == 0;
     }
 
-    kittens_device static auto& rows_of(st_bf<tile_rows, columns>& tile, int pair) {
-        return subtile<Rows, columns>(tile, pair, 0);
-    }
-
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         const int channel = (t.first + step) / g.groups, group = (t.first + step) % g.groups;
         for (int c = 0; c < consumers; c++)
-            for (int p = 0; p < pairs; p++) {
-                const int batch = group * step_sequences + 2 * (c * pairs + p);
-                load_async(rows_of(in.u[c].real, p), g.u, coord{batch, channel, 0, 0}, full);
-                load_async(rows_of(in.u[c].imag, p), g.u, coord{batch + 1, channel, 0, 0}, full);
-            }
+            for (int p = 0; p < pairs; p++)
+                for (int part = 0; part < pieces; part++) {
+                    const int batch = group * step_sequences + 2 * (c * pairs + p), at = p * pieces + part;
+                    load_async(subtile<piece::rows, columns>(in.u[c].real, at, 0), g.u, coord{batch, channel, 0, part},
+                               full);
+                    load_async(subtile<piece::rows, columns>(in.u[c].imag, at, 0), g.u,
+                               coord{batch + 1, channel, 0, part}, full);
+                }
         for (int p = 0; p < pairs; p++) {
-            load_async(rows_of(in.spectrum.real, p), g.spectrum, coord{channel, 0, 0, 0}, full);
-            load_async(rows_of(in.spectrum.imag, p), g.spectrum, coord{channel, 1, 0, 0}, full);
+            load_async(subtile<Rows, columns>(in.spectrum.real, p, 0), g.spectrum, coord{channel, 0, 0, 0}, full);
+            load_async(subtile<Rows, columns>(in.spectrum.imag, p, 0), g.spectrum, coord{channel, 1, 0, 0}, full);
         }
     }
 
     kittens_device static void store(const output& out, const task& t, int step, const globals& g) {
         const int channel = (t.first + step) / g.groups, group = (t.first + step) % g.groups;
         for (int c = 0; c < consumers; c++)
-            for (int p = 0; p < pairs; p++) {
-                const int batch = group * step_sequences + 2 * (c * pairs + p);
-                auto& y = const_cast<tile&>(out.y[c]);
-                if (batch < g.y.batch()) store_async(g.y, rows_of(y.real, p), coord{batch, channel, 0, 0});
-                if (batch + 1 < g.y.batch()) store_async(g.y, rows_of(y.imag, p), coord{batch + 1, channel, 0, 0});
-            }
-    }
-
-    kittens_device static void load_factor(tile& dst, const globals& g, int which) {
-        using all = group<consumers * warpgroup_warps>;
-        all::load(dst.real, g.constants, coord{which, 0, 0, 0});
-        all::load(dst.imag, g.constants, coord{which, 1, 0, 0});
+            for (int p = 0; p < pairs; p++)
+                for (int part = 0; part < pieces; part++) {
+                    const int batch = group * step_sequences + 2 * (c * pairs + p), at = p * pieces + part;
+                    auto& y = const_cast<tile&>(out.y[c]);
+                    if (batch < g.y.batch())
+                        store_async(g.y, subtile<piece::rows, columns>(y.real, at, 0), coord{batch, channel, 0, part});
+                    if (batch + 1 < g.y.batch())
+                        store_async(g.y, subtile<piece::rows, columns>(y.imag, at, 0),
+                                    coord{batch + 1, channel, 0, part});
+                }
     }
 
     template <typename Stream> kittens_device static void consume(Stream& stream, const task& t, const globals& g) {
         workspace& own = stream.own();
-        load_factor(own.right, g, 0);
-        load_factor(own.left, g, 1);
-        load_factor(own.twiddle, g, 2);
-        fence_async();
+        if (warp_index() == 0) load_tables(own, g);
+        factors f;
+        warpgroup::load(f.left.real, g.constants, element_coord{0, 0, 0, 0});
+        warpgroup::load(f.left.imag, g.constants, element_coord{0, 0, 0, half_rows});
+        if constexpr (split) {
+            load_turn(f.turn.real, g, turn_row);
+            load_turn(f.turn.imag, g, turn_row + 2);
+        }
         sync_named(everyone, consumers * warpgroup_warps);
-        crt_bf<16, columns> left;
-        warpgroup::load(left, own.left);
-        for (int step = 0; step < t.steps; step++) convolve(stream, left, own.twiddle, own.right);
+        wait(own.loaded, 0);
+        for (int step = 0; step < t.steps; step++) convolve(stream, f, own);
+    }
+    kittens_device static void load_tables(workspace& own, const globals& g) {
+        init(own.loaded, 1);
+        fence_init();
+        expect_bytes(own.loaded, 6 * block::bytes + 2 * st_bf<tile_rows, columns>::bytes);
+        for (int i = 0; i < 2; i++) {
+            load_async(own.even[i], g.constants, coord{0, 0, even_block + i, 0}, own.loaded);
+            load_async(own.odd[i], g.constants, coord{0, 0, odd_block + i, 0}, own.loaded);
+            load_async(own.back_odd[i], g.constants, coord{0, 0, back_odd_block + i, 0}, own.loaded);
+        }
+        load_async(own.twiddle.real, g.constants, coord{0, 0, twiddle_tile, 0}, own.loaded);
+        load_async(own.twiddle.imag, g.constants, coord{0, 0, twiddle_tile + 1, 0}, own.loaded);
+    }
+    // w in fp32 is the sum of two bf16.
+    template <typename Vec> kittens_device static void load_turn(Vec& turn, const globals& g, int row) {
+        Vec rest;
+        kittens::load(turn, g.constants, coord{0, 0, row, warp_in_group()});
+        kittens::load(rest, g.constants, coord{0, 0, row + 1, warp_in_group()});
+        add(turn, turn, rest);
     }
 
-    // The factors are those of the inverse transform, exp(+ i ...): the forward one takes their conjugates.
-    template <typename Stream, typename Factor>
-    kittens_device static void convolve(Stream& stream, const Factor& left, const tile& twiddle, const tile& right) {
+    template <typename Acc, typename A>
+    kittens_device static void multiply_halves(Acc& upper, Acc& lower, const A& left, st_bf<tile_rows, columns>& real,
+                                               st_bf<tile_rows, columns>& imag) {
+        warpgroup::mm_AB(upper, left.real, subtile<half_rows, columns>(real, 0, 0));
+        warpgroup::mma_AB(upper, left.imag, subtile<half_rows, columns>(imag, 0, 0));
+        warpgroup::mm_AB(lower, left.real, subtile<half_rows, columns>(real, 1, 0));
+        warpgroup::mma_AB(lower, left.imag, subtile<half_rows, columns>(imag, 1, 0));
+    }
+    template <typename Acc, typename A>
+    kittens_device static void multiply(Acc& acc, const A& real, const A& imag, const block (&right)[2]) {
+        warpgroup::mm_AB(acc, real, right[0]);
+        warpgroup::mma_AB(acc, imag, right[1]);
+    }
+    template <typename Half, typename Whole>
+    kittens_device static void cut(complex<Half>& left, complex<Half>& right, const complex<Whole>& x) {
+        part(left.real, x.real, 0, 0), part(left.imag, x.imag, 0, 0);
+        part(right.real, x.real, 0, 1), part(right.imag, x.imag, 0, 1);
+    }
+    template <typename Dst, typename Src> kittens_device static void round(complex<Dst>& dst, const complex<Src>& src) {
+        copy(dst.real, src.real), copy(dst.imag, src.imag);
+    }
+
+    template <typename Stream>
+    kittens_device static void convolve(Stream& stream, const factors& f, const workspace& own) {
         const int me = warpgroup_index();
-        crt_fl<16, columns> sums;
         crt_bf<16, columns> operand, factor;
-        const input& in = stream.take();
-        warpgroup::mm_AB<conjugate::first>(sums, left, in.u[me]);
-        warpgroup::load(factor, twiddle);
-        warpgroup::mma_wait(sums.real, sums.imag);
-        mul<conjugate::second>(operand, sums, factor);
+        crt_bf<16, half_rows> left, right;
+        input& in = stream.take();
+        crt_fl<16, columns> y, turned;
+        multiply_halves(y.real, y.imag, f.left, in.u[me].real, in.u[me].imag);
+        warpgroup::load_halves(factor, own.twiddle);
+        warpgroup::mma_wait(y.real, y.imag);
+        exchange_rows(y.real, y.imag);
+        if constexpr (split) butterfly_rows(y, f.turn);
+        mul(turned, y, factor);
+        butterfly_cols(turned);
+        round(operand, turned);
+        cut(left, right, operand);
 
-        warpgroup::mm_AB<conjugate::second>(sums, operand, right);
-        warpgroup::load(factor, in.spectrum);
-        warpgroup::mma_wait(sums.real, sums.imag);
+        crt_fl<16, columns> z;
+        multiply(z.real, left.real, left.imag, own.even);
+        multiply(z.imag, right.real, right.imag, own.odd);
+        warpgroup::load_halves(factor, in.spectrum);
+        warpgroup::mma_wait(z.real, z.imag);
         stream.release();
-        mul(operand, sums, factor);
+        exchange_cols(z.real, z.imag);
+        mul(operand, z, factor);
+        cut(left, right, operand);
 
-        warpgroup::mm_AB(sums, operand, right);
-        warpgroup::load(factor, twiddle);
-        warpgroup::mma_wait(sums.real, sums.imag);
-        mul(operand, sums, factor);
+        // Conjugates: with the parts of the operand exchanged, those of the result are.
+        crt_fl<16, columns> w, turned_back;
+        multiply(w.imag, left.imag, left.real, own.even);
+        multiply(w.real, right.imag, right.real, own.back_odd);
+        warpgroup::load_halves(factor, own.twiddle);
+        warpgroup::mma_wait(w.real, w.imag);
+        exchange_cols(w.imag, w.real);
+        butterfly_cols(w);
+        mul<conjugate::second>(turned_back, w, factor);
+        if constexpr (split) butterfly_rows_back(turned_back, f.turn);
+        round(operand, turned_back);
 
-        tile& y = stream.ask().y[me];
-        warpgroup::store(y, operand);
+        crt_fl<16, columns> result;
+        tile& out = stream.ask().y[me];
+        warpgroup::store_halves(out, operand);
         fence_async();
         warpgroup::sync(own_group + me);
-        warpgroup::mm_AB(sums, left, y);
-        warpgroup::mma_wait(sums.real, sums.imag);
+        multiply_halves(result.imag, result.real, f.left, out.imag, out.real);
+        warpgroup::mma_wait(result.real, result.imag);
+        exchange_rows(result.imag, result.real);
         warpgroup::sync(own_group + me);  // all have read W' before the result takes its place
-        warpgroup::store(y, sums);
+        warpgroup::store_halves(out, result);
         stream.hand_over();
     }
 };

@@ -7,7 +7,10 @@
 namespace tk::fft_conv {
 
 // A transform of 64 rows points is done on a matrix of so many rows and 64 columns; 16, 32 and 64 are built.
-constexpr int columns = 64, tile_rows = 64;
+constexpr int columns = 64, tile_rows = 64, half_rows = tile_rows / 2;
+
+// Where the constants lie in their matrix of 64 columns: in blocks of 32 rows, tiles of 64, and rows.
+constexpr int even_block = 2, odd_block = 4, back_odd_block = 6, twiddle_tile = 4, turn_row = 384, constant_rows = 388;
 
 // A bf16 tensor (batch, channels, length): unit stride along the length, the other strides in elements. For the TMA the
 // base address is a multiple of 16 bytes and the strides are multiples of 8 elements.
@@ -16,13 +19,15 @@ struct tensor {
     std::int64_t batch_stride, channel_stride;
 };
 
-// `length`, a multiple of 64, is at most the 64 rows points of the transform; what is missing counts as zeros.
+// `length`, a multiple of 64 (of 128 where rows is 64), is at most the 64 rows points of the transform; what is missing
+// counts as zeros.
 struct problem {
     std::int64_t batch, channels, length, rows;
 };
 
 // y = Re ifft(fft(u) spectrum). spectrum: (channels, 2, rows, 64), real and imaginary parts of the filter's transform over
-// its number of points, frequency c + rows d at (c, d). constants: (3, 2, 64, 64), the factors that README.md lists.
+// its number of points, frequency c + rows d at (c, d / 2 + d % 2 * 32). constants: (constant_rows, 64), the factors that
+// README.md lists.
 // Throws std::invalid_argument for problems that no kernel is built for.
 void launch(const problem&, const tensor& u, const tensor& y, const void* spectrum, const void* constants,
             void* stream);

@@ -349,6 +349,34 @@ template <shared_tile Dst, register_tile Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
     store_tile<warpgroup_rows>(dst, src, where);
 }
+// A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower.
+template <typename T, int C, shared_tile Tile>
+void access_halves(const char* op, const rt<T, 16, C>& part, const Tile& tile, bool store, site where) {
+    static_assert(sizeof(typename Tile::T) == 2 && Tile::rows == 64 && Tile::cols == C,
+                  "halves: 16-bit elements of one type, a shared tile of 64 rows and as many columns");
+    cpu::warp& w = cpu::begin();
+    part.touch(!store, op, &where);
+    const auto* bytes = reinterpret_cast<const unsigned char*>(tile.data);
+    for (int half = 0; half < 2; half++)
+        cpu::access_shared(w, w.doing(op, where), bytes + (32 * half + 8 * warp_in_group()) * Tile::chunk_bytes, store,
+                           {size_t(8 * Tile::chunk_bytes), size_t(Tile::chunks), size_t(Tile::chunk_stride)});
+}
+template <typename T, int C, shared_tile Src>
+kittens_device void load_halves(rt<T, 16, C>& dst, const Src& src, site where = kittens_here) {
+    static_assert(std::is_same_v<T, typename Src::T>, "load_halves: elements of one type");
+    access_halves("load_halves", dst, src, false, where);
+    for (int row = 0; row < 16; row++)
+        for (int col = 0; col < C; col++)
+            dst.data[row][col] = element(src, row / 8 * 32 + 8 * warp_in_group() + row % 8, col);
+}
+template <shared_tile Dst, typename T, int C>
+kittens_device void store_halves(Dst& dst, const rt<T, 16, C>& src, site where = kittens_here) {
+    access_halves("store_halves", src, dst, true, where);
+    for (int row = 0; row < 16; row++)
+        for (int col = 0; col < C; col++)
+            element(dst, row / 8 * 32 + 8 * warp_in_group() + row % 8, col) =
+                from_float<typename Dst::T>(to_float(src.data[row][col]));
+}
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
 template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {

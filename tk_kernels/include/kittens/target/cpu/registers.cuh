@@ -97,6 +97,33 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
     each([&](int row, int col, auto&... elements) { f(row, col, vec.data[col], elements...); }, tile, tiles...);
 }
 
+// f(row of the lower, {upper, lower} of the first tile, of the second, ...) for the elements of rows r and r + 8 of a tile of
+// 16 rows; and f({left, right} ...) for those of columns c and c + cols / 2. All of them may be changed.
+template <typename T> struct element_couple {
+    T &first, &second;
+};
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each_row_couple(F f, Tile& tile, Tiles&... tiles) {
+    static_assert(Tile::rows == 16 && Tile::order == layout::row, "each_row_couple: 16 rows, in row layout");
+    tile.touch(true, "an operation on rows r and r + 8");
+    (tiles.touch(true, "an operation on rows r and r + 8"), ...);
+    for (int row = 0; row < 8; row++)
+        for (int col = 0; col < Tile::cols; col++)
+            f(row + 8, element_couple{tile.data[row][col], tile.data[row + 8][col]},
+              element_couple{tiles.data[row][col], tiles.data[row + 8][col]}...);
+}
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each_col_couple(F f, Tile& tile, Tiles&... tiles) {
+    constexpr int half = Tile::cols / 2;
+    static_assert(Tile::width % 2 == 0 && Tile::order == layout::row, "each_col_couple: an even number of base tiles");
+    tile.touch(true, "an operation on columns c and c + cols / 2");
+    (tiles.touch(true, "an operation on columns c and c + cols / 2"), ...);
+    for (int row = 0; row < Tile::rows; row++)
+        for (int col = 0; col < half; col++)
+            f(element_couple{tile.data[row][col], tile.data[row][col + half]},
+              element_couple{tiles.data[row][col], tiles.data[row][col + half]}...);
+}
+
 // --- reductions: a warp is one agent here, so that the partial result is already the whole one ------------------
 template <typename Combine, register_vec Vec, register_tile Tile>
 kittens_device void reduce_rows_partial(Vec& dst, const Tile& src, Combine combine, bool accumulate) {

@@ -437,6 +437,45 @@ template <shared_tile Dst, register_tile Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
     store_tile<warpgroup_rows>(dst, src);
 }
+// A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower: rows r and r + 32
+// are then held by one lane.
+template <typename T, int C, shared_tile Tile> kittens_device uint32_t piece_of_halves(const Tile& tile, int j) {
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Tile::T> && Tile::rows == 64 && Tile::cols == C,
+                  "halves: 16-bit elements of one type, a shared tile of 64 rows and as many columns");
+    const int row = 8 * warp_in_group() + lane() % 8 + 32 * (lane() / 8 % 2);
+    return shared_address(tile, row, 16 * j + 8 * (lane() / 16));
+}
+template <typename T, int C, shared_tile Src>
+kittens_device void load_halves(rt<T, 16, C>& dst, const Src& src, site = kittens_here) {
+#pragma unroll
+    for (int j = 0; j < C / 16; j++) {
+        uint32_t piece[4];
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                     : "r"(piece_of_halves<T, C>(src, j))
+                     : "memory");
+#pragma unroll
+        for (int p = 0; p < 4; p++) unpack(&dst.data[0][8 * j + 2 * p], piece[p]);
+    }
+}
+template <shared_tile Dst, typename T, int C>
+kittens_device void store_halves(Dst& dst, const rt<T, 16, C>& src, site = kittens_here) {
+    using to = typename Dst::T;
+#pragma unroll
+    for (int j = 0; j < C / 16; j++) {
+        uint32_t piece[4];
+#pragma unroll
+        for (int p = 0; p < 4; p++) {
+            const T* two = &src.data[0][8 * j + 2 * p];
+            if constexpr (std::is_same_v<T, to>) piece[p] = packed(two);
+            else piece[p] = pack<to>(to_float(two[0]), to_float(two[1]));
+        }
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         piece_of_halves<to, C>(dst, j)),
+                     "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
+                     : "memory");
+    }
+}
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
 template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {

@@ -150,6 +150,35 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
                   tiles.data[i][Tile::at(j, e)]...);
 }
 
+// f(position in a col_vec of the lower row's value, {upper, lower} of the first tile, of the second, ...) for the elements of
+// rows r and r + 8 of a tile of 16 rows. One lane holds both.
+template <typename T> struct element_couple {
+    T &first, &second;
+};
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each_row_couple(F f, Tile& tile, Tiles&... tiles) {
+    static_assert(Tile::rows == 16 && Tile::order == layout::row, "each_row_couple: 16 rows, in row layout");
+#pragma unroll
+    for (int j = 0; j < Tile::width; j++)
+#pragma unroll
+        for (int e = 0; e < 8; e += e % 2 == 0 ? 1 : 3) {
+            const int at = Tile::at(j, e);
+            f(Tile::row_slot(0, e + 2), element_couple{tile.data[0][at], tile.data[0][at + 2]},
+              element_couple{tiles.data[0][at], tiles.data[0][at + 2]}...);
+        }
+}
+// f({left, right} of the first tile, of the second, ...) for the elements of columns c and c + cols / 2.
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each_col_couple(F f, Tile& tile, Tiles&... tiles) {
+    static_assert(Tile::width % 2 == 0 && Tile::order == layout::row, "each_col_couple: an even number of base tiles");
+#pragma unroll
+    for (int i = 0; i < Tile::height; i++)
+#pragma unroll
+        for (int at = 0; at < 4 * Tile::width; at++)
+            f(element_couple{tile.data[i][at], tile.data[i][at + 4 * Tile::width]},
+              element_couple{tiles.data[i][at], tiles.data[i][at + 4 * Tile::width]}...);
+}
+
 // --- reductions -----------------------------------------------------------------------------------------------
 // dst[k] = combine over a tile's row (col_vec) or column (row_vec), lanes apart: each lane has combined its own
 // elements only. finish_* combines the lanes. Splitting the two lets a loop finish once, after its last step.
