@@ -116,7 +116,7 @@ def _key(command: list[str], sources: Path | None, changed: Path | None) -> str:
         if folder is not None:
             parts = [part.replace(str(folder), name) for part in parts]
     digest = hashlib.sha256(repr(parts).encode())
-    read = [*INCLUDE_ROOT.rglob("*.cuh")]
+    read = [*INCLUDE_ROOT.rglob("*.cuh"), *INCLUDE_ROOT.rglob("*.h")]
     read += [*changed.rglob("*.cuh")] if changed else []
     read += [*sources.glob("*.cu*"), *sources.glob("*.h")] if sources else []
     for path in sorted(read):

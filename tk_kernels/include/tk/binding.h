@@ -17,6 +17,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tk/tensor.h"
+
 namespace tk::binding {
 
 using tvm::ffi::Optional;
@@ -162,10 +164,15 @@ inline float* numbers(const char* name, const Optional<TensorView>& tensor, cons
     return tensor.has_value() ? numbers(name, tensor.value(), shape, why, first) : nullptr;
 }
 
-// The tensor as a kernel's own description of it: base, and the strides of batches, heads and rows, in elements. `heads`
-// and `rows` say which dimensions these are.
-template <typename Description> Description as_heads(const TensorView& tensor, int heads = 1, int rows = 2) {
-    return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, heads), stride_of(tensor, rows)};
+// Which dimensions of an operand are heads and rows: (batch, heads, rows, dim), or (batch, rows, heads, dim).
+struct dimensions {
+    int heads, rows;
+};
+constexpr dimensions heads_first{1, 2}, rows_first{2, 1};
+
+// A tensor as the kernels take it.
+inline tensor as_tensor(const TensorView& view, const dimensions& where = heads_first) {
+    return {view.data_ptr(), stride_of(view, 0), stride_of(view, where.heads), stride_of(view, where.rows)};
 }
 
 inline void* stream_of(const TensorView& tensor) {

@@ -4,14 +4,11 @@
 
 #include <cstdint>
 
+#include "tk/tensor.h"
+
 namespace tk::attention {
 
-// A bf16 tensor (batch, heads, rows, dim): unit stride along dim, the other strides in elements. For the TMA the base
-// address is a multiple of 16 bytes and the strides are multiples of 8 elements.
-struct tensor {
-    void* data;
-    std::int64_t batch_stride, head_stride, row_stride;
-};
+using tk::tensor;
 
 // S = scale q k^T; causal: query i sees the keys j <= i + rows_kv - rows; O = softmax(S) v. Query head h reads key head
 // h / (heads / heads_kv). A query that sees no key has O = 0 and lse = -inf.

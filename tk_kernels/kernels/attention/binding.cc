@@ -49,8 +49,6 @@ problem as_problem(const TensorView& q, const TensorView& k, const TensorView& v
             causal,    static_cast<float>(scale)};
 }
 
-tk::attention::tensor as_tensor(const TensorView& tensor) { return as_heads<tk::attention::tensor>(tensor); }
-
 float* lse_of(const TensorView& lse, const TensorView& q) {
     return numbers("lse", lse, {q.size(0), q.size(1), q.size(2)}, "that of q without its last dimension", {"q", q});
 }

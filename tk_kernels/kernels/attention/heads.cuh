@@ -71,14 +71,7 @@ template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic
 // A tensor of the host's as one of the kernels'.
 template <typename... Tiles> heads_of<Tiles...> all_heads(const tensor& t, int64_t batch, int64_t heads, int64_t rows,
                                                           int dim) {
-    return {static_cast<bf16*>(t.data),
-            int(batch),
-            int(heads),
-            int(rows),
-            dim,
-            t.row_stride,
-            t.head_stride,
-            t.batch_stride};
+    return {t, batch, heads, rows, dim};
 }
 
 }  // namespace tk::attention

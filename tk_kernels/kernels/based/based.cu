@@ -32,14 +32,7 @@ struct call {
     void* stream;
 
     template <typename Tile> heads_of<Tile> heads(const tensor& t) const {
-        return {static_cast<bf16*>(t.data),
-                int(p.batch),
-                int(p.heads),
-                int(p.rows),
-                Tile::cols,
-                t.row_stride,
-                t.head_stride,
-                t.batch_stride};
+        return {t, p.batch, p.heads, p.rows, Tile::cols};
     }
     static matrices each_head(float* data, int64_t sequences, int64_t rows, int64_t cols) {
         return {data, int(sequences), 1, int(rows), int(cols)};

@@ -4,14 +4,11 @@
 
 #include <cstdint>
 
+#include "tk/tensor.h"
+
 namespace tk::based {
 
-// A bf16 tensor (batch, heads, rows, dim): unit stride along dim, the other strides in elements. For the TMA the base
-// address is a multiple of 16 bytes and the strides are multiples of 8 elements.
-struct tensor {
-    void* data;
-    std::int64_t batch_stride, head_stride, row_stride;
-};
+using tk::tensor;
 
 // o_i = sum_{j <= i} w_ij v_j, w = 1 + s + s^2 / 2, s = q_i.k_j / 4; q and k have 16 columns, v has 64. normalize: divided
 // by sum_j w_ij + 1e-6.

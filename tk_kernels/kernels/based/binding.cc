@@ -14,8 +14,6 @@ void require_rows(const char* name, const TensorView& tensor, std::int64_t dim, 
     require_shape(name, tensor, {q.size(0), q.size(1), q.size(2), dim}, "the rows of q and the built dims");
 }
 
-tk::based::tensor as_tensor(const TensorView& tensor) { return as_heads<tk::based::tensor>(tensor); }
-
 // Writes out, and the state in the kernel's own order where it is given. Returns 0 when it is launched, else launches
 // nothing and returns which operands need a copy that the TMA can address: 1 for q, 2 for k, 4 for v.
 std::int64_t based(TensorView q, TensorView k, TensorView v, TensorView out, Optional<TensorView> state,

@@ -11,7 +11,7 @@ using namespace tk::binding;
 
 constexpr std::int64_t columns = tk::fft_conv::columns, tile_rows = tk::fft_conv::tile_rows;
 
-tk::fft_conv::tensor as_tensor(const TensorView& tensor) {
+tk::fft_conv::tensor as_sequences(const TensorView& tensor) {
     return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, 1)};
 }
 
@@ -37,7 +37,7 @@ std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, T
     const std::int64_t copies = copies_of({u}) | (is_dense(spectrum) ? 0 : 2);
     if (copies != 0) return copies;
     launching([&] {
-        tk::fft_conv::launch({batch, channels, length, rows}, as_tensor(u), as_tensor(y), spectrum.data_ptr(),
+        tk::fft_conv::launch({batch, channels, length, rows}, as_sequences(u), as_sequences(y), spectrum.data_ptr(),
                              constants.data_ptr(), stream_of(u));
     });
     return 0;

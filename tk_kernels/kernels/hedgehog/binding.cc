@@ -11,8 +11,6 @@ using namespace tk::binding;
 
 constexpr std::int64_t head_dim = 128, feature_dim = 64;
 
-tk::hedgehog::tensor as_tensor(const TensorView& tensor) { return as_heads<tk::hedgehog::tensor>(tensor); }
-
 // Writes out and, unless they are empty, the states. `segments` of a sequence, or -1 to choose. Returns 0 when it is
 // launched, else launches nothing and returns which operands need a dense copy: bit i for the i-th argument.
 std::int64_t hedgehog(TensorView q, TensorView k, TensorView v, TensorView q_map, TensorView k_map, TensorView alpha,

@@ -28,17 +28,6 @@ double cost(const problem& p, int count) {
     return count == 1 ? answers : answers + rounds(sequences * (count - 1)) * (0.8 * each + 1.5) + 5;
 }
 
-template <typename... Tiles> heads_of<Tiles...> all_heads(const tensor& t, const problem& p) {
-    return {static_cast<bf16*>(t.data),
-            int(p.batch),
-            int(p.heads),
-            int(p.rows),
-            dim,
-            t.row_stride,
-            t.head_stride,
-            t.batch_stride};
-}
-
 // `count` states of each sequence, whose k follow all of the kv.
 state_list scratch_states(float* scratch, int sequences, int count) {
     constexpr int64_t kv = int64_t(2) * features * dim;
@@ -77,10 +66,10 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
     const state_list last{{finals.k, sequences, 1, 1, 2 * features}, {finals.kv, sequences, 1, 2 * features, dim}};
     const auto globals = [&]<config C>(const state_list& before, const state_list& after, bool wanted, int computed) {
         return
-            typename kernel<C>::globals{all_heads<tile>(q, p),
-                                        all_heads<tile>(k, p),
-                                        all_heads<tile>(v, p),
-                                        all_heads<strip>(out, p),
+            typename kernel<C>::globals{{q, p.batch, p.heads, p.rows, dim},
+                                        {k, p.batch, p.heads, p.rows, dim},
+                                        {v, p.batch, p.heads, p.rows, dim},
+                                        {out, p.batch, p.heads, p.rows, dim},
                                         {static_cast<bf16*>(heads.q_map), 1, int(p.heads), dim, features},
                                         {static_cast<bf16*>(heads.k_map), 1, int(p.heads), dim, features},
                                         heads.alpha,

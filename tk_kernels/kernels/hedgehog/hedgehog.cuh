@@ -13,7 +13,8 @@
 //
 // shared memory  maps 32 KB, ring 3 x 48 KB, state's copy 32.5 KB, phi(k) 16 KB, ones 2 KB: 226.5 KB
 // registers      keeper: state 128, scores and features 64; queries: scores 64, features 32, weights 32, O 64
-// any number of rows: zeros on load, clipped on store
+// head dim 128, any number of rows: zeros on load, clipped on store; few sequences are cut into segments (README.md)
+// B16 H16 N16384 takes 1.85 ms on an H200, 2.3 TB/s of what has to be read and written: 56 % of what a copy reaches there
 #pragma once
 
 #include "kittens.cuh"

@@ -4,14 +4,11 @@
 
 #include <cstdint>
 
+#include "tk/tensor.h"
+
 namespace tk::hedgehog {
 
-// A bf16 tensor (batch, heads, rows, 128): unit stride along the last dimension, the other strides in elements. For the
-// TMA the base address is a multiple of 16 bytes and the strides are multiples of 8 elements.
-struct tensor {
-    void* data;
-    std::int64_t batch_stride, head_stride, row_stride;
-};
+using tk::tensor;
 
 struct problem {
     std::int64_t batch, heads, rows;

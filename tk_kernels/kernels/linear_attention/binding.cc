@@ -19,16 +19,6 @@ void require_dim(const char* name, const char* what, std::int64_t dim) {
     }
 }
 
-// Which dimensions of an operand are heads and rows: (batch, heads, rows, dim), or Mamba's (batch, rows, heads, dim).
-struct dimensions {
-    int heads, rows;
-};
-constexpr dimensions heads_first{1, 2}, rows_first{2, 1};
-
-la::tensor as_tensor(const TensorView& tensor, const dimensions& where) {
-    return as_heads<la::tensor>(tensor, where.heads, where.rows);
-}
-
 void require_written(const TensorView& out, const TensorView& values, const char* why, const named& first) {
     require_tensor("out", out, 4, {bfloat16});
     require_device("out", out, first);

@@ -47,18 +47,6 @@ plan plan_of(const problem& p, const options& o) {
     return of;
 }
 
-template <typename... Tiles>
-heads_of<Tiles...> all_heads(const tensor& t, int64_t batch, int64_t heads, int64_t rows, int dim) {
-    return {static_cast<bf16*>(t.data),
-            int(batch),
-            int(heads),
-            int(rows),
-            dim,
-            t.row_stride,
-            t.head_stride,
-            t.batch_stride};
-}
-
 struct call {
     const problem& p;
     const tensor &q, &k, &v, &out;
@@ -97,10 +85,10 @@ struct call {
         using pipeline = lcsf<kernel>;
         const int tasks = of.blocks(p, segments), H = int(p.heads);
         const typename kernel::globals g{
-            all_heads<typename kernel::keys>(q, p.batch, p.groups, p.rows, p.key_dim),
-            all_heads<typename kernel::keys>(k, p.batch, p.groups, p.rows, p.key_dim),
-            all_heads<typename kernel::values>(v, p.batch, p.heads, p.rows, p.value_dim),
-            all_heads<typename kernel::strip>(out, p.batch, p.heads, p.rows, p.value_dim),
+            {q, p.batch, p.groups, p.rows, p.key_dim},
+            {k, p.batch, p.groups, p.rows, p.key_dim},
+            {v, p.batch, p.heads, p.rows, p.value_dim},
+            {out, p.batch, p.heads, p.rows, p.value_dim},
             decay(),
             std::log2(std::fabs(p.scale)),
             p.scale < 0,

@@ -13,7 +13,9 @@
 //
 // shared memory  a stage: Q, K 64 x keys, V 64 x 64 a unit, factors; a unit: state 64 x keys, O 64 x 64 (README.md)
 // registers      scores 32, O 32, state keys / 2, V^T 16, weights 16, result 16, factors 24 a thread
-// any length: tails are zeros on load, do not decay, and are clipped on store
+// keys and values of 64 or 128, any length: tails are zeros on load, do not decay, and are clipped on store
+// B16 N16384 on an H200: 16 heads of 64 with shared keys 0.39 ms, 3.0 TB/s, 72 % of what a copy reaches there; 16 heads of
+// 128, each with its own keys, 1.07 ms, 4.0 TB/s, 97 %
 //
 // Segments: a sequence of few heads is cut so that the multiprocessors are busy. First the same kernel without outputs sums
 // each segment's increments from a zero state, then combine_kernel makes of them the states that the segments start from.

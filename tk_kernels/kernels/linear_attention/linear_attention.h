@@ -4,14 +4,11 @@
 
 #include <cstdint>
 
+#include "tk/tensor.h"
+
 namespace tk::linear_attention {
 
-// A bf16 tensor (batch, heads, rows, dim): unit stride along dim, the other strides in elements. For the TMA the base
-// address is a multiple of 16 bytes and the strides are multiples of 8 elements.
-struct tensor {
-    void* data;
-    std::int64_t batch_stride, head_stride, row_stride;
-};
+using tk::tensor;
 
 // state_t = exp(a_t) state_{t-1} + w_t k_t (x) v_t; o_t = scale q_t . state_t (+ skip v_t). Head h reads q and k of group
 // h / (heads / groups).

@@ -9,11 +9,6 @@ namespace {
 
 using namespace tk::binding;
 
-// Heads in dimension 1 and rows in dimension 2, or the other way round.
-tk::rotary::heads as_rows(const TensorView& tensor, bool rows_first) {
-    return as_heads<tk::rotary::heads>(tensor, rows_first ? 2 : 1, rows_first ? 1 : 2);
-}
-
 // Computes out from x, which it may be. Returns 0 when it is launched, else launches nothing and returns which operands
 // need a dense copy: 1 for x, 2 for cos, 4 for sin.
 std::int64_t rotary(TensorView x, TensorView cosine, TensorView sine, TensorView out, bool rows_first, bool interleaved,
@@ -40,8 +35,9 @@ std::int64_t rotary(TensorView x, TensorView cosine, TensorView sine, TensorView
                                       interleaved,
                                       conjugate,
                                       cosine.dtype().bits == 32};
+    const dimensions& where = rows_first ? tk::binding::rows_first : heads_first;
     launching([&] {
-        tk::rotary::launch(as_rows(out, rows_first), as_rows(x, rows_first), cosine.data_ptr(), sine.data_ptr(),
+        tk::rotary::launch(as_tensor(out, where), as_tensor(x, where), cosine.data_ptr(), sine.data_ptr(),
                            stride_of(cosine, 0), stride_of(sine, 0), problem, stream_of(x));
     });
     return 0;

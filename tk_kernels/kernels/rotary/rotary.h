@@ -4,14 +4,11 @@
 
 #include <cstdint>
 
+#include "tk/tensor.h"
+
 namespace tk::rotary {
 
-// A (B, H, N, D) tensor of bf16 in memory; strides in elements, of any order, D dense. Base and strides are multiples of
-// 16 bytes.
-struct heads {
-    void* data;
-    std::int64_t batch_stride, head_stride, row_stride;
-};
+using heads = tk::tensor;  // (B, H, N, D) in memory, heads and rows in either order
 
 struct problem {
     std::int64_t B, H, N;

@@ -37,6 +37,14 @@ struct gl {
     gl(T* data_, int batch, int depth, int rows, int cols)
         : gl(data_, batch, depth, rows, cols, cols, int64_t(rows) * cols, int64_t(depth) * rows * cols) {}
 
+    // A tensor that lies as the host's own description of it says: its base, and strides of batches, heads (the depth)
+    // and rows.
+    template <typename Strided>
+        requires requires(const Strided& t) { t.head_stride; }
+    gl(const Strided& t, int64_t batch, int64_t heads, int64_t rows, int64_t cols)
+        : gl(static_cast<T*>(t.data), int(batch), int(heads), int(rows), int(cols), t.row_stride, t.head_stride,
+             t.batch_stride) {}
+
     kittens_host_device int batch() const { return known<Batch>(extent[0]); }
     kittens_host_device int depth() const { return known<Depth>(extent[1]); }
     kittens_host_device int rows() const { return known<Rows>(extent[2]); }
