@@ -136,7 +136,7 @@ def test_the_poison_is_nan_in_every_float():
 
 
 def test_the_profiler_does_not_bring_the_compiler():
-    """Guard: `torch.profiler` imports it when it starts, which costs every worker seconds; what is below it does not."""
+    """Guard: `torch.profiler` imports it when it starts, seconds in every worker; what it stands on does not."""
     code = """if True:
         import sys
         import torch
