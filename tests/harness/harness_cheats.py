@@ -7,7 +7,7 @@ GPU is told of a call; a real one measures and profiles.
 import time
 
 import torch
-from harness_fakes import SIDE_STREAM, Good, function, synchronize
+from harness_fakes import EARLY_STREAM, SIDE_STREAM, Good, function, synchronize
 
 CACHE = {}
 """What the cheats keep over calls, of whichever problem; the tests clear it."""
@@ -152,6 +152,19 @@ class EarlyStream(_Cheat):
             output = function(a, b)
         torch.cuda.current_stream().wait_stream(side_stream())
         return output
+
+
+class ReadsEarly(_Cheat):
+    """On the fake GPU, the same: has its result from what was in its inputs before the clock started."""
+
+    def prepare(self, problem, inputs):
+        a, b = inputs["a"], inputs["b"]
+        EARLY_STREAM.append(lambda: CACHE.update({("early", a.data_ptr()): function(a, b)}))
+        return super().prepare(problem, inputs)
+
+    def compute(self, a, b):
+        early = CACHE.pop(("early", a.data_ptr()), None)
+        return function(a, b) if early is None else early
 
 
 class LateStream(_Cheat):

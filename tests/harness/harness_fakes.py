@@ -20,6 +20,9 @@ from harness.timing.telemetry import Reading
 SIDE_STREAM = []
 """What the fake GPU has to do beside its stream; it does it when somebody waits for the whole device."""
 
+EARLY_STREAM = []
+"""What runs on other streams of the fake GPU before what is ahead of a call in its own is done."""
+
 GPU = {
     "name": "NVIDIA H200",
     "uuid_hash": "0123456789abcdef",
@@ -56,6 +59,8 @@ class FakeStopwatch:
         return Sample(getattr(call, "median_us", 100.0) * drift * float(self._noise.lognormal(0, 0.004)), output)
 
     def observed(self, call, ahead, hold_us):
+        for work in EARLY_STREAM:
+            work()
         ahead()
         output = call()
         in_time = not getattr(call, "waits", False)
@@ -352,16 +357,16 @@ class KilledLater(Good):
 class HangsLater(Good):
     """Right when verified, and then for a few timed calls."""
 
-    def __init__(self):
+    def __init__(self, after=8):
         super().__init__()
-        self.calls = 0
+        self.calls, self.after = 0, after
 
     def prepare(self, problem, inputs):
         right = super().prepare(problem, inputs)
 
         def call():
             self.calls += 1
-            if self.calls > 8:
+            if self.calls > self.after:
                 time.sleep(10_000)
             return right()
 

@@ -8,7 +8,7 @@ import functools
 import harness_cheats
 import pytest
 import torch
-from harness_fakes import FakeGpu
+from harness_fakes import EARLY_STREAM, FakeGpu
 
 from harness import workloads
 from harness.planning import Contestant, Group, Limits, TimerSettings
@@ -33,6 +33,7 @@ def gpu():
 def contest(device):
     """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
     harness_cheats.CACHE.clear()
+    EARLY_STREAM.clear()
 
     def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good"):
         problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
@@ -57,6 +58,7 @@ def contest(device):
 
     yield run
     harness_cheats.CACHE.clear()
+    EARLY_STREAM.clear()
 
 
 def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
@@ -119,6 +121,12 @@ def test_other_stream(contest):
 def test_other_stream_half_joined(contest, cheat, size):
     """Guards: inputs change in the order of the stream; outputs are copied in the order of the stream."""
     assert_caught(contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED)
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the fake GPU's other stream; on a real one, the test before
+def test_inputs_read_early(contest):
+    """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
+    assert_caught(contest("ReadsEarly"), CHANGED)
 
 
 @pytest.mark.gpu

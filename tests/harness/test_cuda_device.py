@@ -1,9 +1,12 @@
 """The CUDA device on a driver of ours: what it reports, and what it asks of the allocator and the profiler."""
 
+import subprocess
+import sys
 import types
 
 import pytest
 import torch
+from harness_support import ROOT
 
 from harness.devices import cuda
 from harness.errors import HarnessError
@@ -132,9 +135,23 @@ def test_the_poison_is_nan_in_every_float():
         assert bool(poisoned.view(dtype).float().isnan().all())
 
 
-def test_kernels_are_named_once_without_copies(make, monkeypatch):
-    import torch.profiler
+def test_the_profiler_does_not_bring_the_compiler():
+    """Guard: `torch.profiler` imports it when it starts, seconds in every worker; what it stands on does not."""
+    code = """if True:
+        import sys
+        import torch
+        import torch.autograd.profiler as profiler
+        real = profiler.profile
+        profiler.profile = lambda **asked: real(use_cpu=True, use_kineto=True)  # there may be no GPU
+        torch.cuda.synchronize = lambda: None
+        from harness.devices.cuda import _profiled
+        _profiled(lambda: torch.ones(3) + 1)
+        sys.exit(any(name.startswith("torch._inductor") for name in sys.modules))
+    """
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL).returncode == 0
 
+
+def test_kernels_are_named_once_without_copies(make, monkeypatch):
     gpu, cpu = torch.autograd.DeviceType.CUDA, torch.autograd.DeviceType.CPU
     seen = [
         ("gemm", gpu),
@@ -146,8 +163,9 @@ def test_kernels_are_named_once_without_copies(make, monkeypatch):
     ]
 
     class Profile:
-        def __init__(self, activities, acc_events):
-            assert torch.profiler.ProfilerActivity.CUDA in activities
+        def __init__(self, **asked):
+            assert asked == {"use_cpu": False, "use_device": "cuda", "use_kineto": True}
+            self.function_events = [types.SimpleNamespace(name=name, device_type=kind) for name, kind in seen]
 
         def __enter__(self):
             return self
@@ -155,10 +173,7 @@ def test_kernels_are_named_once_without_copies(make, monkeypatch):
         def __exit__(self, *_):
             pass
 
-        def events(self):
-            return [types.SimpleNamespace(name=name, device_type=kind) for name, kind in seen]
-
-    monkeypatch.setattr(torch.profiler, "profile", Profile)
+    monkeypatch.setattr(torch.autograd.profiler, "profile", Profile)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     real_ones = torch.ones
     monkeypatch.setattr(torch, "ones", lambda *size, device: real_ones(*size))

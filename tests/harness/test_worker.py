@@ -60,11 +60,12 @@ def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
 
 def test_a_hang_while_timed_costs_its_case_only():
     """Guard: silence while rounds go on has a limit of its own, and the running contestant is known by then."""
-    limits = replace(LIMITS, call_seconds=2)
+    limits, timer = replace(LIMITS, call_seconds=2), replace(TIMER, warmup_seconds=1e-9, budget_seconds=60)
+    hangs = {"_target_": "harness_fakes.HangsLater", "after": 30}  # verified, warmed up, and in its second ten rounds
     with Supervisor(FAKE_GPU) as supervisor:
-        result = supervisor.measure(group(hangs="harness_fakes.HangsLater", last="harness_fakes.Good"), TIMER, limits)
+        result = supervisor.measure(group(hangs=hangs, last="harness_fakes.Good"), timer, limits)
     assert [outcome.status for outcome in result.outcomes] == [Status.TIMEOUT, Status.PASSED]
-    assert "during 'time'; killed" in result.outcomes[0].reason
+    assert "no answer for 2 s during 'time'; killed" in result.outcomes[0].reason
     assert len(result.outcomes[1].latency_us) >= 10
 
 
