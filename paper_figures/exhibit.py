@@ -156,6 +156,8 @@ class Derived:
     parts: tuple[Exhibit, ...] = ()
     """Exhibits whose measurements it uses; they need not be in the report themselves."""
     draw: Callable[[Sources], Figure] | None = None
+    recorded: str = ""
+    """The key of a run's manifest that it is made from, where it has no parts."""
     claims: tuple[str, ...] = ()
     """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -23,7 +23,7 @@ from paper_figures.details import case_details, case_file, samples_csv, unique_c
 from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
-from paper_figures.exhibit import AnyExhibit, Derived, Exhibit
+from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
 from paper_figures.labels import words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
@@ -63,9 +63,10 @@ class ExhibitReport:
 
     @property
     def measured(self) -> bool:
-        """Whether a run of the campaign has any of its cases; of an exhibit without cases, whether it has a table."""
-        if isinstance(self.exhibit, Derived) and not self.exhibit.parts:
-            return bool(self.table.rows)
+        """Whether a run of the campaign has any of its cases; of an exhibit without cases, what it is made from."""
+        if isinstance(self.exhibit, Derived) and self.exhibit.recorded:
+            assert self.sources is not None
+            return any(run.manifest.get(self.exhibit.recorded) for run in self.sources.runs)
         return any(selected.run is not None for selected in self.selections)
 
     @property
@@ -137,7 +138,8 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
     sources = gather(runs, exhibit.parts, known)
     used = [part for part in sources.parts if runs_used(part.selections)]
     missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
-    to_run = " && ".join(_command(one, str(runs[0].manifest["campaign"])) for one in missing or exhibit.parts)
+    unmeasured = [one.id for one in borrowed_parts([exhibit]) if one in missing] or [exhibit.id]
+    to_run = f"reproduce-paper --campaign {runs[0].manifest['campaign']} --exhibit {' '.join(unmeasured)}"
     results = _results(runs, exhibit, sources.selections, to_run)
     table = exhibit.make_table(sources, results)
     if missing:

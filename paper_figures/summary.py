@@ -44,6 +44,8 @@ class Headline:
     paper: Verdict
     today: Verdict | None
     """None where no claim compares with today's baselines."""
+    counts: str
+    """`2 of 3 claims`: how many of those against the paper are reproduced, of those with a verdict on numbers."""
 
     @property
     def overtaken(self) -> bool:
@@ -71,7 +73,10 @@ def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
         paper = [verdicts[one] for one in subject.paper if one in verdicts]
         today = [verdicts[one] for one in subject.today if one in verdicts]
         if paper or today:
-            found.append(Headline(subject, together(paper), together(today) if today else None))
+            judged = [one for one in paper if one in RANK]
+            held = sum(one is Verdict.REPRODUCED for one in judged)
+            counts = f"{held} of {len(judged)} claim{'s' if len(judged) > 1 else ''}"
+            found.append(Headline(subject, together(paper), together(today) if today else None, counts))
     return tuple(found)
 
 
@@ -96,13 +101,16 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
         (Verdict.PARTLY, "Reproduced in part"),
         (Verdict.NOT_REPRODUCED, "Not reproduced"),
     ):
-        sentences += _sentence(before, [one for one in subjects if one.paper is verdict])
+        own = [one for one in subjects if one.paper is verdict]
+        partly = verdict is Verdict.PARTLY
+        listed = [f"{one.subject.name} ({one.counts})" if partly else one.subject.name for one in own]
+        sentences += _sentence(before, listed)
     sentences += [
         f"Overtaken by the field, {one.subject.name}: {words(one.paper)} against what the paper compared with, "
         f"{words(one.today or '')} against the fastest baseline of today."
         for one in overtaken
     ]
-    sentences += _sentence("Holds against the fastest baseline of today too", _holding(subjects))
+    sentences += _sentence("Holds against the fastest baseline of today", _names(_holding(subjects)))
     unknown = [one for one in subjects if one.paper not in RANK]
     fresh = [one for one in unknown if one.today in RANK]
     for one in fresh:
@@ -110,12 +118,16 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
             f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: {words(one.today or '')} against the fastest "
             f"baseline of today, {words(one.paper)} against the paper's own."
         )
-    return (*sentences, *_sentence("No verdict yet", [one for one in unknown if one not in fresh]))
+    return (*sentences, *_sentence("No verdict yet", _names([one for one in unknown if one not in fresh])))
 
 
 def _holding(subjects: Sequence[Headline]) -> list[Headline]:
     return [one for one in subjects if one.today is Verdict.REPRODUCED and one.paper in RANK]
 
 
-def _sentence(before: str, subjects: Sequence[Headline]) -> list[str]:
-    return [f"{before}: {'; '.join(one.subject.name for one in subjects)}."] if subjects else []
+def _names(subjects: Sequence[Headline]) -> list[str]:
+    return [one.subject.name for one in subjects]
+
+
+def _sentence(before: str, names: Sequence[str]) -> list[str]:
+    return [f"{before}: {'; '.join(names)}."] if names else []

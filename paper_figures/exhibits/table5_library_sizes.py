@@ -76,5 +76,6 @@ EXHIBIT = Derived(
     ),
     order=51,
     make_table=make_table,
+    recorded="library_sizes",
     claims=("table5_library_sizes",),
 )

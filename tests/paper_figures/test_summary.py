@@ -1,0 +1,94 @@
+"""The summary of the verdicts: every claim has its subject, and the sentences say what the verdicts say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from paper_figures.claims import CLAIMS, Claim, load_claims
+from paper_figures.errors import PaperFiguresError
+from paper_figures.evaluation import ClaimResult
+from paper_figures.summary import headlines, load_subjects, summary_sentences, together
+from paper_figures.verdicts import Verdict
+
+ALL: dict[str, Claim] = {
+    claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
+}
+
+
+def results(**verdicts: Verdict) -> list[ClaimResult]:
+    """Claims by id, dashes as underscores, with the verdicts given."""
+    return [ClaimResult(ALL[name.replace("_", "-")], verdict, "", (), "") for name, verdict in verdicts.items()]
+
+
+def test_every_claim_belongs_to_one_subject() -> None:
+    """Guard: a claim that is in no subject would be in no sentence."""
+    named = Counter(one for subject in load_subjects() for one in (*subject.paper, *subject.today))
+    assert set(named) == set(ALL)
+    assert set(named.values()) == {1}
+    names = [subject.name for subject in load_subjects()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ((), Verdict.NOT_RUN),
+        ((Verdict.REPRODUCED, Verdict.NOT_RUN), Verdict.REPRODUCED),
+        ((Verdict.REPRODUCED, Verdict.NOT_REPRODUCED), Verdict.PARTLY),
+        ((Verdict.NOT_REPRODUCED, Verdict.BLOCKED, Verdict.NOT_COMPARABLE), Verdict.NOT_REPRODUCED),
+        ((Verdict.BLOCKED, Verdict.NOT_RUN), Verdict.BLOCKED),
+    ],
+)
+def test_verdicts_with_numbers_decide_together(verdicts: tuple[Verdict, ...], expected: Verdict) -> None:
+    assert together(verdicts) is expected
+
+
+def sentences(**verdicts: Verdict) -> tuple[str, ...]:
+    own = results(**verdicts)
+    return summary_sentences(headlines(own), own)
+
+
+def test_what_the_field_has_overtaken_is_said() -> None:
+    said = sentences(
+        fig8_backward_beats_published_fa3=Verdict.REPRODUCED,
+        fig8_backward_beats_todays_best=Verdict.NOT_REPRODUCED,
+    )
+    assert said[0] == "Of 2 claims: 1 reproduced, 1 not reproduced."
+    assert "Reproduced against what the paper compared with: attention backward." in said
+    assert (
+        "Overtaken by the field, attention backward: reproduced against what the paper compared with, not reproduced "
+        "against the fastest baseline of today."
+    ) in said
+    assert not any("No verdict" in one for one in said)
+
+
+def test_what_holds_today_too_is_not_overtaken() -> None:
+    said = sentences(
+        fig9_mamba2_over_mamba_ssm=Verdict.REPRODUCED,
+        fig9_mamba2_rates=Verdict.NOT_REPRODUCED,
+        fig9_mamba2_over_todays_best=Verdict.REPRODUCED,
+        fig9_based_over_parallel=Verdict.NOT_RUN,
+    )
+    assert "Reproduced in part: Mamba-2 (1 of 2 claims)." in said
+    assert "Holds against the fastest baseline of today: Mamba-2." in said
+    assert "No verdict yet: Based." in said
+    assert not any(one.startswith("Overtaken") for one in said)
+
+
+def test_a_verdict_of_today_alone_is_said_as_such() -> None:
+    said = sentences(fig9_layernorm_over_triton=Verdict.NOT_RUN, fig9_layernorm_over_todays_best=Verdict.REPRODUCED)
+    against = "reproduced against the fastest baseline of today, not run against the paper's own"
+    assert f"The fused normalisation: {against}." in said
+
+
+def test_no_claims_are_no_summary() -> None:
+    assert summary_sentences((), ()) == ()
+
+
+def test_a_broken_list_of_subjects_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("subjects: [{name: x}]")
+    with pytest.raises(PaperFiguresError, match="cannot be read"):
+        load_subjects(tmp_path / "s.yaml")
