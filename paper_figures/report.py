@@ -324,7 +324,7 @@ def _verdict_text(report: ExhibitReport) -> str:
     """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict."""
     count = len(report.results)
     if not count:
-        return "no claim with a number"
+        return "no claim is judged on it"
     verdicts = Counter(result.verdict for result in report.results)
     if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
