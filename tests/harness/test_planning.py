@@ -47,6 +47,7 @@ CASES = {
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROWS),
     "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "cublas_fast", "cublas", "deep_gemm"]),
+    "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
     "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 
