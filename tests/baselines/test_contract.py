@@ -118,6 +118,16 @@ class Fp8Problem:
 
 
 @dataclass(frozen=True)
+class EpilogueProblem:
+    M: int = 48
+    N: int = 96
+    K: int = 64
+    epilogue: str = "bias_gelu"
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+@dataclass(frozen=True)
 class RotaryProblem:
     B: int = 1
     H: int = 3
@@ -155,6 +165,7 @@ PROBLEMS = {
     "FftConv": FftConvProblem,
     "Rotary": RotaryProblem,
     "GemmFp8": Fp8Problem,
+    "GemmEpilogue": EpilogueProblem,
 }
 
 

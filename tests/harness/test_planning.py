@@ -51,6 +51,7 @@ CASES = {
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_4"]),
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_4"]),
     "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "cublas_fast", "cublas", "deep_gemm"]),
+    "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
     "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
 }
 

@@ -12,8 +12,10 @@ using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, false}, {64, 128, 2, 1, 1, true}, {64, 128, 2, 2, 1, false},
-                              {128, 128, 2, 1, 1, false, false, 2}};
+constexpr config shapes[] = {{128, 128, 2, 1, 1, false},
+                             {64, 128, 2, 1, 1, true},
+                             {64, 128, 2, 2, 1, false},
+                             {128, 128, 2, 1, 1, false, false, 2}};
 constexpr config shape = shapes[SCHEDULE];
 // Several tiles a block, more steps than stages, tails in every dimension.
 constexpr int M = 376, N = 248, K = 312;

@@ -1,6 +1,7 @@
 from .attention import Attention
 from .fft_conv import FftConv
 from .gemm import Gemm
+from .gemm_epilogue import GemmEpilogue
 from .gemm_fp8 import GemmFp8
 from .kernel import TARGET_OF_DEVICE, Kernel
 from .linear import Based, Hedgehog, LinearAttention, Mamba2
@@ -13,6 +14,7 @@ __all__ = [
     "DropoutAddLayernorm",
     "FftConv",
     "Gemm",
+    "GemmEpilogue",
     "GemmFp8",
     "Hedgehog",
     "Kernel",

@@ -50,8 +50,8 @@ def gemm_fp8(
     The result is contiguous.
 
     fast_accum: Hopper's tensor cores keep about 14 bits of a sum of 8-bit products. True adds all of K there, as
-    `use_fast_accum=True` of `torch._scaled_mm`; False takes the sums of 128 of K at a time out of them and adds those
-    in float32, which is slower. (The CPU target adds in float32 either way.)
+    `use_fast_accum=True` of `torch._scaled_mm`; False takes the sums of 1024 of K at a time out of them and adds
+    those in float32, whose error does not grow with K, and is slower. (The CPU target adds in float32 either way.)
 
     An a whose columns are not contiguous, or a base or stride that is no multiple of 16 bytes, goes through an aligned
     copy, the first of which is logged by the logger `tk_kernels`. So does a result whose rows are no such multiple.

@@ -21,11 +21,11 @@ constexpr built<Operation> fast_vector_kernels[] = {
     build<Operation, config{64, 128, 8, 1, 1, false}>(),
     build<Operation, config{128, 256, 4, 1, 1, false}>(),
 };
-// Without fast accumulation: sums of 512 values of K.
+// Without fast accumulation: sums of 1024 values of K.
 template <typename Operation>
 constexpr built<Operation> precise_kernels[] = {
-    build<Operation, config{128, 192, 4, 1, 1, false, false, 4}>(),
-    build<Operation, config{128, 128, 6, 1, 1, false, false, 4}>(),
+    build<Operation, config{128, 192, 4, 1, 1, false, false, 8}>(),
+    build<Operation, config{128, 128, 6, 1, 1, false, false, 8}>(),
 };
 
 struct call {

@@ -26,7 +26,7 @@ struct factors {
 // Row-major, unit column stride; lda, ldb, ldo are row strides in elements. For the TMA the base addresses are multiples of
 // 16 bytes and the row strides multiples of 16 bytes. Rows of `out` are written up to the next multiple of 16 bytes: where
 // N is none, the rest must be padding of its own.
-// fast_accum: the tensor cores add up all of K, in sums of about 14 bits; else only 128 of it, and the rest is fp32.
+// fast_accum: the tensor cores add up all of K, in sums of about 14 bits; else only 1024 of it, and the rest is fp32.
 // `stream` is a cudaStream_t (ignored by the cpu target).
 // Throws std::invalid_argument for options or sizes that no kernel is built for.
 void launch(void* out, result type, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K,
