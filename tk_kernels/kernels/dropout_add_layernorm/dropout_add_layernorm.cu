@@ -49,20 +49,31 @@ template <int Units, int RowWarps, bool Drops> struct kernel {
         for (int row = block_index() * block_rows + (RowWarps == 1 ? warp_index() : 0); row < g.x.rows();
              row += block_count() * block_rows) {
             const element_coord at{0, 0, row, col};
-            halves x, residual;
-            load<reuse::once>(x, g.x, at);
-            load<reuse::once>(residual, g.residual, at);
-            floats r;
-            add_residual(r, x, residual, g, at);
-            store<reuse::once>(g.sum, r, at);
-            const float mean = total(sum(r), means) * g.mean_factor;
-            map_lines(r, [=](float v) { return v - mean; }, r);
-            const float variance = total(sum_of_squares(r, g.x.cols() - col), squares) / g.x.cols();
-            const float scale = math::rsqrt(variance + g.eps);
-            if (g.weight_float.data != nullptr) affine(r, scale, g.weight_float, g.bias_float, col);
-            else affine(r, scale, g.weight, g.bias, col);
-            store<reuse::once>(g.normed, r, at);
+            if (g.weight_float.data != nullptr) normalise(g, g.weight_float, g.bias_float, at, means, squares);
+            else normalise(g, g.weight, g.bias, at, means, squares);
         }
+    }
+
+    // A warp's part of a row.
+    template <typename Weights>
+    kittens_device static void normalise(const globals& g, const Weights& weight, const Weights& bias, element_coord at,
+                                         sv<float, 16>& means, sv<float, 16>& squares) {
+        constexpr bool early = sizeof(typename Weights::T) == 2 && !Drops;  // else registers are too few
+        rl<typename Weights::T, 1, span> w, b;
+        halves x, residual;
+        load(x, g.x, at);
+        load(residual, g.residual, at);
+        if constexpr (early) load_affine(w, b, weight, bias, at.c);
+        floats r;
+        add_residual(r, x, residual, g, at);
+        store<reuse::once>(g.sum, r, at);
+        const float mean = total(sum(r), means) * g.mean_factor;
+        map_lines(r, [=](float v) { return v - mean; }, r);
+        const float variance = total(sum_of_squares(r, g.x.cols() - at.c), squares) / g.x.cols();
+        const float scale = math::rsqrt(variance + g.eps);
+        if constexpr (!early) load_affine(w, b, weight, bias, at.c);
+        map_lines(r, [=](float v, float factor, float shift) { return v * scale * factor + shift; }, r, w, b);
+        store<reuse::once>(g.normed, r, at);
     }
 
     kittens_device static void add_residual(floats& r, const halves& x, const halves& residual, const globals& g,
@@ -92,13 +103,11 @@ template <int Units, int RowWarps, bool Drops> struct kernel {
         return sum(r, [=](int, int col, float v) { return col < cols ? v * v : 0.f; });
     }
 
-    template <typename Weights>
-    kittens_device static void affine(floats& y, float scale, const Weights& weight, const Weights& bias, int col) {
-        rl<typename Weights::T, 1, span> w, b;
+    template <typename Lines, typename Weights>
+    kittens_device static void load_affine(Lines& w, Lines& b, const Weights& weight, const Weights& bias, int col) {
         load(w, weight, {0, 0, 0, col});
-        if (bias.data == nullptr) return map_lines(y, [=](float v, float factor) { return v * scale * factor; }, y, w);
-        load(b, bias, {0, 0, 0, col});
-        map_lines(y, [=](float v, float factor, float shift) { return v * scale * factor + shift; }, y, w, b);
+        if (bias.data != nullptr) load(b, bias, {0, 0, 0, col});
+        else map_lines(b, [](float) { return 0.f; }, w);
     }
 };
 
