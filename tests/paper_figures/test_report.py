@@ -303,7 +303,14 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
         assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
     undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
     unpublished = {"fig10_fp8", "fig9_fft_conv", "fig9_hedgehog", "fig9_linear_attention", "fig9_rotary"}
-    beyond = {"gemm_epilogues", "input_distribution", "unaligned_gemm", "unaligned_attention", "batch_scaling", "roof_share"}
+    beyond = {
+        "gemm_epilogues",
+        "input_distribution",
+        "unaligned_gemm",
+        "unaligned_attention",
+        "batch_scaling",
+        "roof_share",
+    }
     tables = {"abstract", "table5_library_sizes", "table6_lines_and_speedups", "scaleml_extended"}
     few = {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa"}
     assert undrawn == few | unpublished | beyond | tables
