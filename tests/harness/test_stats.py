@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from harness import stats
 from harness.records import Verdict
@@ -28,6 +29,13 @@ def test_median_interval_covers_as_often_as_it_says(n):
 def test_median_interval_ranks_of_a_textbook_case():
     # n = 10: P(B <= 1) = 0.0107 <= 0.025 < P(B <= 2) = 0.0547, so the 2nd smallest and the 2nd largest.
     assert stats.median_interval(np.arange(1.0, 11.0)) == Interval(2.0, 9.0)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+def test_median_ranks_are_those_of_the_binomial_distribution(confidence):
+    sizes = [*range(1, 200), *range(200, 3001, 97), 100_000]
+    wanted = [int(binom.ppf((1 - confidence) / 2, n, 0.5)) for n in sizes]
+    assert [stats.median_rank(n, confidence) for n in sizes] == wanted
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
