@@ -108,26 +108,30 @@ def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
     return tuple(entries)
 
 
+_RATIO = ("baseline_case_id", "ratio_p50", "ci_low", "ci_high", "verdict")
+
+
 def _ratios(run: Run, case_id: str, name: str) -> Table | None:
     """The stored ratios of a case to every other of its group."""
-    stored = run.ratios[run.ratios["case_id"] == case_id]
-    cases = run.measurements.set_index("case_id")[["implementation", "variant"]]
+    columns = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
+    contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*columns, strict=True)}
+    own = (run.ratios["case_id"] == case_id).to_numpy()
+    stored = [run.ratios[name].to_numpy()[own].tolist() for name in _RATIO]
     rows = []
-    for row in stored.to_dict("records"):
-        other = cases.loc[row["baseline_case_id"]]
-        ratio = Measured(float(row["ratio_p50"]), float(row["ci_low"]), float(row["ci_high"]))
+    for baseline, value, low, high, verdict in zip(*stored, strict=True):
+        ratio = Measured(float(value), float(low), float(high))
         rows.append(
             (
-                Text(contestant_label(Contestant(str(other["implementation"]), str(other["variant"])))),
+                Text(contestant_label(contestants[str(baseline)])),
                 Text(f"{fixed(ratio.value, 3)}×", kind="number"),
                 Text(interval_text(ratio, 3), kind="number"),
-                Text(str(row["verdict"])),
+                Text(str(verdict)),
             )
         )
     if not rows:
         return None
-    columns = (Column("Over"), Column("Speed", True), Column("95 % interval", True), Column("Verdict"))
-    return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, tuple(rows), ())
+    titles = (Column("Over"), Column("Speed", True), Column("95 % interval", True), Column("Verdict"))
+    return Table(f"Speed of {name} relative to what was timed in the same rounds", titles, tuple(rows), ())
 
 
 def samples_csv(run: Run, case_id: str) -> str:
