@@ -91,6 +91,8 @@ def _run(
     """Kernel of `gemm_fp8` on both devices."""
     require_operands(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+    if scale_b is not None and scale_b.numel() > 1:
+        scale_b = scale_b.contiguous()
     _launch(a, b.t(), out, (scale_a, scale_b, fast_accum, *(options or AUTOMATIC)))
     return out
 

@@ -100,7 +100,10 @@ tk::gemm_fp8::factors as_factors(const char* name, const Optional<TensorView>& g
     const auto* data = static_cast<const float*>(scale.data_ptr());
     const int along = rows ? 0 : 1;
     const bool vector = scale.ndim() == 2 && scale.size(along) == count && scale.size(1 - along) == 1;
-    if (vector && count > 1) return {data, scale.stride(along)};
+    if (vector && count > 1) {
+        if (!rows && scale.stride(1) != 1) TVM_FFI_THROW(ValueError) << name << ": needs a dense row";
+        return {data, scale.stride(along)};
+    }
     if (elements != 1) {
         TVM_FFI_THROW(ValueError) << name << ": got shape " << shape_of(scale) << ", needs one element or "
                                   << (rows ? "(" + std::to_string(count) + ", 1)"

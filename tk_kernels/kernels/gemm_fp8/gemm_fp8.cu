@@ -39,10 +39,11 @@ struct call {
 
 template <typename Result, bool Vectors> void start(const call& c, const options& o, void* stream) {
     using operation = scaled_product<Result, Vectors>;
-    using vector = typename operation::vector;
-    const typename operation::extra extra{vector(c.scale_a.data, 1, 1, c.M, 1, c.scale_a.stride, 0, 0),
-                                          vector(c.scale_b.data, 1, 1, c.N, 1, c.scale_b.stride, 0, 0),
-                                          c.scale_a.data != nullptr, c.scale_b.data != nullptr};
+    const typename operation::extra extra{{c.scale_a.data, 1, 1, c.M, 1, c.scale_a.stride, 0, 0},
+                                          {c.scale_b.data, 1, 1, 1, c.N},
+                                          c.scale_a.data != nullptr,
+                                          c.scale_b.data != nullptr,
+                                          c.scale_b.stride != 0};
     auto data = [](const void* pointer) { return static_cast<e4m3*>(const_cast<void*>(pointer)); };
     const gemm::problem<operation> p{
         static_cast<Result*>(c.out), data(c.a), data(c.b), c.M, c.N, c.K, c.lda, c.ldb, c.ldo, extra};

@@ -24,10 +24,12 @@ template <typename Result, bool Vectors> struct scaled_product {
     using result = Result;
     static constexpr bool transposed_b = true;
 
-    using vector = gl<const float, 1, 1, dynamic, 1>;  // a column; its row stride may be 0
+    using column = gl<const float, 1, 1, dynamic, 1>;  // one factor a row of A, or one for all: its stride is then 0
+    using row = gl<const float, 1, 1, 1, dynamic>;     // one factor a column of C, or one for all: by_column says which
     struct extra {
-        vector a, b;
-        bool scaled_a, scaled_b;
+        column a;
+        row b;
+        bool scaled_a, scaled_b, by_column;
     };
 
     kittens_device static void finish(rt_fl<16, 64>& sums, const extra& scale, element_coord at) {
@@ -38,9 +40,11 @@ template <typename Result, bool Vectors> struct scaled_product {
                 load_column(rows, scale.a, {0, 0, at.r, 0});
                 mul_row(sums, sums, rows);
             }
-            if (scale.scaled_b) {
-                load_column(cols, scale.b, {0, 0, at.c, 0});
+            if (scale.by_column) {
+                load(cols, scale.b, element_coord{0, 0, 0, at.c});
                 mul_col(sums, sums, cols);
+            } else if (scale.scaled_b) {
+                mul(sums, sums, load_value(scale.b, {}));
             }
         } else {
             const float a = scale.scaled_a ? load_value(scale.a, {}) : 1.f;

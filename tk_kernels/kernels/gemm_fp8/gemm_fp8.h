@@ -14,8 +14,8 @@ using gemm::options;
 // The elements of `out`.
 enum class result { bf16 = 0, e4m3 = 1 };
 
-// Factors of the rows or of the columns, fp32: factor i is data[i * stride]; stride 0 is one factor for all. Without data
-// they are 1.
+// Factors of the rows or of the columns, fp32: factor i is data[i * stride]; stride 0 is one factor for all. Those of columns
+// are dense (stride 1). Without data they are 1.
 struct factors {
     const float* data = nullptr;
     std::int64_t stride = 0;
