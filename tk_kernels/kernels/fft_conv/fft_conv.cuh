@@ -15,7 +15,7 @@
 //
 // speed          README.md
 // shared memory  2 stages of 48 KB, 2 outputs of 32 KB, factors 40 KB: 200 KB
-// registers      of 232 a thread: 64 sums, 32 operand, 16 F_32, 32 spectrum or T (under a multiply)
+// registers      of 232 a thread: 64 sums, 32 operand, 16 F_32, 32 spectrum or T
 // any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros followed
 #pragma once
 
@@ -173,8 +173,8 @@ template <int Rows> struct kernel {
         input& in = stream.take();
         crt_fl<16, columns> y, turned;
         multiply_halves(y.real, y.imag, f.left, in.u[me].real, in.u[me].imag);
-        warpgroup::load_halves(factor, own.twiddle);
         warpgroup::mma_wait(y.real, y.imag);
+        warpgroup::load_halves(factor, own.twiddle);
         exchange_rows(y.real, y.imag);
         if constexpr (split) butterfly_rows(y, f.turn);
         mul(turned, y, factor);
@@ -185,8 +185,8 @@ template <int Rows> struct kernel {
         crt_fl<16, columns> z;
         multiply(z.real, left.real, left.imag, own.even);
         multiply(z.imag, right.real, right.imag, own.odd);
-        warpgroup::load_halves(factor, in.spectrum);
         warpgroup::mma_wait(z.real, z.imag);
+        warpgroup::load_halves(factor, in.spectrum);
         stream.release();
         exchange_cols(z.real, z.imag);
         mul(operand, z, factor);
@@ -196,8 +196,8 @@ template <int Rows> struct kernel {
         crt_fl<16, columns> w, turned_back;
         multiply(w.imag, left.imag, left.real, own.even);
         multiply(w.real, right.imag, right.real, own.back_odd);
-        warpgroup::load_halves(factor, own.twiddle);
         warpgroup::mma_wait(w.real, w.imag);
+        warpgroup::load_halves(factor, own.twiddle);
         exchange_cols(w.imag, w.real);
         butterfly_cols(w);
         mul<conjugate::second>(turned_back, w, factor);
