@@ -93,7 +93,7 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
         paper_text(published, 0, note),
-        _rate(line),
+        rate_text(line),
         paper_text(line.published_pct, 1),
         number_text(line.rate_pct, 1, key),
         paper_text(line.published_ratio, 2),
@@ -125,7 +125,8 @@ def run_text(line: Line) -> Text:
     return Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id)
 
 
-def _rate(line: Line) -> Text:
+def rate_text(line: Line) -> Text:
+    """The rate of a line, or its status with the reason."""
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     detail = "stale" if line.cell.stale else ""

@@ -13,38 +13,43 @@ from paper_figures.exhibit import Derived
 from paper_figures.exhibits._batch import PARTS
 from paper_figures.lines import Line
 from paper_figures.sources import Part, Sources
-from paper_figures.table import Column, Table, Text, number_text, ratio_text, run_text
+from paper_figures.table import ABSENT, Column, Table, Text, number_text, rate_text, ratio_text, run_text
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
-    """One row a problem of ours: batch, rate, share of the roof, speed relative to the fastest baseline."""
+    """One row a case: batch, rate, share of the roof, speed relative to the fastest baseline."""
     rows: list[tuple[Text, ...]] = []
     groups: list[int] = []
+    problem = ""
     for part in sources.parts:
-        for line in (one for one in part.ours if one.cell.run is not None):
-            keys = problem_keys(line.problem)
-            if not rows or rows[-1][0].text != part.exhibit.title:
+        for line in (one for one in part.lines if one.cell.run is not None):
+            if line.problem != problem:
                 groups.append(len(rows))
-            rows.append(
-                (
-                    Text(part.exhibit.title),
-                    Text(line.panel or "–"),
-                    Text(keys["N"], kind="number"),
-                    Text(keys["B"], case=line.cell.key, kind="number"),
-                    number_text(line.rate.value if line.rate is not None else None, 1, line.cell.key),
-                    number_text(line.rate_pct, 1, line.cell.key),
-                    ratio_text(line),
-                    run_text(line),
-                )
-            )
+            problem = line.problem
+            rows.append(_row(part, line))
     numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline")
-    titles = ("Kernel", "Form", *numeric, "Run")
+    titles = ("Kernel", "Form", "Implementation", *numeric, "Run")
     return Table(
         caption="Beyond the paper: Batch sizes",
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
-        remarks=("Every row is this project's kernel; the baselines of its ratio are cases of the same run.",),
+        remarks=(),
         groups=tuple(groups),
+    )
+
+
+def _row(part: Part, line: Line) -> tuple[Text, ...]:
+    keys, key = problem_keys(line.problem), line.cell.key
+    return (
+        Text(part.exhibit.title),
+        Text(line.panel or ABSENT),
+        Text(line.label, case=key, note=line.cell.stale),
+        Text(keys["N"], kind="number"),
+        Text(keys["B"], kind="number"),
+        rate_text(line),
+        number_text(line.rate_pct, 1, key),
+        Text("best", kind="number") if line.is_baseline else ratio_text(line),
+        run_text(line),
     )
 
 

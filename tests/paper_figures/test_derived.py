@@ -221,7 +221,10 @@ def test_the_whole_report_can_be_written_with_any_of_them_missing(made: Report, 
 def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> None:
     synthetic.write_run(tmp_path / "c", "batch_attention")
     report = make_report(tmp_path / "c", choose_exhibits(["batch"])).exhibits[0]
-    assert [row[3].text for row in report.table.rows] == ["1", "2", "4", "8", "16", "32"] * 2
+    ours = [row for row in report.table.rows if row[2].text == "TK (ours)"]
+    assert [row[4].text for row in ours] == ["1", "2", "4", "8", "16", "32"] * 2
+    assert {row[2].case for row in report.table.rows} == {line.cell.key for line in report.lines}
+    assert len(report.table.groups) == 12
     figure = report.figure(None)
     assert [axis.get_title() for axis in figure.get_axes()] == ["Attention"]
     assert len(figure.get_axes()[0].get_lines()) == 2
