@@ -34,7 +34,7 @@ QUICK = {
     "timer.settled_seconds": 0.0,
 }
 """How `--quick` times."""
-START_SECONDS = 10.0
+START_SECONDS = 9.0
 """What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
 RUN_MIB = 0.25
 """A run's folder at most: 3000 samples a case, as recorded."""

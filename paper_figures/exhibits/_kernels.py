@@ -14,13 +14,14 @@ from paper_figures.exhibits.fig9_layernorm import EXHIBIT as LAYERNORM
 from paper_figures.exhibits.fig9_linear_attention import EXHIBIT as LINEAR_ATTENTION
 from paper_figures.exhibits.fig9_mamba2 import EXHIBIT as MAMBA2
 from paper_figures.exhibits.fig9_rotary import EXHIBIT as ROTARY
+from paper_figures.exhibits.fig10_fp8 import EXHIBIT as GEMM_FP8
 from paper_figures.exhibits.table1_stages import EXHIBIT as STAGES
 from paper_figures.exhibits.table2_persistent import EXHIBIT as PERSISTENT
 from paper_figures.exhibits.table3_attention_order import EXHIBIT as ATTENTION_ORDER
 from paper_figures.exhibits.table3_block_order import EXHIBIT as BLOCK_ORDER
 
 KERNELS: tuple[Exhibit, ...] = (
-    *(GEMM, ATTENTION, ATTENTION_D64, ATTENTION_GQA),
+    *(GEMM, GEMM_FP8, ATTENTION, ATTENTION_D64, ATTENTION_GQA),
     *(BASED, HEDGEHOG, MAMBA2, LINEAR_ATTENTION, FFT_CONV, ROTARY, LAYERNORM),
 )
 """Every kernel with its defaults, over its sizes."""

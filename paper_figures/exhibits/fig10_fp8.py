@@ -37,4 +37,6 @@ EXHIBIT = Exhibit(
         {"M": 1, "N": 264, "K": 1008, "scales": "rowwise"},
         {"M": 384, "N": 129, "K": 16},
     ),
+    quick_problems=({"M": 4096, "N": 4096, "K": 4096, "out": "e4m3"},),
+    quick_contestants=("tk", "cublas_fast"),
 )

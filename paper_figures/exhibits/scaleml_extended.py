@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paper_figures.cases import Contestant, problem_keys
 from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived, Exhibit
-from paper_figures.exhibits._kernels import FFT_CONV
+from paper_figures.exhibits._kernels import FFT_CONV, GEMM_FP8
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import fixed
 from paper_figures.quantities import speedup
@@ -41,6 +41,10 @@ class Row:
 
 
 ROWS = (
+    Row(
+        "e4m3 GEMM", "gemm_fp8", "H100", "cublas_fast", exhibit=GEMM_FP8,
+        evaluated=lambda keys: keys.get("out") == "e4m3",
+    ),
     Row(
         "Long convolution", "fft_conv", "H100", "flash_fft_conv", exhibit=FFT_CONV,
         evaluated=lambda keys: "filter" not in keys and "causal" not in keys,
@@ -128,6 +132,6 @@ EXHIBIT = Derived(
     ),
     order=120,
     make_table=make_table,
-    parts=(FFT_CONV,),
+    parts=(GEMM_FP8, FFT_CONV),
     claims=("scaleml_extended",),
 )
