@@ -35,7 +35,7 @@ def one_line(text):
     [
         (["problm.K=3"], "'problm'"),
         (["problem.Q=3"], "problem.Q"),
-        (["experiment=fig77"], "experiment=fig77 is no choice: there is attention_small_grids, fig6_occupancy"),
+        (["experiment=fig77"], "experiment=fig77 is no choice: there is app_c1_block_order, attention_small_grids"),
         (["workload=gem"], "workload=gem is no choice: there is attention, based, dropout_add_layernorm, fft_conv,"),
         (["workload=gem"], "did you mean gemm?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),

@@ -254,7 +254,7 @@ def test_the_whole_report_is_one_markdown_file_and_one_latex_document(report: Re
     plain, document = (written / "report.md").read_text(), (written / "report.tex").read_text()
     for exhibit in report.exhibits:
         name = exhibit.exhibit.id
-        assert f"](figures/{name}.svg)" in plain
+        assert (f"](figures/{name}.svg)" in plain) == exhibit.drawn
         assert (written / "tables" / f"{name}.md").read_text().rstrip() in plain
         for file in re.findall(rf"(?:figures|tables)/{name}\.\w+", document):
             assert (written / file).is_file()

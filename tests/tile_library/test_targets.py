@@ -32,6 +32,7 @@ GPU_ONLY = {
     "owner",
     "packed",
     "packed_unit",
+    "piece_of_halves",
     "pin",
     "position",
     "rank",
