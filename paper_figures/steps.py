@@ -67,9 +67,8 @@ def build_step(target: str) -> Step:
 
 
 def verified_contestants(exhibit: Exhibit) -> tuple[Contestant, ...]:
-    """What is verified without a GPU: our kernel in all its variants, and the exhibit's baseline where it is one."""
-    contestants = exhibit.load_experiment().contestants
-    return tuple(one for one in contestants if one.implementation == "tk" or exhibit.baselines == (one,))
+    """What is verified without a GPU: our kernel in all its variants. Baselines need not support the small problems."""
+    return tuple(one for one in exhibit.load_experiment().contestants if one.implementation == "tk")
 
 
 def verify_step(exhibit: Exhibit) -> Step:
