@@ -1,9 +1,8 @@
 """Table 4, attention half: what Nsight Compute says of the backward pass."""
 
-from paper_figures.exhibit import Exhibit, ProfileColumn
+from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import BASELINES, SMALL_BACKWARD
-
-_STALLED = "smsp__average_warps_issue_stalled_{}_scoreboard_per_issue_active.ratio"
+from paper_figures.exhibits._profile import TABLE4
 
 EXHIBIT = Exhibit(
     id="table4_attention",
@@ -20,20 +19,6 @@ EXHIBIT = Exhibit(
     axis="Backward, B = H = 16, N = 3072, D = 128",
     tick="{N}",
     baseline=BASELINES,
-    profile=(
-        ProfileColumn(
-            "Tensor pipe",
-            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-            "%",
-            "ncu_tensor_core_util",
-            1,
-        ),
-        ProfileColumn(
-            "Issue slots", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%", "ncu_issue_slots_util", 1
-        ),
-        ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "ncu_hbm_tps"),
-        ProfileColumn("HBM stalls", _STALLED.format("long"), "cycles", "ncu_hbm_stall", 2),
-        ProfileColumn("Shared stalls", _STALLED.format("short"), "cycles", "ncu_shared_stall", 2),
-    ),
+    profile=TABLE4,
     small_problems=tuple(one for one in SMALL_BACKWARD if one["D"] == 128),
 )

@@ -1,9 +1,8 @@
 """Table 4, long convolution's half: what Nsight Compute says of the kernel."""
 
-from paper_figures.exhibit import Exhibit, ProfileColumn
+from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._fft_conv import BASELINES, SMALL
-
-_STALLED = "smsp__average_warps_issue_stalled_{}_scoreboard_per_issue_active.ratio"
+from paper_figures.exhibits._profile import TABLE4
 
 EXHIBIT = Exhibit(
     id="table4_fft_conv",
@@ -11,10 +10,10 @@ EXHIBIT = Exhibit(
     title="Profile of the long convolution",
     summary=(
         "Nsight Compute on the longest kernel of the convolution at batch 16, 1024 channels, N = 4096. The paper "
-        "prints "
-        "14.8 and 31.4 GB/s of HBM where input and output alone are 268 MB a call: its unit is unknown, and nothing is "
-        "compared with it. Its stalls are read as the long scoreboard (HBM) and the short one (shared memory), each in "
-        "warp cycles an issued instruction; waits on a barrier, in which a warp waits for a bulk copy, are in neither."
+        "prints 14.8 and 31.4 GB/s of HBM where input and output alone are 268 MB a call: its unit is unknown, and "
+        "nothing is compared with it. Its stalls are read as the long scoreboard (HBM) and the short one (shared "
+        "memory), each in warp cycles an issued instruction; waits on a barrier, in which a warp waits for a bulk "
+        "copy, are in neither."
     ),
     order=41,
     claims=("table4_fft_conv",),
@@ -22,20 +21,6 @@ EXHIBIT = Exhibit(
     axis="B = 16, D = 1024, N = 4096",
     tick="{N}",
     baseline=BASELINES,
-    profile=(
-        ProfileColumn(
-            "Tensor pipe",
-            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-            "%",
-            "ncu_tensor_core_util",
-            1,
-        ),
-        ProfileColumn(
-            "Issue slots", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%", "ncu_issue_slots_util", 1
-        ),
-        ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "ncu_hbm_tps"),
-        ProfileColumn("HBM stalls", _STALLED.format("long"), "cycles", "ncu_hbm_stall", 2),
-        ProfileColumn("Shared stalls", _STALLED.format("short"), "cycles", "ncu_shared_stall", 2),
-    ),
+    profile=TABLE4,
     small_problems=SMALL[:1],
 )

@@ -139,22 +139,25 @@ def _launch(a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None
     function = compiled("gemm", device)
     copies = function(a, b, out, False, *options)
     if copies:
-        _launch_on_copies(function, copies, a, b, out, options)
+        _log_copies_once(copies, a, b, out)
+        launch_on_copies("gemm", function, copies, (a, b, out), options)
     return None
 
 
-def _launch_on_copies(function: Any, copies: int, a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:
-    """Launch on aligned copies of the operands whose bit is set in `copies` (1: a, 2: b, 4: out).
+def launch_on_copies(
+    kernel: str, function: Any, copies: int, matrices: tuple[Tensor, Tensor, Tensor], rest: tuple[Any, ...]
+) -> None:
+    """Launch `kernel` on aligned copies of the matrices a, b and out whose bit is set in `copies` (1: a, 2: b, 4: out).
 
     Where out needs none, its rows are whole 16-byte units; a copy's padding is its own.
     """
-    _log_copies_once(copies, a, b, out)
+    a, b, out = matrices
     left = aligned_like(a).copy_(a) if copies & 1 else a
     right = aligned_like(b).copy_(b) if copies & 2 else b
     result = aligned_like(out) if copies & 4 else out
-    remaining = function(left, right, result, True, *options)
+    remaining = function(left, right, result, True, *rest)
     if remaining:
-        raise RuntimeError(f"gemm: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
+        raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
     if copies & 4:
         out.copy_(result)
 

@@ -67,7 +67,7 @@ def _run(
 
 def _launch(a: Tensor, b: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
     """Write the result into `out`, through aligned copies where the kernel asks for them."""
-    from .gemm import _log_copies_once, aligned_like
+    from .gemm import _log_copies_once, launch_on_copies
 
     device = a.device
     if device.type == "cuda" and device.index != torch.cuda.current_device():
@@ -75,17 +75,9 @@ def _launch(a: Tensor, b: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
             return _launch(a, b, out, rest)
     function = compiled("gemm_epilogue", device)
     copies = function(a, b, out, False, *rest)
-    if not copies:
-        return None
-    _log_copies_once(copies, a, b, out)
-    left = aligned_like(a).copy_(a) if copies & 1 else a
-    right = aligned_like(b).copy_(b) if copies & 2 else b
-    result = aligned_like(out) if copies & 4 else out
-    remaining = function(left, right, result, True, *rest)
-    if remaining:
-        raise RuntimeError(f"gemm: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
-    if copies & 4:
-        out.copy_(result)
+    if copies:
+        _log_copies_once(copies, a, b, out)
+        launch_on_copies("gemm_epilogue", function, copies, (a, b, out), rest)
     return None
 
 

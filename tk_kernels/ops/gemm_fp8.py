@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gemm import aligned_like
+from .gemm import launch_on_copies
 from .gemm_options import AUTOMATIC, encode_options
 from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_gradient, refuse_tangents
 from .operands import require_tensor
@@ -105,17 +105,9 @@ def _launch(a: Tensor, b_transposed: Tensor, out: Tensor, rest: tuple[Any, ...])
             return _launch(a, b_transposed, out, rest)
     function = compiled("gemm_fp8", device)
     copies = function(a, b_transposed, out, False, *rest)
-    if not copies:
-        return None
-    _log_copies_once(copies, a, b_transposed, out)
-    left = aligned_like(a).copy_(a) if copies & 1 else a
-    right = aligned_like(b_transposed).copy_(b_transposed) if copies & 2 else b_transposed
-    result = aligned_like(out) if copies & 4 else out
-    remaining = function(left, right, result, True, *rest)
-    if remaining:
-        raise RuntimeError(f"gemm_fp8: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
-    if copies & 4:
-        out.copy_(result)
+    if copies:
+        _log_copies_once(copies, a, b_transposed, out)
+        launch_on_copies("gemm_fp8", function, copies, (a, b_transposed, out), rest)
     return None
 
 
