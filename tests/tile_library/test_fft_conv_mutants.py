@@ -13,10 +13,11 @@ KERNEL = "fft_conv.cuh"
 UNWRITTEN = r"mma?_AB at fft_conv.cuh:\d+ .* reads \w+.*(nothing has written|without a fence|while store_halves)"
 INPUT_REUSED = r"load_async at fft_conv.cuh:\d+ .* writes input.* while (mma?_\w*|load_halves) at fft_conv.cuh"
 OUTPUT_REUSED = (
-    r"(store_halves at fft_conv.cuh:\d+ .* writes output.* while (mma?_\w*|store_async)"
+    r"(store_halves at fft_conv.cuh:\d+ .* writes output.* while (mma?_\w*|load\w*|store_async)"
     r"|mma?_\w+ at fft_conv.cuh:\d+ .* reads output.* while store_halves) at fft_conv.cuh"
 )
 REGISTERS = r"a register tile that mma?_\w+ at fft_conv.cuh:\d+ .* may still (write|read)"
+BARRIER = r"deadlock.*sync_named at fft_conv.cuh"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 QUICK = ("no_fence_before_the_last_multiply", "result_over_an_operand_in_use", "stage_not_released")
 
@@ -25,8 +26,16 @@ LAST = "multiply_halves(result.imag, result.real, f.left, out.imag, out.real);"
 LAST_WAIT = f"{LAST} warpgroup::mma_wait(result.real, result.imag);"
 
 
-def mutant(name: str, old: str, new: str, *reports: str) -> Mutant:
-    return Mutant(name, 0, KERNEL, old, new, reports)
+WAIT_FOR_Y = "warpgroup::mma_wait(y.real, y.imag);"
+TABLES = """
+    warpgroup::load(left, out.y[0].real); warpgroup::load_halves(twiddle, out.y[1]);
+    part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
+    copy(f.twiddle.real, twiddle.real), copy(f.twiddle.imag, twiddle.imag);"""
+FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
+
+
+def mutant(name: str, old: str, new: str, *reports: str, channels: int = 1) -> Mutant:
+    return Mutant(name, channels, KERNEL, old, new, reports)
 
 
 MUTANTS = (
@@ -34,6 +43,7 @@ MUTANTS = (
     mutant("no_barrier_before_the_last_multiply", FENCE, "fence_async();", UNWRITTEN, OUTPUT_REUSED),
     mutant("result_over_an_operand_in_use", "warpgroup::sync(own_group + me);  // all", "// all", OUTPUT_REUSED),
     mutant("no_wait_for_the_last_multiply", LAST_WAIT, LAST, REGISTERS, OUTPUT_REUSED),
+    mutant("turn_not_passed", f"{WAIT_FOR_Y} pass_turn();", WAIT_FOR_Y, BARRIER),
     mutant("stage_not_released", "stream.release();", "", DEADLOCK),
     mutant(
         "stage_released_before_it_is_read",
@@ -48,8 +58,9 @@ MUTANTS = (
         "factors_used_before_they_are_there",
         "wait(own.loaded, 0);",
         "",
-        r"(mm_AB|load_halves) at fft_conv.cuh:\d+ .* reads workspace.*",
+        r"load(_halves)? at fft_conv.cuh:\d+ .* reads output.*",
     ),
+    mutant("result_before_the_factors_are_read", f"{TABLES} {FIRST_TURN}", f"{FIRST_TURN} {TABLES}", OUTPUT_REUSED),
     mutant(
         "factors_waited_for_before_their_semaphore_is_set_up",
         "sync_named(everyone, consumers * warpgroup_warps);",
@@ -57,16 +68,18 @@ MUTANTS = (
         r"uses the semaphore .*, which is not initialised",
         r"(init|wait) at fft_conv.cuh.*may still be under way",
     ),
-    mutant("spectrum_not_loaded", "coord{channel, 1, 0, 0}, full);", "coord{channel, 0, 0, 0}, full);", NUMBERS),
-    mutant("one_sequence_twice", "coord{batch + 1, channel, 0, part},", "coord{batch, channel, 0, part},", NUMBERS),
+    mutant("spectrum_not_loaded", "coord{first.d, 1, 0, 0}", "coord{first.d, 0, 0, 0}", NUMBERS),
+    mutant("one_sequence_twice", "g.u, at, full)", "g.u, coord{at.b & ~1, at.d, 0, at.c}, full)", NUMBERS),
+    mutant("one_spectrum_for_both", "in.spectrum[Channels == 1 ? 0 : me]", "in.spectrum[0]", NUMBERS, channels=2),
     mutant("not_conjugated", "mul<conjugate::second>(turned_back,", "mul(turned_back,", NUMBERS),
     mutant("halves_not_exchanged", "exchange_cols(z.real, z.imag);", "", NUMBERS),
     mutant("columns_not_added", "butterfly_cols(turned);", "", NUMBERS),
 )  # fmt: skip
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "fft_conv", 0, None)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_the_kernel_itself_has_no_report(tmp_path: Path, channels: int) -> None:
+    run = runner(tmp_path, "fft_conv", channels, None)
     for seed in range(10):
         assert run(seed) == (0, "")
 

@@ -29,11 +29,14 @@ using namespace kittens;
 using tile = cst_bf<tile_rows, columns>;
 using block = st_bf<half_rows, columns>;  // of the factors
 
-template <int Rows> struct kernel {
-    static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 232;
-    static constexpr int pairs = tile_rows / Rows;                // of sequences, in a tile
-    static constexpr int step_sequences = 2 * consumers * pairs;  // of one channel, in a step
-    static constexpr int everyone = 1, own_group = 2;             // barriers: the consumers', and a warpgroup's own
+// Channels: of a step; 1, which the consumers share, or one for each.
+template <int Rows, int Channels> struct kernel {
+    static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 240;
+    static constexpr int pairs = tile_rows / Rows;    // of sequences, in a tile
+    static constexpr int tile_sequences = 2 * pairs;  // of one channel
+    static constexpr int step_sequences = tile_sequences * consumers / Channels;
+    // Barriers: the consumers', a warpgroup's own, and its turn.
+    static constexpr int everyone = 1, own_group = 2, turns = own_group + consumers;
     // A pair that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the sequence
     // are one row of the global tensor.
     static constexpr bool split = Rows == tile_rows;
@@ -46,26 +49,26 @@ template <int Rows> struct kernel {
         sequences u, y;
         gl<bf16, dynamic, 2, Rows, columns, spectrum_piece> spectrum;
         gl<bf16, 1, 1, constant_rows, columns, block, st_bf<tile_rows, columns>> constants;
-        int groups;  // steps a channel
+        int groups;  // steps for the same channels
         int jobs;    // steps in all
     };
     struct input {
-        tile u[consumers], spectrum;
+        tile u[consumers], spectrum[Channels];
     };
     struct output {
         tile y[consumers];
     };
     struct workspace {
         block even[2], odd[2], back_odd[2];
-        tile twiddle;
         semaphore loaded;
     };
     struct task {
         int first, steps;
     };
-    // What a consumer keeps in registers: F of 32 rows, and w.
+    // What a consumer keeps in registers: F of 32 rows, T, and w.
     struct factors {
         crt_bf<16, half_rows> left;
+        crt_fl<16, columns> twiddle;
         complex<typename rt_fl<16, columns>::col_vec> turn;
     };
 
@@ -76,64 +79,81 @@ template <int Rows> struct kernel {
         t.steps = start(block_index() + 1) - t.first;
         return i == 0;
     }
+    // Where a consumer's tile begins: its first sequence and its channel, which may be beyond the last.
+    kittens_device static coord find(const task& t, int step, int consumer, const globals& g) {
+        const int job = t.first + step;
+        const int batch = job % g.groups * step_sequences + consumer / Channels * tile_sequences;
+        return {batch, job / g.groups * Channels + consumer % Channels, 0, 0};
+    }
+
+    // f(piece, its place) of all that a tile has.
+    template <typename F> kittens_device static void each_piece(tile& x, coord first, F f) {
+        for (int p = 0; p < pairs; p++)
+            for (int part = 0; part < pieces; part++) {
+                const int at = p * pieces + part, batch = first.b + 2 * p;
+                f(subtile<piece::rows, columns>(x.real, at, 0), coord{batch, first.d, 0, part});
+                f(subtile<piece::rows, columns>(x.imag, at, 0), coord{batch + 1, first.d, 0, part});
+            }
+    }
 
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
-        const int channel = (t.first + step) / g.groups, group = (t.first + step) % g.groups;
-        for (int c = 0; c < consumers; c++)
-            for (int p = 0; p < pairs; p++)
-                for (int part = 0; part < pieces; part++) {
-                    const int batch = group * step_sequences + 2 * (c * pairs + p), at = p * pieces + part;
-                    load_async(subtile<piece::rows, columns>(in.u[c].real, at, 0), g.u, coord{batch, channel, 0, part},
-                               full);
-                    load_async(subtile<piece::rows, columns>(in.u[c].imag, at, 0), g.u,
-                               coord{batch + 1, channel, 0, part}, full);
-                }
-        for (int p = 0; p < pairs; p++) {
-            load_async(subtile<Rows, columns>(in.spectrum.real, p, 0), g.spectrum, coord{channel, 0, 0, 0}, full);
-            load_async(subtile<Rows, columns>(in.spectrum.imag, p, 0), g.spectrum, coord{channel, 1, 0, 0}, full);
+        for (int c = 0; c < consumers; c++) {
+            const coord first = find(t, step, c, g);
+            each_piece(in.u[c], first, [&](auto& to, coord at) { load_async(to, g.u, at, full); });
+            if (c >= Channels) continue;
+            for (int p = 0; p < pairs; p++) {
+                tile& to = in.spectrum[c];
+                load_async(subtile<Rows, columns>(to.real, p, 0), g.spectrum, coord{first.d, 0, 0, 0}, full);
+                load_async(subtile<Rows, columns>(to.imag, p, 0), g.spectrum, coord{first.d, 1, 0, 0}, full);
+            }
         }
     }
 
     kittens_device static void store(const output& out, const task& t, int step, const globals& g) {
-        const int channel = (t.first + step) / g.groups, group = (t.first + step) % g.groups;
         for (int c = 0; c < consumers; c++)
-            for (int p = 0; p < pairs; p++)
-                for (int part = 0; part < pieces; part++) {
-                    const int batch = group * step_sequences + 2 * (c * pairs + p), at = p * pieces + part;
-                    auto& y = const_cast<tile&>(out.y[c]);
-                    if (batch < g.y.batch())
-                        store_async(g.y, subtile<piece::rows, columns>(y.real, at, 0), coord{batch, channel, 0, part});
-                    if (batch + 1 < g.y.batch())
-                        store_async(g.y, subtile<piece::rows, columns>(y.imag, at, 0),
-                                    coord{batch + 1, channel, 0, part});
-                }
+            each_piece(const_cast<tile&>(out.y[c]), find(t, step, c, g), [&](auto& from, coord at) {
+                if (at.b < g.y.batch() && at.d < g.y.depth()) store_async(g.y, from, at);
+            });
     }
 
     template <typename Stream> kittens_device static void consume(Stream& stream, const task& t, const globals& g) {
         workspace& own = stream.own();
-        if (warp_index() == 0) load_tables(own, g);
+        output& out = stream.ask();
+        if (warp_index() == 0) load_tables(own, out, g);
         factors f;
-        warpgroup::load(f.left.real, g.constants, element_coord{0, 0, 0, 0});
-        warpgroup::load(f.left.imag, g.constants, element_coord{0, 0, 0, half_rows});
         if constexpr (split) {
             load_turn(f.turn.real, g, turn_row);
             load_turn(f.turn.imag, g, turn_row + 2);
         }
         sync_named(everyone, consumers * warpgroup_warps);
         wait(own.loaded, 0);
+        rt_bf<16, columns> left;
+        crt_bf<16, columns> twiddle;
+        warpgroup::load(left, out.y[0].real);
+        warpgroup::load_halves(twiddle, out.y[1]);
+        part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
+        copy(f.twiddle.real, twiddle.real), copy(f.twiddle.imag, twiddle.imag);
+        if (warpgroup_index() == 1) pass_turn();
         for (int step = 0; step < t.steps; step++) convolve(stream, f, own);
+        if (warpgroup_index() == 0) in_turn();  // the one that is left over
     }
-    kittens_device static void load_tables(workspace& own, const globals& g) {
+    // A consumer begins a step when the other has its first product: in lock step both would wait for the tensor cores, and
+    // then both compute.
+    kittens_device static void in_turn() { sync_named(turns + warpgroup_index(), consumers * warpgroup_warps); }
+    kittens_device static void pass_turn() { arrive_named(turns + 1 - warpgroup_index(), consumers * warpgroup_warps); }
+    // What is kept in registers comes by way of the first result, before any is written.
+    kittens_device static void load_tables(workspace& own, output& out, const globals& g) {
         init(own.loaded, 1);
         fence_init();
-        expect_bytes(own.loaded, 6 * block::bytes + 2 * st_bf<tile_rows, columns>::bytes);
+        expect_bytes(own.loaded, 6 * block::bytes + 3 * st_bf<tile_rows, columns>::bytes);
+        load_async(out.y[0].real, g.constants, coord{0, 0, 0, 0}, own.loaded);
+        load_async(out.y[1].real, g.constants, coord{0, 0, twiddle_tile, 0}, own.loaded);
+        load_async(out.y[1].imag, g.constants, coord{0, 0, twiddle_tile + 1, 0}, own.loaded);
         for (int i = 0; i < 2; i++) {
             load_async(own.even[i], g.constants, coord{0, 0, even_block + i, 0}, own.loaded);
             load_async(own.odd[i], g.constants, coord{0, 0, odd_block + i, 0}, own.loaded);
             load_async(own.back_odd[i], g.constants, coord{0, 0, back_odd_block + i, 0}, own.loaded);
         }
-        load_async(own.twiddle.real, g.constants, coord{0, 0, twiddle_tile, 0}, own.loaded);
-        load_async(own.twiddle.imag, g.constants, coord{0, 0, twiddle_tile + 1, 0}, own.loaded);
     }
     // w in fp32 is the sum of two bf16.
     template <typename Vec> kittens_device static void load_turn(Vec& turn, const globals& g, int row) {
@@ -168,16 +188,17 @@ template <int Rows> struct kernel {
     template <typename Stream>
     kittens_device static void convolve(Stream& stream, const factors& f, const workspace& own) {
         const int me = warpgroup_index();
-        crt_bf<16, columns> operand, factor;
+        crt_bf<16, columns> operand, spectrum;
         crt_bf<16, half_rows> left, right;
         input& in = stream.take();
         crt_fl<16, columns> y, turned;
+        in_turn();
         multiply_halves(y.real, y.imag, f.left, in.u[me].real, in.u[me].imag);
         warpgroup::mma_wait(y.real, y.imag);
-        warpgroup::load_halves(factor, own.twiddle);
+        pass_turn();
         exchange_rows(y.real, y.imag);
         if constexpr (split) butterfly_rows(y, f.turn);
-        mul(turned, y, factor);
+        mul(turned, y, f.twiddle);
         butterfly_cols(turned);
         round(operand, turned);
         cut(left, right, operand);
@@ -185,11 +206,11 @@ template <int Rows> struct kernel {
         crt_fl<16, columns> z;
         multiply(z.real, left.real, left.imag, own.even);
         multiply(z.imag, right.real, right.imag, own.odd);
+        warpgroup::load_halves(spectrum, in.spectrum[Channels == 1 ? 0 : me]);
         warpgroup::mma_wait(z.real, z.imag);
-        warpgroup::load_halves(factor, in.spectrum);
         stream.release();
         exchange_cols(z.real, z.imag);
-        mul(operand, z, factor);
+        mul(operand, z, spectrum);
         cut(left, right, operand);
 
         // Conjugates: with the parts of the operand exchanged, those of the result are.
@@ -197,10 +218,9 @@ template <int Rows> struct kernel {
         multiply(w.imag, left.imag, left.real, own.even);
         multiply(w.real, right.imag, right.real, own.back_odd);
         warpgroup::mma_wait(w.real, w.imag);
-        warpgroup::load_halves(factor, own.twiddle);
         exchange_cols(w.imag, w.real);
         butterfly_cols(w);
-        mul<conjugate::second>(turned_back, w, factor);
+        mul<conjugate::second>(turned_back, w, f.twiddle);
         if constexpr (split) butterfly_rows_back(turned_back, f.turn);
         round(operand, turned_back);
 
