@@ -9,13 +9,13 @@
 // multiplied by: a transform of 64 points is two of 32 and sums and differences of their results (or operands), which one lane
 // holds; so F_32 is what the tensor cores know, half of the multiplies. Its real and imaginary part stand beside (for F_R: eight
 // rows of one below eight of the other) one another as one real operand, and come out as such. The left one stays in registers
-// for the whole launch. Each result is rounded to bf16 in the registers where the next multiply wants it; only W' changes
-// hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is the spectrum of a channel (its rows
-// repeated for each pair) and a tile for each of two consumers.
+// for the whole launch, and so does T. Each result is rounded to bf16 in the registers where the next multiply wants it; only
+// W' changes hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is the spectrum of a channel
+// (its rows repeated for each pair) and a tile for each of two consumers, or two channels' where one tile holds a batch.
 //
 // speed          README.md
-// shared memory  2 stages of 48 KB, 2 outputs of 32 KB, factors 40 KB: 200 KB
-// registers      of 232 a thread: 64 sums, 32 operand, 16 F_32, 32 spectrum or T
+// shared memory  2 stages of 48 KB (64 with two channels), 2 outputs of 32 KB, factors 24 KB: 184 KB (216)
+// registers      of 240 a thread: 64 sums, 32 operand, 16 F_32, 64 T in fp32, 32 spectrum
 // any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros followed
 #pragma once
 
