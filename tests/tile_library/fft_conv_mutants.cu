@@ -1,6 +1,6 @@
 // The project's long convolution in its pipeline template: what test_fft_conv_mutants.py changes, a line at a time. The
 // shortest transform, so that a tile holds several pairs; more steps a block than stages; an odd batch; an odd number of
-// channels. SCHEDULE is the number of channels in a step.
+// tiles.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -12,7 +12,7 @@ using namespace tk::fft_conv;
 
 namespace {
 
-constexpr int rows = 16, N = rows * columns, B = 5, D = 5, taps = 5;
+constexpr int rows = 16, N = rows * columns, B = 5, D = 9, taps = 5;
 constexpr double turn = 6.283185307179586;
 
 struct data {
@@ -89,7 +89,7 @@ struct data {
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
-    using kernel = tk::fft_conv::kernel<rows, SCHEDULE>;
+    using kernel = tk::fft_conv::kernel<rows>;
     using pipeline = lcsf<kernel>;
     static data d;
     cpu::forced_options = cpu::options{seed, 1};
@@ -102,9 +102,9 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
                             {d.spectrum.data(), D, 2, rows, columns},
                             {d.constants.data(), 1, 1, constant_rows, columns},
                             1,
-                            (D + SCHEDULE - 1) / SCHEDULE};
+                            (D + kernel::consumers - 1) / kernel::consumers};
     try {
-        launch<pipeline>({2 / SCHEDULE, pipeline::shared_bytes}, nullptr, g);
+        launch<pipeline>({2, pipeline::shared_bytes}, nullptr, g);
     } catch (const kittens::error& found) {
         std::snprintf(message, size, "%s", found.what());
         return 1;

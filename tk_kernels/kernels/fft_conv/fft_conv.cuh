@@ -10,11 +10,11 @@
 // holds; so F_32 is what the tensor cores know, half of the multiplies. Its real and imaginary part stand beside (for F_R: eight
 // rows of one below eight of the other) one another as one real operand, and come out as such. The left one stays in registers
 // for the whole launch, and so does T. Each result is rounded to bf16 in the registers where the next multiply wants it; only
-// W' changes hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is the spectrum of a channel
-// (its rows repeated for each pair) and a tile for each of two consumers, or two channels' where one tile holds a batch.
+// W' changes hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is a tile and the spectrum of
+// its channel (its rows repeated for each pair) for each of two consumers.
 //
 // speed          README.md
-// shared memory  2 stages of 48 KB (64 with two channels), 2 outputs of 32 KB, factors 24 KB: 184 KB (216)
+// shared memory  2 stages of 64 KB, 2 outputs of 32 KB, factors 24 KB: 216 KB
 // registers      of 240 a thread: 64 sums, 32 operand, 16 F_32, 64 T in fp32, 32 spectrum
 // any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros followed
 #pragma once
@@ -29,12 +29,10 @@ using namespace kittens;
 using tile = cst_bf<tile_rows, columns>;
 using block = st_bf<half_rows, columns>;  // of the factors
 
-// Channels: of a step; 1, which the consumers share, or one for each.
-template <int Rows, int Channels> struct kernel {
+template <int Rows> struct kernel {
     static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 240;
     static constexpr int pairs = tile_rows / Rows;    // of sequences, in a tile
     static constexpr int tile_sequences = 2 * pairs;  // of one channel
-    static constexpr int step_sequences = tile_sequences * consumers / Channels;
     // Barriers: the consumers', a warpgroup's own, and its turn.
     static constexpr int everyone = 1, own_group = 2, turns = own_group + consumers;
     // A pair that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the sequence
@@ -49,11 +47,11 @@ template <int Rows, int Channels> struct kernel {
         sequences u, y;
         gl<bf16, dynamic, 2, Rows, columns, spectrum_piece> spectrum;
         gl<bf16, 1, 1, constant_rows, columns, block, st_bf<tile_rows, columns>> constants;
-        int groups;  // steps for the same channels
-        int jobs;    // steps in all
+        int groups;  // tiles a channel
+        int steps;   // of a tile for each consumer, in all
     };
     struct input {
-        tile u[consumers], spectrum[Channels];
+        tile u[consumers], spectrum[consumers];
     };
     struct output {
         tile y[consumers];
@@ -74,16 +72,15 @@ template <int Rows, int Channels> struct kernel {
 
     // A block's only task is its share of the steps, those of a channel one after the other.
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const auto start = [&](int block) { return int(int64_t(g.jobs) * block / block_count()); };
+        const auto start = [&](int block) { return int(int64_t(g.steps) * block / block_count()); };
         t.first = start(block_index());
         t.steps = start(block_index() + 1) - t.first;
         return i == 0;
     }
-    // Where a consumer's tile begins: its first sequence and its channel, which may be beyond the last.
+    // Where a consumer's tile begins: its first sequence and its channel. The very last may be beyond them all.
     kittens_device static coord find(const task& t, int step, int consumer, const globals& g) {
-        const int job = t.first + step;
-        const int batch = job % g.groups * step_sequences + consumer / Channels * tile_sequences;
-        return {batch, job / g.groups * Channels + consumer % Channels, 0, 0};
+        const int index = consumers * (t.first + step) + consumer;
+        return {index % g.groups * tile_sequences, index / g.groups, 0, 0};
     }
 
     // f(piece, its place) of all that a tile has.
@@ -100,7 +97,6 @@ template <int Rows, int Channels> struct kernel {
         for (int c = 0; c < consumers; c++) {
             const coord first = find(t, step, c, g);
             each_piece(in.u[c], first, [&](auto& to, coord at) { load_async(to, g.u, at, full); });
-            if (c >= Channels) continue;
             for (int p = 0; p < pairs; p++) {
                 tile& to = in.spectrum[c];
                 load_async(subtile<Rows, columns>(to.real, p, 0), g.spectrum, coord{first.d, 0, 0, 0}, full);
@@ -206,7 +202,7 @@ template <int Rows, int Channels> struct kernel {
         crt_fl<16, columns> z;
         multiply(z.real, left.real, left.imag, own.even);
         multiply(z.imag, right.real, right.imag, own.odd);
-        warpgroup::load_halves(spectrum, in.spectrum[Channels == 1 ? 0 : me]);
+        warpgroup::load_halves(spectrum, in.spectrum[me]);
         warpgroup::mma_wait(z.real, z.imag);
         stream.release();
         exchange_cols(z.real, z.imag);
