@@ -74,7 +74,7 @@ template <activation Function, bool Joined> struct fused_product {
     // for rows that all warps read, 700 for a residual in L2, and more where its pieces are read one by one.
     static double finish_clocks(const extra& e, int sums, int consumers) {
         constexpr double activation_slots = Function == activation::gelu        ? 14
-                                            : Function == activation::gelu_tanh ? 16
+                                            : Function == activation::gelu_tanh ? 14
                                                                                 : 0;
         const double slots = activation_slots + 1.5 * (e.has_bias + e.has_gate) + 2.5 * e.has_residual;
         const double wait = e.has_residual ? 700 : e.has_bias || e.has_gate ? 300 : 0;
