@@ -358,8 +358,8 @@ template <global_tensor Src> kittens_device float load_value(const Src& src, ele
 // Asks for a tile of Rows x Cols to be brought into the L2 cache; nothing past the tensor's end.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src& src, element_coord at) {
     constexpr int sector = 32 / sizeof(typename Src::T), across = Cols / sector;
-    static_assert(Cols % sector == 0 && warp_threads % across == 0 && Rows % (warp_threads / across) == 0,
-                  "prefetch_tile: rows of 32 bytes times a power of two, which a warp's lanes cover");
+    static_assert(Cols % sector == 0 && warp_threads % across == 0,
+                  "prefetch_tile: rows of 32 bytes times a power of two");
     const int col = at.c + lane() % across * sector;
 #pragma unroll 4
     for (int row = at.r + lane() / across; row < at.r + Rows; row += warp_threads / across)
