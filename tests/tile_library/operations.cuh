@@ -89,6 +89,7 @@ template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
             case 25: min(z, x, v); break;
             case 26: copy(z, x), add(z, z, y); break;  // in place
             case 27: map(z, x, [](float e) { return math::log1p(e); }); break;
+            case 28: map(z, x, [](float e) { return math::reciprocal(e); }); break;
         }
         store(g.out, z, coord{});
     }
@@ -365,6 +366,19 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
             warpgroup::load(x, g.a, from);
             warpgroup::store(g.out, x, to);
         }
+    }
+};
+
+// Two elements at a time, at an even column; op 1: the row's elements alone, in fp32, for every row of the tile.
+template <typename T, int R, int C> struct pair_loads : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        const element_coord from{0, 0, g.numbers[0], g.numbers[1]};
+        rt<T, R, C> x;
+        typename rt_fl<R, C>::row_vec across;
+        prefetch_tile<R, C>(g.a, from);  // nothing to see but that it does no harm
+        if (g.op == 0) load_pairs(x, g.a, from);
+        else load_pairs(across, g.a, from), broadcast_col(x, across);
+        store(g.out, x, coord{});
     }
 };
 

@@ -113,6 +113,7 @@ def maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     small = rounded(np.abs(x) * 1e-3, dtype)
     tolerance = np.abs(small) * (ROUNDING[dtype] * 1.01 + 1e-6) + TINY[dtype]  # relative: that is what it is for
     yield _case(instance, "log1p", (small, y), np.log1p(small), op=27, tolerance=tolerance)
+    yield _case(instance, "reciprocal", (x, y), 1 / x, op=28, slack=APPROXIMATE)
 
 
 def broadcasts(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -304,6 +305,21 @@ def global_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
             instance, f"{r} {c} to {to_r} {to_c}", (x,), expected, numbers=(r, c, to_r, to_c), before=before,
             dtypes=(memory,) * 4, tolerance=np.zeros_like(before), pitch=1,
         )  # fmt: skip
+
+
+def pair_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    # Inside; past the last row, which stands for those that are not there; past the last column, where zeros come; and
+    # with an odd number of columns, behind the last of which may be anything.
+    for r, c, there in ((0, 0, (rows, cols)), (5, 6, (rows + 8, cols + 6)), (rows, 4, (rows + 3, cols)),
+                        (1, 2, (rows + 1, cols - 6)), (0, cols, (rows, 2 * cols - 3))):  # fmt: skip
+        x = _values(rng, dtype, *there)
+        below = x[np.minimum(np.arange(r, r + rows), there[0] - 1)]
+        compared = min(cols, there[1] - c) if there[1] % 2 else cols
+        piece = _window(below, 0, c, rows, cols)[:, :compared]
+        yield _case(instance, f"at {r} {c}", (x,), piece, numbers=(r, c, 0, 0), tolerance=0 * piece)
+        row = np.broadcast_to(piece[:1], piece.shape)
+        yield _case(instance, f"row at {r} {c}", (x,), row, op=1, numbers=(r, c, 0, 0), tolerance=0 * row)
 
 
 def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -518,6 +534,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "vectors": vectors,
     "shared_moves": shared_moves,
     "global_moves": global_moves,
+    "pair_loads": pair_loads,
     "packed_moves": packed_moves,
     "group_moves": group_moves,
     "copies": copies,

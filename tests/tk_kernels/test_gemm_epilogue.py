@@ -78,6 +78,13 @@ def test_every_tile(device: str, tile: str) -> None:
     check(a, b, arguments("all", 300, 520, device), tile=tile)
 
 
+@pytest.mark.parametrize("name", ["bias and gelu", "bias and gelu_tanh", "gate and residual"])
+def test_the_largest_sums(device: str, name: str) -> None:
+    """Tiles of 128x192, whose epilogue is 16 columns at a time."""
+    a, b = normal(300, 136, device=device), normal(136, 520, device=device, seed=1)
+    check(a, b, arguments(name, 300, 520, device), tile="128x192")
+
+
 @pytest.mark.parametrize("batches", [1, 2, 8])
 def test_a_gate_of_batches(device: str, batches: int) -> None:
     a, b = normal(256, 72, device=device), normal(72, 264, device=device, seed=1)
@@ -105,6 +112,37 @@ def test_gelu_far_out(device: str) -> None:
         assert bool(c.isfinite().all())
 
 
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
+def test_gelu_is_right_to_rounding(device: str, activation: str) -> None:
+    """Relative to the result, however small, on a dense grid: half a unit of bf16, and 1.5e-4 for the approximation.
+
+    x is the sum of two bf16 numbers. The grid ends where results leave bf16's normal numbers, or the tanh form's
+    exponential fp32's.
+    """
+    x = torch.linspace(-12.9 if activation == "gelu" else -9.5, 12.9, 256 * 256, dtype=torch.float64).view(256, 256)
+    high = x.bfloat16()
+    low = (x - high.double()).bfloat16()
+    x = high.double() + low.double()
+    a = torch.eye(256).repeat(1, 2).bfloat16().to(device)
+    c = tk.gemm(a, torch.cat([high, low]).to(device), activation=activation).cpu().double()
+    wanted = {
+        "gelu": lambda: x * torch.special.log_ndtr(x).exp(),
+        "gelu_tanh": lambda: x * torch.sigmoid(2 * (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)),
+    }[activation]()
+    half_a_unit = 2.0 ** (wanted.abs().log2().floor() - 8)
+    assert bool(((c - wanted).abs() <= half_a_unit + 1.5e-4 * wanted.abs()).all())
+
+
+def test_gelu_of_no_number(device: str) -> None:
+    a = torch.eye(16, device=device).bfloat16()
+    x = torch.zeros(16, 16, device=device).bfloat16()
+    x[3, 4], x[5, 4] = float("nan"), float("inf")
+    for activation in ("gelu", "gelu_tanh"):
+        c = tk.gemm(a[3:6, 3:6].contiguous(), x[3:6], activation=activation)
+        assert bool(c[:, 4].isnan()[[0, 1]].all())  # 0 x inf is a NaN too
+        assert bool(c[:, :4].eq(0).all())
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KITTENS_SEED", str(seed))
@@ -127,7 +165,11 @@ def mistakes() -> dict[str, tuple[Callable[[], object], str]]:
         "gate batches": (lambda: f(a, b, gate=normal(5, 48)), r"gate: got shape \(5, 48\).* multiple of 16 rows"),
         "device": (lambda: f(a, b, bias=normal(48).to("meta")), "bias: is on meta, needs to be on cpu"),
         "out": (lambda: f(a, b, bias=normal(48), out=normal(40, 48)), "out: cannot be given with an epilogue"),
-        "tile": (lambda: f(a, b, bias=normal(48), tile="128x192"), "no kernel is built with these options together"),
+        "tile": (lambda: f(a, b, bias=normal(48), tile="128x64"), "no kernel is built with these options together"),
+        "tile of all": (
+            lambda: f(a, b, activation="gelu", gate=normal(48), tile="128x192"),
+            "no kernel is built with these options together",
+        ),
         "inner": (lambda: f(a, b[:16], bias=normal(48)), "b: got 16 rows, needs 32, the number of columns of a"),
     }
 
@@ -156,9 +198,9 @@ def test_it_is_an_operator(device: str) -> None:
 
 
 @pytest.mark.gpu
-def test_cuda_graphs(device: str) -> None:
-    a, b = normal(300, 136, device=device), normal(136, 520, device=device, seed=1)
-    given = arguments("all", 300, 520, device)
+def test_cuda_graphs() -> None:
+    a, b = normal(300, 136, device="cuda"), normal(136, 520, device="cuda", seed=1)
+    given = arguments("all", 300, 520, "cuda")
     expected = tk.gemm(a, b, **given)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -55,14 +55,28 @@ def _run(
     _require_operands(a, b, bias, gate, residual)
     out = a.new_empty((a.shape[0], b.shape[1]))
     rows = (
-        None if bias is None else bias.contiguous().view(1, -1),
+        None if bias is None else _in_pairs(bias.unsqueeze(0)),
         activation,
-        None if gate is None else gate.contiguous().view(-1, gate.shape[-1]),
-        None if residual is None else residual if residual.stride(1) == 1 else residual.contiguous(),
+        None if gate is None else _in_pairs(gate if gate.dim() == 2 else gate.unsqueeze(0)),
+        None if residual is None else _in_pairs(residual),
         *(options or AUTOMATIC),
     )
     _launch(a, b, out, rows)
     return out
+
+
+def _in_pairs(matrix: Tensor) -> Tensor:
+    """The matrix, or a copy whose rows begin at multiples of 4 bytes and end with an element to spare.
+
+    The kernel reads two elements at a time, so that the last row of an odd length needs it.
+    """
+    from .gemm import aligned_like
+
+    rows, cols = matrix.shape
+    dense = cols % 2 == 0 and matrix.stride(1) == 1
+    if dense and matrix.data_ptr() % 4 == 0 and (rows == 1 or matrix.stride(0) % 2 == 0):
+        return matrix
+    return aligned_like(matrix).copy_(matrix)
 
 
 def _launch(a: Tensor, b: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:

@@ -59,13 +59,21 @@ template <typename Operation, config C> constexpr built<Operation> build() { ret
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
 // cores' tile_m tile_n / 32, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
 // tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
+// An operation may say what its own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in
+// ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
 template <typename Operation> double clocks(const config& c, const problem<Operation>& p) {
     const double tiles = double(ceil_div(p.m, c.tile_m)) * ceil_div(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
     const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
     const double steps = ceil_div(p.k, 128 / sizeof(typename Operation::operand)) * std::fmax(multiply, arrive);
     const double write = c.tile_m * c.tile_n / 16.0;
-    return rounds * (c.pingpong ? std::fmax(steps, 1.25 * write) : steps + write);
+    double finish = 0;
+    if constexpr (requires { Operation::finish_clocks(p.extra, 0, 0); }) {
+        const int consumers = c.pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
+        finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
+    }
+    if (!c.pingpong) return rounds * (steps + write + finish);
+    return rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish;
 }
 
 template <typename Operation>

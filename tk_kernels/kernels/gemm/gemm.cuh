@@ -36,9 +36,17 @@ struct product {
     using result = bf16;
     static constexpr bool transposed_b = false;
     struct extra {};  // what `finish` needs to know
-    // 16 rows and 64 columns of the result, from an element on.
+    // 16 rows and 64 columns of the result, from an element on. It may be a template of the number of sums that a thread holds.
+    // What it reads it may ask for when the tile's first operands are loaded, in `prefetch<rows, columns>(extra,
+    // element_coord)`, and it may say how many registers it needs (`consumer_registers`).
     kittens_device static void finish(rt_fl<16, 64>&, const extra&, element_coord) {}
 };
+
+// Registers of a consumer's thread: what an operation asks for, or 232, which leave the producer 40.
+template <typename Operation> constexpr int registers_of() {
+    if constexpr (requires { Operation::consumer_registers; }) return Operation::consumer_registers;
+    else return 232;
+}
 
 template <config C, typename Operation = product> struct kernel {
     using operand = typename Operation::operand;
@@ -47,7 +55,7 @@ template <config C, typename Operation = product> struct kernel {
     static constexpr bool pingpong = C.pingpong;
     static constexpr int promotion = C.promotion;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
-    static constexpr int consumer_registers = 232;
+    static constexpr int consumer_registers = registers_of<Operation>();
     static constexpr int tile_k = 128 / sizeof(operand);
     static constexpr bool transposed_b = Operation::transposed_b;
     static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
@@ -102,6 +110,9 @@ template <config C, typename Operation = product> struct kernel {
             if constexpr (transposed_b)
                 load_async(subtile<64, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
             else load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
+        if constexpr (requires { Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{}); })
+            if (step == 0)
+                Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, 64 * t.n});
     }
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
@@ -121,7 +132,7 @@ template <config C, typename Operation = product> struct kernel {
                 strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
                 part(slice, acc, i, j);
-                Operation::finish(slice, g.extra, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
+                conclude(slice, g, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
                 else store_read_wait<1>();
@@ -129,6 +140,13 @@ template <config C, typename Operation = product> struct kernel {
                 fence_async();
                 store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});
             }
+    }
+
+    kittens_device static void conclude(rt_fl<16, 64>& slice, const globals& g, element_coord at) {
+        constexpr int sums = rows * C.tile_n / 128;
+        if constexpr (requires { Operation::template finish<sums>(slice, g.extra, at); })
+            Operation::template finish<sums>(slice, g.extra, at);
+        else Operation::finish(slice, g.extra, at);
     }
 
     // Bits of the first cluster column's blocks.

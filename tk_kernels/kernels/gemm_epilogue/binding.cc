@@ -69,13 +69,16 @@ bool is_addressable(const matrix& m) {
            reinterpret_cast<std::uintptr_t>(m.data) % base_alignment == 0;
 }
 
-void require_dense_columns(const char* name, const matrix& m) {
-    if (m.col_stride != 1) TVM_FFI_THROW(ValueError) << name << ": needs dense columns";
+// What the epilogue reads it reads two elements at a time.
+void require_pairs(const char* name, const matrix& m) {
+    if (m.col_stride != 1 || m.row_stride % 2 != 0 || reinterpret_cast<std::uintptr_t>(m.data) % 4 != 0)
+        TVM_FFI_THROW(ValueError) << name << ": needs dense columns, and rows that begin at multiples of 4 bytes";
 }
 
 // Computes out = residual + gate activation(a b + bias); bias (1, N), gate (batches, N), residual (M, N), all with dense
-// columns. Returns 0 when it is launched, else launches nothing and returns which operands need a copy that the TMA can
-// address: 1 for a, 2 for b, 4 for out, whose rows are written to the next 16 bytes unless `padded` says that it has those.
+// columns and rows that begin at multiples of 4 bytes; where N is odd, each row is followed by an element that may be read.
+// Returns 0 when it is launched, else launches nothing and returns which operands need a copy that the TMA can address: 1 for
+// a, 2 for b, 4 for out, whose rows are written to the next 16 bytes unless `padded` says that it has those.
 std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padded, Optional<TensorView> bias,
                            std::int64_t function, Optional<TensorView> gate, Optional<TensorView> residual,
                            std::int64_t stages, std::int64_t persistent, std::int64_t order, std::int64_t tile_m,
@@ -89,12 +92,12 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
     e.function = static_cast<tk::gemm_epilogue::activation>(function);
     if (bias.has_value()) {
         const matrix m = as_matrix("bias", bias.value(), a, 1, N);
-        require_dense_columns("bias", m);
+        require_pairs("bias", m);
         e.bias = m.data;
     }
     if (gate.has_value()) {
         const matrix m = as_matrix("gate", gate.value(), a, 0, N);
-        require_dense_columns("gate", m);
+        require_pairs("gate", m);
         if (M % m.rows != 0 || (m.rows > 1 && M / m.rows % tk::gemm_epilogue::batch_multiple != 0)) {
             TVM_FFI_THROW(ValueError) << "gate: got " << m.rows << " rows for " << M
                                       << " of a, needs 1, or batches of a "
@@ -104,7 +107,7 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
     }
     if (residual.has_value()) {
         const matrix m = as_matrix("residual", residual.value(), a, M, N);
-        require_dense_columns("residual", m);
+        require_pairs("residual", m);
         e.residual = m.data, e.residual_stride = m.row_stride;
     }
     const bool whole_units = N % stride_alignment == 0 || padded;

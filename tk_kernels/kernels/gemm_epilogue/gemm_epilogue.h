@@ -17,7 +17,8 @@ enum class activation { none = 0, gelu = 1, gelu_tanh = 2 };
 constexpr std::int64_t batch_multiple = 16;
 
 // What becomes of the sums s = sum over k of a[m, k] b[k, n]: out = residual + gate activation(s + bias). All bf16; null
-// pointers leave a term out (a gate is then 1).
+// pointers leave a term out (a gate is then 1). Rows of what is read begin at multiples of 4 bytes; where N is odd, an element
+// behind each is read too.
 struct epilogue {
     activation function = activation::none;
     const void* bias = nullptr;      // (N)

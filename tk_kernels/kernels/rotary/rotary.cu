@@ -28,7 +28,7 @@ template <typename T> using tensor = gl<T, dynamic, dynamic, dynamic, dynamic>;
 template <typename T> using table = gl<T, 1, dynamic, dynamic, dynamic>;
 
 template <int D, bool Interleaved, typename Angle> struct kernel {
-    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = sizeof(Angle) == 4 ? 7 : 9;
+    static constexpr int warps = 2, cluster_blocks = 1, blocks_per_sm = sizeof(Angle) == 4 ? 14 : 18;
     static constexpr int rows = 512 / D, lines = 2;  // of a line; of a task
     using line = rl<bf16, rows, Interleaved ? D : D / 2>;
     using angles = rl<Angle, rows, D / 2, Interleaved ? 4 : 8>;
@@ -73,8 +73,8 @@ template <int D, bool Interleaved, typename Angle> struct kernel {
             if (exists(i)) {
                 if constexpr (Interleaved) rotate_pairs(x[i], cosine, sine);
                 else rotate(x[i], partner[i], cosine, sine);
-                store<reuse::once>(g.out, x[i], place(i));
-                if constexpr (!Interleaved) store<reuse::once>(out, partner[i], place(i));
+                store(g.out, x[i], place(i));
+                if constexpr (!Interleaved) store(out, partner[i], place(i));
             }
         if (g.rest == 0) return;
         for (int i = 0; i < lines; i++)
@@ -87,7 +87,7 @@ template <int D, bool Interleaved, typename Angle> struct kernel {
         in.extent[3] = out.extent[3] = g.rest;
         rl<bf16, rows, D> rest;
         load(rest, in, at);
-        store<reuse::once>(out, rest, at);
+        store(out, rest, at);
     }
 
     kittens_device static tensor<bf16> from_column(tensor<bf16> t, int first) {

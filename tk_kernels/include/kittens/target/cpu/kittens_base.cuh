@@ -93,6 +93,7 @@ kittens_device float log(float x) { return std::log(x); }
 kittens_device float log1p(float x) { return std::log1p(x); }
 kittens_device float rsqrt(float x) { return 1.f / std::sqrt(x); }
 kittens_device float sqrt(float x) { return std::sqrt(x); }
+kittens_device float reciprocal(float x) { return 1.f / x; }
 kittens_device float tanh(float x) { return std::tanh(x); }
 kittens_device float erf(float x) { return std::erf(x); }
 kittens_device float abs(float x) { return std::fabs(x); }

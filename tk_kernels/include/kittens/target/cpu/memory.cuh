@@ -222,6 +222,39 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length}, where);
 }
+// Of a tensor whose rows begin at multiples of 4 bytes, from an even column on; on a GPU two elements at a time, of which the
+// second may lie behind a row's last one. Columns past the tensor's end load as zero, rows as its last one.
+namespace cpu {
+template <global_tensor Gl> void check_pairs(const Gl& global, element_coord at, const action& who) {
+    static_assert(sizeof(typename Gl::T) == 2, "load_pairs: 16-bit elements");
+    check_global(global, at, who, true);
+    for (int row : {at.r, at.r + 1})
+        if (reinterpret_cast<uintptr_t>(global.row(at.b, at.d, row) + at.c) % 4 != 0 &&
+            (row == at.r || global.rows() > 1))
+            fail(name(who), " moves two elements at a time: rows begin at multiples of 4 bytes, columns are even");
+}
+}  // namespace cpu
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
+                  "load_pairs: elements of one type, in row layout");
+    cpu::warp& w = cpu::begin();
+    dst.touch(true, "load_pairs", &where);
+    cpu::check_pairs(src, at, w.doing("load_pairs", where));
+    for (int i = 0; i < Dst::rows; i++)
+        for (int j = 0; j < Dst::cols; j++)
+            dst.data[i][j] = at.c + j < src.cols() ? src.row(at.b, at.d, std::min(at.r + i, src.rows() - 1))[at.c + j]
+                                                   : from_float<typename Dst::T>(0.f);
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(Dst::spread == vec_layout::align, "load_pairs: the row_vec of a tile in row layout");
+    cpu::warp& w = cpu::begin();
+    cpu::check_pairs(src, at, w.doing("load_pairs", where));
+    for (int i = 0; i < Dst::length; i++)
+        dst.data[i] =
+            from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
+}
 // dst[i] = element (at.r + i, at.c): a column; rows past the tensor's end load as zero.
 template <register_vec Dst, global_tensor Src>
 kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
@@ -244,7 +277,8 @@ kittens_device float load_value(const Src& src, element_coord at, site where = k
         cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
 }
-// On a GPU: asks for a row's (a column's) next Length elements to be brought into the L2 cache.
+// On a GPU: asks for a tile, or a row's (a column's) next Length elements, to be brought into the L2 cache.
+template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src&, element_coord) {}
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}
 template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src&, element_coord) {}
 template <global_tensor Dst, register_vec Src>

@@ -69,7 +69,8 @@ template <> kittens_device uint32_t pack<e4m3>(float x, float y) {
     return packed;
 }
 
-// Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp).
+// Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp; reciprocal:
+// 1 ulp, and zero instead of subnormal numbers).
 namespace math {
 kittens_device float exp2(float x) {
     float y;
@@ -82,6 +83,11 @@ kittens_device float log(float x) { return __logf(x); }
 kittens_device float log1p(float x) { return log1pf(x); }
 kittens_device float rsqrt(float x) { return rsqrtf(x); }
 kittens_device float sqrt(float x) { return sqrtf(x); }
+kittens_device float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 kittens_device float tanh(float x) { return tanhf(x); }
 kittens_device float erf(float x) { return erff(x); }
 kittens_device float abs(float x) { return fabsf(x); }

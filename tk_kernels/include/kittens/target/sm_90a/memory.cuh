@@ -305,6 +305,42 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length});
 }
+// Two elements at a time, of a tensor whose rows begin at multiples of 4 bytes, from an even column on; where it has an odd
+// number of columns, the element behind a row's last one is read too. Columns past the tensor's end load as zero, rows as its
+// last one.
+template <register_tile Dst, global_tensor Src>
+kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    using T = typename Dst::T;
+    static_assert(
+        sizeof(T) == 2 && std::is_same_v<T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
+        "load_pairs: 16-bit elements of one type, in row layout");
+    const int left = src.cols() - at.c - Dst::col(0, 0);
+#pragma unroll
+    for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {  // rows 0 .. 7, rows 8 .. 15
+            const int row = min(at.r + Dst::row(i, 2 * half), src.rows() - 1);
+            const auto* from = reinterpret_cast<const uint32_t*>(src.row(at.b, at.d, row) + at.c + Dst::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Dst::width; j++)
+                unpack(&dst.data[i][4 * j + 2 * half], 8 * j < left ? from[4 * j] : 0);
+        }
+}
+template <register_vec Dst, global_tensor Src>
+kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    using T = std::remove_const_t<typename Src::T>;
+    static_assert(sizeof(T) == 2 && Dst::spread == vec_layout::align,
+                  "load_pairs: 16-bit elements, and the row_vec of a tile in row layout");
+    const int first = Dst::index(0), left = src.cols() - at.c - first;
+    const auto* from = reinterpret_cast<const uint32_t*>(src.row(at.b, at.d, at.r) + at.c + first);
+#pragma unroll
+    for (int k = 0; k < Dst::held; k += 2) {
+        alignas(4) T two[2];
+        unpack(two, 4 * k < left ? from[2 * k] : 0);
+        dst.data[k] = from_float<typename Dst::T>(to_float(two[0]));
+        dst.data[k + 1] = from_float<typename Dst::T>(to_float(two[1]));
+    }
+}
 // dst[i] = element (at.r + i, at.c): a column; rows past the tensor's end load as zero.
 template <register_vec Dst, global_tensor Src>
 kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
@@ -318,6 +354,17 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
 // One element, which lies inside the tensor; the same in every lane.
 template <global_tensor Src> kittens_device float load_value(const Src& src, element_coord at, site = kittens_here) {
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
+}
+// Asks for a tile of Rows x Cols to be brought into the L2 cache; nothing past the tensor's end.
+template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src& src, element_coord at) {
+    constexpr int sector = 32 / sizeof(typename Src::T), across = Cols / sector;
+    static_assert(Cols % sector == 0 && warp_threads % across == 0,
+                  "prefetch_tile: rows of 32 bytes times a power of two");
+    const int col = at.c + lane() % across * sector;
+#pragma unroll 4
+    for (int row = at.r + lane() / across; row < at.r + Rows; row += warp_threads / across)
+        if (row < src.rows() && col < src.cols())
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, row) + col));
 }
 // Asks for a row's (a column's) next Length elements to be brought into the L2 cache; nothing past the tensor's end.
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src& src, element_coord at) {
