@@ -2,74 +2,57 @@
 
 from __future__ import annotations
 
-from paper_figures.exhibit import Exhibit
+from collections.abc import Callable, Mapping
+
+from paper_figures.exhibit import Exhibit, one_panel
 from paper_figures.exhibits._linear import BASED_BASELINES, boundary, decay, normaliser
 
-WHERE = "Beyond the paper"
 
-ATTENTION = Exhibit(
-    id="batch_attention",
-    where=WHERE,
-    title="Attention",
-    summary="Forward and backward at 16 heads, N = 2048, D = 128.",
-    order=988,
-    claims=(),
-    problem_label="{panel}, N = {N}, batch {B}",
-    axis="Batch",
-    tick="{B}",
-    baseline=("sdpa_cudnn", "flash_attn_4"),
-    panel=lambda keys: "Backward" if keys.get("direction") == "bwd" else "Forward",
-)
-BASED = Exhibit(
-    id="small_batch_based",
-    where=WHERE,
-    title="Based",
-    summary="At 8 heads.",
-    order=988,
-    claims=(),
-    problem_label="N = {N}, batch {B}",
-    axis="Batch",
-    tick="{B}",
-    baseline=BASED_BASELINES[:2],
-    panel=normaliser,
-)
-HEDGEHOG = Exhibit(
-    id="small_batch_hedgehog",
-    where=WHERE,
-    title="Hedgehog",
-    summary="At 8 heads.",
-    order=988,
-    claims=(),
-    problem_label="N = {N}, batch {B}",
-    axis="Batch",
-    tick="{B}",
-    baseline="fla",
-)
-MAMBA2 = Exhibit(
-    id="small_batch_mamba2",
-    where=WHERE,
-    title="Mamba-2",
-    summary="At 8 heads.",
-    order=988,
-    claims=(),
-    problem_label="{panel}, N = {N}, batch {B}",
-    axis="Batch",
-    tick="{B}",
-    baseline=("mamba_ssm", "simple_gla"),
-    panel=boundary,
-)
-LINEAR = Exhibit(
-    id="small_batch_linear_attention",
-    where=WHERE,
-    title="Linear attention",
-    summary="At 8 heads, with a decay a head.",
-    order=988,
-    claims=(),
-    problem_label="N = {N}, batch {B}",
-    axis="Batch",
-    tick="{B}",
-    baseline="simple_gla",
-    panel=decay,
-)
+def _part(
+    experiment: str,
+    title: str,
+    summary: str,
+    baseline: str | tuple[str, ...],
+    panel: Callable[[Mapping[str, str]], str] = one_panel,
+    named: bool = False,
+) -> Exhibit:
+    """What is shown of one kernel; `named`: its problems are told apart by the panel too."""
+    return Exhibit(
+        id=experiment,
+        where="Beyond the paper",
+        title=title,
+        summary=summary,
+        order=988,
+        claims=(),
+        problem_label="{panel}, N = {N}, batch {B}" if named else "N = {N}, batch {B}",
+        axis="Batch",
+        tick="{B}",
+        baseline=baseline,
+        panel=panel,
+    )
 
-PARTS = (ATTENTION, BASED, HEDGEHOG, MAMBA2, LINEAR)
+
+def _direction(keys: Mapping[str, str]) -> str:
+    return "Backward" if keys.get("direction") == "bwd" else "Forward"
+
+
+PARTS = (
+    _part(
+        "batch_attention",
+        "Attention",
+        "Forward and backward at 16 heads, N = 2048, D = 128.",
+        ("sdpa_cudnn", "flash_attn_4"),
+        _direction,
+        named=True,
+    ),
+    _part("small_batch_based", "Based", "At 8 heads.", BASED_BASELINES[:2], normaliser),
+    _part("small_batch_hedgehog", "Hedgehog", "At 8 heads.", "fla"),
+    _part("small_batch_mamba2", "Mamba-2", "At 8 heads.", ("mamba_ssm", "simple_gla"), boundary, named=True),
+    _part(
+        "small_batch_linear_attention",
+        "Linear attention",
+        "At 8 heads, with a decay a head.",
+        "simple_gla",
+        decay,
+    ),
+)

@@ -7,6 +7,21 @@ from typing import Any
 
 from paper_figures.render import latex, markdown
 
+_PREAMBLE = (
+    r"\documentclass[10pt]{article}",
+    r"\usepackage[a4paper,landscape,margin=15mm]{geometry}",
+    r"\usepackage[T1]{fontenc}",
+    r"\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}",
+    r"\usepackage{array,booktabs,caption,graphicx,longtable}",
+    r"\captionsetup{labelformat=empty,position=above} % titles have the paper's numbers",
+    r"\setlength{\tabcolsep}{4pt}",
+    r"\setlength{\emergencystretch}{3em}",
+    r"% Tables stay where they are, and as small: a float goes back to the normal size.",
+    r"\renewenvironment{table}[1][]",
+    r"  {\par\bigskip\noindent\begin{minipage}{\linewidth}\captionsetup{type=table}\let\footnotesize\scriptsize}",
+    r"  {\end{minipage}\par}",
+)
+
 
 def whole_markdown(values: Mapping[str, Any]) -> str:
     """Verdicts, then every exhibit with its figure, its table and its claims, then the machine.
@@ -38,12 +53,10 @@ def whole_latex(values: Mapping[str, Any]) -> str:
     """The same as a document for `pdflatex`, in the report's folder: it takes the tables and figures beside it."""
     escape = latex.escape
     lines = [
-        r"\documentclass[10pt]{article}",
-        r"\usepackage[a4paper,landscape,margin=15mm]{geometry}",
-        r"\usepackage[T1]{fontenc}",
-        r"\usepackage{booktabs,longtable,graphicx}",
+        *_PREAMBLE,
         r"\begin{document}",
         rf"\title{{{escape(values['title'])}}}",
+        r"\author{}",
         r"\date{}",
         r"\maketitle",
         escape(values["banner"]),
@@ -65,7 +78,7 @@ def whole_latex(values: Mapping[str, Any]) -> str:
             ]
             lines.append(r"\end{itemize}")
         if exhibit["figure"]:
-            place = r"width=.9\linewidth,height=.75\textheight,keepaspectratio"
+            place = r"width=.9\linewidth,height=.6\textheight,keepaspectratio"
             lines.append(rf"\begin{{center}}\includegraphics[{place}]{{figures/{exhibit['id']}.pdf}}\end{{center}}")
         if exhibit["table"].rows:
             lines.append(rf"{{\scriptsize\input{{tables/{exhibit['id']}.tex}}}}")

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from paper_figures.details import unique_cases
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit, choose_exhibits, load_exhibits
 from paper_figures.lines import mean_ratios
-from paper_figures.render.latex import escape, latex_table
+from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import ExhibitReport, Report, make_report, write_report
 from paper_figures.table import Column, Table, Text, claims_table, exhibit_table
@@ -268,6 +269,54 @@ def test_the_whole_report_is_one_markdown_file_and_one_latex_document(report: Re
     assert text.count("{") == text.count("}")
 
 
+def test_a_long_latex_table_repeats_its_head_and_nothing_else() -> None:
+    rows = tuple((Text(f"row {number}"), Text("1", kind="number")) for number in range(LONG + 1))
+    latex = latex_table(Table("Many rows", (Column("Name"), Column("n", True)), rows, ()), "many")
+    first, again = (
+        latex[: latex.index(r"\endfirsthead")],
+        latex[latex.index(r"\endfirsthead") : latex.index(r"\endhead")],
+    )
+    assert all(r"Name & n \\" in head for head in (first, again))
+    assert r"\label{tab:many}" in first
+    assert latex.count(r"\caption") == latex.count(r"\label") == 1
+
+
+def test_a_wide_latex_table_has_broken_headings_and_cells() -> None:
+    narrow = ((Text("TK"), Text("760.1", kind="number")),)
+    columns = (Column("Implementation"), Column("Paper × best baseline", True))
+    assert r"\begin{tabular}{lr}" in latex_table(Table("Narrow", columns, narrow, ()), "narrow")
+    assert "shortstack" not in latex_table(Table("Narrow", columns, narrow, ()), "narrow")
+
+    numbers = latex_table(Table("Numbers", columns * 10, (narrow[0] * 10,), ()), "numbers")
+    assert rf"\begin{{tabular}}{{{'lr' * 10}}}" in numbers
+    assert numbers.count(r"\shortstack[r]{Paper $\times$\\best\\baseline}") == 10
+
+    sentence = (Text("TK"), Text("word " * 100), Text("word " * 50), Text("word " * 3))
+    text = latex_table(Table("Sentences", tuple(Column(name) for name in "abcd"), (sentence,), ()), "sentences")
+    shares = [float(share) for share in re.findall(r"p{(0\.\d+)\\linewidth}", text)]
+    assert len(shares) == 2
+    assert 0.5 < sum(shares) < 1
+    assert shares[0] == pytest.approx(2 * shares[1], rel=0.05)
+    assert "array" in text.splitlines()[0]
+
+
+TEX_FILES = ("article.cls", "array.sty", "booktabs.sty", "caption.sty", "geometry.sty", "longtable.sty")
+
+
+@pytest.mark.skipif(
+    not (shutil.which("pdflatex") and shutil.which("kpsewhich"))
+    or subprocess.run(["kpsewhich", *TEX_FILES], capture_output=True, text=True).stdout.count("\n") < len(TEX_FILES),
+    reason="pdflatex with array, booktabs, caption, geometry and longtable is not installed",
+)
+def test_the_latex_document_compiles_and_fits_its_pages(written: Path, tmp_path: Path) -> None:
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"-output-directory={tmp_path}", "report.tex"]
+    run = subprocess.run(command, cwd=written, capture_output=True, text=True, errors="replace")
+    assert run.returncode == 0, run.stdout[-2000:]
+    log = (tmp_path / "report.log").read_text(errors="replace")
+    assert (tmp_path / "report.pdf").stat().st_size > 0
+    assert [line for line in log.splitlines() if line.startswith("Overfull") or "multiply defined" in line] == []
+
+
 def test_special_characters_survive() -> None:
     table = Table(
         "A_b & c", (Column("x|y"), Column("n", True)), ((Text("a|b*c", note="50% of #1"), Text("1", "±")),), ()
@@ -277,6 +326,7 @@ def test_special_characters_survive() -> None:
     latex = latex_table(table, "t")
     assert r"A\_b \& c" in latex
     assert r"50\% of \#1" in latex
+    assert escape("pip --no-deps 1–2 a-b") == "pip -{}-no-deps 1--2 a-b"
     assert escape("{~^\\}") == r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}"
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
+from tk_kernels.ops import operands as tk_operands
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
@@ -366,10 +367,7 @@ def test_operands_on_cpu_and_gpu_are_refused() -> None:
 
 
 def test_copies_are_logged_once(device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    import importlib
-
-    module = importlib.import_module("tk_kernels.ops.gemm")
-    monkeypatch.setattr(module, "_copies_logged", False)
+    monkeypatch.setattr(tk_operands, "_copies_logged", set())
     with caplog.at_level("INFO", logger="tk_kernels"):
         tk.gemm(matrix(16, 16, device), matrix(16, 16, device))
         assert caplog.messages == []

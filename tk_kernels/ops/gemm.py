@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import torch
@@ -10,9 +9,9 @@ from torch import Tensor
 
 from .gemm_epilogue import fused
 from .gemm_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_tangents
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
+from .operands import launch_gemm
 
-_log = logging.getLogger("tk_kernels")
 _OPTIONS = (
     "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
     "int cluster_m=0, int cluster_n=0, int schedule=0"
@@ -110,7 +109,7 @@ def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
     ):
         _require_matrices(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]))
-    _launch(a, b, out, options or AUTOMATIC)
+    _launch(a, b, out, options)
     return out
 
 
@@ -125,65 +124,12 @@ def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
     ):
         _require_matrices(a, b)
         _require_output(a, b, out)
-    _launch(a, b, out, options or AUTOMATIC)
+    _launch(a, b, out, options)
 
 
 def _launch(a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:
-    """Write a b into `out`, through aligned copies where the kernel asks for them."""
-    device = a.device
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return _launch(a, b, out, options)
-    if len(options) != len(AUTOMATIC):
-        options = (*options, *AUTOMATIC[len(options) :])
-    function = compiled("gemm", device)
-    copies = function(a, b, out, False, *options)
-    if copies:
-        _log_copies_once(copies, a, b, out)
-        launch_on_copies("gemm", function, copies, (a, b, out), options)
-    return None
-
-
-def launch_on_copies(
-    kernel: str, function: Any, copies: int, matrices: tuple[Tensor, Tensor, Tensor], rest: tuple[Any, ...]
-) -> None:
-    """Launch `kernel` on aligned copies of the matrices a, b and out whose bit is set in `copies` (1: a, 2: b, 4: out).
-
-    Where out needs none, its rows are whole 16-byte units; a copy's padding is its own.
-    """
-    a, b, out = matrices
-    left = aligned_like(a).copy_(a) if copies & 1 else a
-    right = aligned_like(b).copy_(b) if copies & 2 else b
-    result = aligned_like(out) if copies & 4 else out
-    remaining = function(left, right, result, True, *rest)
-    if remaining:
-        raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
-    if copies & 4:
-        out.copy_(result)
-
-
-def aligned_like(matrix: Tensor) -> Tensor:
-    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 16 bytes."""
-    rows, cols = matrix.shape
-    unit = 16 // matrix.element_size()
-    return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
-
-
-_copies_logged = False
-
-
-def _log_copies_once(copies: int, a: Tensor, b: Tensor, out: Tensor) -> None:
-    """Tell, the first time in a process, that an operand is copied."""
-    global _copies_logged
-    if _copies_logged:
-        return
-    _copies_logged = True
-    named = [
-        f"{name} {tuple(tensor.shape)} with strides {tuple(tensor.stride())}"
-        for bit, name, tensor in ((1, "a", a), (2, "b", b), (4, "out", out))
-        if copies & bit
-    ]
-    _log.info("gemm: %s goes through an aligned copy; row strides of multiples of 8 avoid it", ", ".join(named))
+    """Write a b into `out`; options that are left out at the end are chosen by shape."""
+    launch_gemm("gemm", {"a": a, "b": b, "out": out}, (*options, *AUTOMATIC[len(options) :]))
 
 
 def _require_matrices(a: Tensor, b: Tensor) -> None:

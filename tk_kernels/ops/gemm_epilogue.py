@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .gemm_options import AUTOMATIC
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import require_tensor
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import aligned_like, launch_gemm, require_tensor
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
 BATCH_MULTIPLE = 16
@@ -61,7 +61,7 @@ def _run(
         None if residual is None else _in_pairs(residual),
         *(options or AUTOMATIC),
     )
-    _launch(a, b, out, rows)
+    launch_gemm("gemm_epilogue", {"a": a, "b": b, "out": out}, rows)
     return out
 
 
@@ -70,29 +70,11 @@ def _in_pairs(matrix: Tensor) -> Tensor:
 
     The kernel reads two elements at a time, so that the last row of an odd length needs it.
     """
-    from .gemm import aligned_like
-
     rows, cols = matrix.shape
     dense = cols % 2 == 0 and matrix.stride(1) == 1
     if dense and matrix.data_ptr() % 4 == 0 and (rows == 1 or matrix.stride(0) % 2 == 0):
         return matrix
     return aligned_like(matrix).copy_(matrix)
-
-
-def _launch(a: Tensor, b: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
-    """Write the result into `out`, through aligned copies where the kernel asks for them."""
-    from .gemm import _log_copies_once, launch_on_copies
-
-    device = a.device
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return _launch(a, b, out, rest)
-    function = compiled("gemm_epilogue", device)
-    copies = function(a, b, out, False, *rest)
-    if copies:
-        _log_copies_once(copies, a, b, out)
-        launch_on_copies("gemm_epilogue", function, copies, (a, b, out), rest)
-    return None
 
 
 def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | None, residual: Tensor | None) -> None:

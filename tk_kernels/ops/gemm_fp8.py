@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .gemm import launch_on_copies
 from .gemm_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, compiled, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import require_tensor
-
-_log = logging.getLogger("tk_kernels")
+from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .operands import launch_gemm, require_tensor
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.bfloat16, E4M3)
@@ -93,41 +89,9 @@ def _run(
     out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
     if scale_b is not None and scale_b.numel() > 1:
         scale_b = scale_b.contiguous()
-    _launch(a, b.t(), out, (scale_a, scale_b, fast_accum, *(options or AUTOMATIC)))
+    matrices = {"a": a, "the transpose of b": b.t(), "the result": out}
+    launch_gemm("gemm_fp8", matrices, (scale_a, scale_b, fast_accum, *(options or AUTOMATIC)))
     return out
-
-
-def _launch(a: Tensor, b_transposed: Tensor, out: Tensor, rest: tuple[Any, ...]) -> None:
-    """Write the product into `out`, through aligned copies where the kernel asks for them."""
-    device = a.device
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return _launch(a, b_transposed, out, rest)
-    function = compiled("gemm_fp8", device)
-    copies = function(a, b_transposed, out, False, *rest)
-    if copies:
-        _log_copies_once(copies, a, b_transposed, out)
-        launch_on_copies("gemm_fp8", function, copies, (a, b_transposed, out), rest)
-    return None
-
-
-_copies_logged = False
-
-
-def _log_copies_once(copies: int, a: Tensor, b_transposed: Tensor, out: Tensor) -> None:
-    """Tell, the first time in a process, that a matrix is copied."""
-    global _copies_logged
-    if _copies_logged:
-        return
-    _copies_logged = True
-    named = [
-        f"{name} {tuple(tensor.shape)} with strides {tuple(tensor.stride())}"
-        for bit, name, tensor in ((1, "a", a), (2, "the transpose of b", b_transposed), (4, "the result", out))
-        if copies & bit
-    ]
-    _log.info(
-        "gemm_fp8: %s goes through an aligned copy; row strides of multiples of 16 bytes avoid it", ", ".join(named)
-    )
 
 
 def require_operands(a: Tensor, b: Tensor) -> None:

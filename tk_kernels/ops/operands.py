@@ -44,17 +44,51 @@ def launch(kernel: str, export: str, operands: Mapping[str, Tensor | None], rest
     return None
 
 
-def _log_copies_once(kernel: str, copied: dict[str, Tensor]) -> None:
+def launch_gemm(kernel: str, matrices: Mapping[str, Tensor], rest: tuple[Any, ...]) -> None:
+    """Call the exported function of a matrix product on its operands a and b, its result, and then `rest`.
+
+    Of what it asks for (1: a, 2: b, 4: the result) it gets copies that `aligned_like` made. Where the
+    result needs none, its rows are whole 16-byte units; a copy's padding is its own, which the function is told.
+    """
+    a, b, out = matrices.values()
+    device = a.device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return launch_gemm(kernel, matrices, rest)
+    function = compiled(kernel, device)
+    copies = function(a, b, out, False, *rest)
+    if copies:
+        asked = {name: matrix for bit, (name, matrix) in enumerate(matrices.items()) if copies >> bit & 1}
+        _log_copies_once(kernel, asked, "an aligned copy; row strides of multiples of 16 bytes avoid it")
+        left = aligned_like(a).copy_(a) if copies & 1 else a
+        right = aligned_like(b).copy_(b) if copies & 2 else b
+        result = aligned_like(out) if copies & 4 else out
+        remaining = function(left, right, result, True, *rest)
+        if remaining:
+            raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
+        if copies & 4:
+            out.copy_(result)
+    return None
+
+
+def _log_copies_once(
+    kernel: str,
+    copied: dict[str, Tensor],
+    how: str = "a dense copy; strides of multiples of 16 bytes and an aligned base avoid it",
+) -> None:
     """Tell, the first time in a process that it happens to a kernel, that an operand is copied."""
     if kernel in _copies_logged:
         return
     _copies_logged.add(kernel)
     named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
-    _log.info(
-        "%s: %s goes through a dense copy; strides of multiples of 16 bytes and an aligned base avoid it",
-        kernel,
-        ", ".join(named),
-    )
+    _log.info("%s: %s goes through %s", kernel, ", ".join(named), how)
+
+
+def aligned_like(matrix: Tensor) -> Tensor:
+    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 16 bytes."""
+    rows, cols = matrix.shape
+    unit = 16 // matrix.element_size()
+    return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
 
 
 def like(tensor: Tensor) -> Tensor:

@@ -1,23 +1,14 @@
 // Exports the bf16 GEMM with an epilogue to Python: checks every argument, then launches on the caller's stream.
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/dtype.h>
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/function.h>
-#include <tvm/ffi/optional.h>
-
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include "gemm_epilogue.h"
+#include "tk/binding.h"
 
 namespace {
 
-using tvm::ffi::Optional;
-using tvm::ffi::TensorView;
+using namespace tk::binding;
 
-constexpr std::uintptr_t base_alignment = 16;  // of a TMA's global address, bytes
-constexpr std::int64_t stride_alignment = 8;   // of a TMA's row stride, elements
+constexpr std::int64_t stride_alignment = alignment / 2;  // of a TMA's row stride, elements
 
 // A matrix in memory; strides in elements.
 struct matrix {
@@ -25,38 +16,12 @@ struct matrix {
     std::int64_t rows, cols, row_stride, col_stride;
 };
 
-std::string shape_of(const TensorView& tensor) {
-    std::string text = "(";
-    for (int dim = 0; dim < tensor.ndim(); ++dim) text += (dim ? ", " : "") + std::to_string(tensor.size(dim));
-    return text + ")";
-}
-
-void require_bf16(const char* name, const TensorView& tensor, const TensorView& a) {
-    const DLDataType dtype = tensor.dtype();
-    if (dtype.code != kDLBfloat || dtype.bits != 16 || dtype.lanes != 1) {
-        // By numbers: tvm_ffi's own text throws for a type it has no name for, and a throw in here ends the process.
-        TVM_FFI_THROW(ValueError) << name << ": got elements of DLPack code " << int(dtype.code) << " and "
-                                  << int(dtype.bits) << " bits x " << dtype.lanes << ", needs bfloat16";
-    }
-    const DLDevice got = tensor.device(), wanted = a.device();
-    if (got.device_type != wanted.device_type || got.device_id != wanted.device_id)
-        TVM_FFI_THROW(ValueError) << name << ": is on another device than a";
-    for (int dim = 0; dim < tensor.ndim(); ++dim) {
-        if (tensor.size(dim) < 1 || tensor.size(dim) > tk::gemm_epilogue::largest_size) {
-            TVM_FFI_THROW(ValueError) << name << ": got shape " << shape_of(tensor) << ", needs every size from 1 to "
-                                      << tk::gemm_epilogue::largest_size;
-        }
-    }
-}
-
 // A matrix of this many columns, and of `rows` rows unless that is 0.
 matrix as_matrix(const char* name, const TensorView& tensor, const TensorView& a, std::int64_t rows,
                  std::int64_t cols) {
-    require_bf16(name, tensor, a);
-    if (tensor.ndim() != 2 || (rows != 0 && tensor.size(0) != rows) || tensor.size(1) != cols) {
-        TVM_FFI_THROW(ValueError) << name << ": got shape " << shape_of(tensor) << ", needs ("
-                                  << (rows != 0 ? std::to_string(rows) : std::string("any")) << ", " << cols << ")";
-    }
+    require_tensor(name, tensor, 2, {bfloat16}, tk::gemm_epilogue::largest_size);
+    require_device(name, tensor, {"a", a});
+    require_shape(name, tensor, {rows != 0 ? rows : tensor.size(0), cols}, "which goes with a and b");
     const std::int64_t any_pitch = (cols + stride_alignment - 1) / stride_alignment * stride_alignment;
     // The stride of a dimension of size 1 means nothing.
     return {tensor.data_ptr(), tensor.size(0), cols, tensor.size(0) == 1 ? any_pitch : tensor.stride(0),
@@ -66,7 +31,7 @@ matrix as_matrix(const char* name, const TensorView& tensor, const TensorView& a
 // Whether the TMA can address the matrix where it lies; if not, the caller makes an aligned copy.
 bool is_addressable(const matrix& m) {
     return m.col_stride == 1 && m.row_stride >= m.cols && m.row_stride % stride_alignment == 0 &&
-           reinterpret_cast<std::uintptr_t>(m.data) % base_alignment == 0;
+           reinterpret_cast<std::uintptr_t>(m.data) % alignment == 0;
 }
 
 // What the epilogue reads it reads two elements at a time.
@@ -83,7 +48,8 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
                            std::int64_t function, Optional<TensorView> gate, Optional<TensorView> residual,
                            std::int64_t stages, std::int64_t persistent, std::int64_t order, std::int64_t tile_m,
                            std::int64_t tile_n, std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule) {
-    if (a.ndim() != 2 || b.ndim() != 2) TVM_FFI_THROW(ValueError) << "a, b: need rank 2";
+    require_rank("a", a, 2);
+    require_rank("b", b, 2);
     const std::int64_t M = a.size(0), K = a.size(1), N = b.size(1);
     const matrix ma = as_matrix("a", a, a, M, K), mb = as_matrix("b", b, a, K, N), mo = as_matrix("out", out, a, M, N);
     if (function < 0 || function > 2)
@@ -115,20 +81,12 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
-    const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
     const tk::gemm_epilogue::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
                                              narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
-    const DLDevice device = a.device();
-    try {
+    launching([&] {
         tk::gemm_epilogue::launch(mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride, e,
-                                  options, TVMFFIEnvGetStream(device.device_type, device.device_id));
-    } catch (const tvm::ffi::Error&) {
-        throw;
-    } catch (const std::invalid_argument& error) {
-        TVM_FFI_THROW(ValueError) << error.what();
-    } catch (const std::exception& error) {
-        TVM_FFI_THROW(RuntimeError) << error.what();
-    }
+                                  options, stream_of(a));
+    });
     return 0;
 }
 
