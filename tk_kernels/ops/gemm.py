@@ -125,6 +125,7 @@ def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
         _require_matrices(a, b)
         _require_output(a, b, out)
     _launch(a, b, out, options)
+    torch.autograd.graph.increment_version(out)  # autograd refuses a graph that had saved it
 
 
 def _launch(a: Tensor, b: Tensor, out: Tensor, options: tuple[int, ...]) -> None:

@@ -66,12 +66,12 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     )
 
 
-def refuse_tangents(**tensors: torch.Tensor) -> None:
+def refuse_tangents(**tensors: torch.Tensor | None) -> None:
     """Raise NotImplementedError where forward-mode differentiation would lose a tangent in silence."""
     if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return
     for name, tensor in tensors.items():
-        if forward_ad.unpack_dual(tensor).tangent is not None:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
             raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
 
 

@@ -78,7 +78,7 @@ def linear_attention(
     return_final_state = flag("return_final_state", return_final_state)
     given = [tensor for tensor in (q, k, v, log_decay, initial_state) if tensor is not None]
     refuse_gradient("linear_attention", *given)
-    refuse_tangents(q=q, k=k, v=v)
+    refuse_tangents(q=q, k=k, v=v, log_decay=log_decay, initial_state=initial_state)
     arguments = (q, k, v, log_decay, scale, initial_state, return_final_state, cut)
     results = _run(*arguments) if is_plain_eager(*given) else _linear_attention(*arguments)
     return (results[0], results[1]) if return_final_state else results[0]

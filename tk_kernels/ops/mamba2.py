@@ -93,7 +93,7 @@ def mamba2(
     return_final_state = flag("return_final_state", return_final_state)
     given = [tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None]
     refuse_gradient("mamba2", *given)
-    refuse_tangents(x=x, dt=dt, A=A, B=B, C=C)
+    refuse_tangents(x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias, initial_state=initial_state)
     arguments = (x, dt, A, B, C, D, dt_bias, dt_softplus, initial_state, return_final_state, cut)
     results = _run(*arguments) if is_plain_eager(*given) else _mamba2(*arguments)
     return (results[0], results[1]) if return_final_state else results[0]

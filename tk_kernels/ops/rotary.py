@@ -86,6 +86,7 @@ def _run_inplace(
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")
     if _has_whole_rows(x) and x.data_ptr() % 16 == 0:
         launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (x, rows_first, interleaved, conjugate))
+        torch.autograd.graph.increment_version(x)  # autograd refuses a graph that had saved x
     else:
         x.copy_(_run(x, cos, sin, rows_first, interleaved, conjugate))
 
