@@ -109,7 +109,8 @@ def random_shapes(count: int, seed: int) -> list[tuple[int, int, int, int, int]]
     draw = random.Random(seed)
     shapes = []
     for _ in range(count):
-        N, Nkv, group = draw.choice(LENGTHS), draw.choice(LENGTHS), draw.choice((1, 1, 4, 8))
+        N, Nkv = (draw.choice((*LENGTHS, draw.randint(1, 260))) for _ in range(2))
+        group = draw.choice((1, 1, 4, 8))
         most = 2 if N * Nkv * group <= 128 * 128 else 1
         B, Hkv = draw.randint(1, most), draw.randint(1, most)
         shapes.append((B, Hkv * group, Hkv, N, Nkv))

@@ -15,7 +15,7 @@ import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 
 OPERATOR = torch.ops.tk_kernels.based.default
-LENGTHS = (1, 2, 17, 63, 64, 65, 100, 128, 200, 321)
+LENGTHS = (1, 2, 17, 63, 64, 65, 100, 128, 200, 321, 1000)
 
 
 def operands(B: int, H: int, N: int, device: str, seed: int = 0) -> list[Tensor]:

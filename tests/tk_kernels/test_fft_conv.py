@@ -62,6 +62,11 @@ def test_any_number_of_channels(device: str, N: int, D: int) -> None:
     check(*operands(1 if D > 3 else 4, D, N, device))
 
 
+@pytest.mark.parametrize(("B", "D", "N"), [(132, 1, 1024), (133, 3, 1024), (3, 133, 1024), (133, 2, 4096)])
+def test_large_batches(device: str, B: int, D: int, N: int) -> None:
+    check(*operands(B, D, N, device))
+
+
 @pytest.mark.parametrize("length", [1, 3, 128, 700])
 @pytest.mark.parametrize("causal", [False, True])
 def test_short_filters(device: str, length: int, causal: bool) -> None:
@@ -97,7 +102,7 @@ def test_sequences_do_not_leak_into_their_partners(device: str, N: int) -> None:
     assert float(y[1::2].norm()) < LARGEST_ERROR * float(y[0::2].norm())
 
 
-def test_a_nan_stays_in_its_pair(device: str) -> None:
+def test_a_nan_stays_in_its_channel(device: str) -> None:
     u, k = operands(6, 3, 1024, device)
     u[2, 1, 17] = float("nan")
     y = tk.fft_conv(u, tk.fft_conv_filter(k))

@@ -199,3 +199,13 @@ def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
         x = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
         with pytest.raises(NotImplementedError, match="a: has a tangent"):
             tk.gemm(x, x.detach())
+
+
+def test_autograd_sees_a_result_that_is_written_into(device: str) -> None:
+    """Guard: increment_version in `_run_out`."""
+    a, b, out = matrix(16, 16, device), matrix(16, 16, device), matrix(16, 16, device)
+    weight = torch.ones(16, device=device, dtype=torch.bfloat16, requires_grad=True)
+    y = (out * weight).sum()
+    tk.gemm(a, b, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()

@@ -15,7 +15,7 @@ import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 
 OPERATOR = torch.ops.tk_kernels.hedgehog.default
-LENGTHS = (1, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 300)
+LENGTHS = (1, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 300, 1000)
 
 
 def operands(B: int, H: int, N: int, device: str, seed: int = 0, sharpness: float = 1.0) -> list[Tensor]:

@@ -17,7 +17,7 @@ import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 
 OPERATOR = torch.ops.tk_kernels.linear_attention.default
-LENGTHS = (1, 63, 64, 65, 100, 129, 200)
+LENGTHS = (1, 63, 64, 65, 100, 129, 200, 1000)
 
 
 def decays(kind: str, B: int, H: int, N: int, device: str) -> Tensor | None:
@@ -294,6 +294,13 @@ def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
         x = torch.autograd.forward_ad.make_dual(v, torch.ones_like(v))
         with pytest.raises(NotImplementedError, match="v: has a tangent"):
             tk.linear_attention(q, k, x)
+        for name, plain in {
+            "log_decay": -torch.ones(1, 1, 16, device=device),
+            "initial_state": torch.zeros(1, 1, 64, 64, device=device),
+        }.items():
+            given = {name: torch.autograd.forward_ad.make_dual(plain, torch.ones_like(plain))}
+            with pytest.raises(NotImplementedError, match=f"{name}: has a tangent"):
+                tk.linear_attention(q, k, v, **given)
 
 
 @pytest.mark.parametrize("final", [False, True])

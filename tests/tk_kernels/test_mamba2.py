@@ -16,7 +16,7 @@ import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 
 OPERATOR = torch.ops.tk_kernels.mamba2.default
-LENGTHS = (1, 63, 64, 65, 100, 129, 200)
+LENGTHS = (1, 63, 64, 65, 100, 129, 200, 1000)
 
 
 def layer(batch: int, N: int, H: int, G: int, S: int, device: str, seed: int = 0) -> dict[str, Any]:
@@ -75,6 +75,16 @@ def test_random_layers(device: str, seed: int, S: int) -> None:
             inputs["initial_state"] = uniform(batch, H, 64, S, low=-1.0, high=1.0, device=device)
         inputs["dt_softplus"] = draw.random() < 0.5
         check(inputs)
+
+
+@pytest.mark.parametrize("heads", [1, 7, 64, 256])
+def test_any_number_of_heads(device: str, heads: int) -> None:
+    check(layer(1, 70, heads, 1, 64, device))
+
+
+@pytest.mark.parametrize("N", [1, 64, 1000])
+def test_lengths_of_states_of_128(device: str, N: int) -> None:
+    check(layer(1, N, 2, 1, 128, device))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

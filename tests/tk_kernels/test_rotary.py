@@ -175,6 +175,17 @@ def test_gradients_that_do_not_exist_are_refused() -> None:
         tk.rotary(x.expand(3, -1, -1, -1), cos, sin, inplace=True)
 
 
+def test_autograd_sees_a_change_in_place(device: str) -> None:
+    """Guard: increment_version in `_run_inplace`; without it the gradient is that of the changed x."""
+    x, (cos, sin) = heads(1, 2, 3, 64, device), tables(3, 32, torch.float32, device)
+    weight = torch.ones(64, device=device, dtype=torch.bfloat16, requires_grad=True)
+    for change in (lambda: tk.rotary(x, cos, sin, inplace=True), lambda: torch.ops.tk_kernels.rotary_(x, cos, sin)):
+        y = (x * weight).sum()
+        change()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
 def test_opcheck_and_compile(device: str) -> None:
     x, (cos, sin) = heads(2, 3, 5, 64, device), tables(5, 32, torch.float32, device)
     operator = torch.ops.tk_kernels.rotary.default

@@ -26,12 +26,15 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     u: (B, D, N) bfloat16; k_f: the filters' transforms, from `fft_conv_filter`; both on one device: a Hopper GPU
     (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
     B and D >= 1. Circular: N is 1024, 2048 or 4096, and k_f was made for this N. `causal`: y_i = sum_{j <= i} k_{i-j}
-    u_j, for any N up to 2048, by a transform of at least 2 N points; k_f was made with `causal=True`. Returns
+    u_j, for any N up to 2048, by a transform of at least 2 N points; k_f was made with `causal=True` for this N, which
+    its shape does not tell from the circular one of twice the length. Returns
     y (B, D, N) bfloat16, contiguous.
 
     The arithmetic is that of the tensor cores: operands are rounded to bfloat16 before each of the four small
     transforms, and summed in float32. That costs about 5e-3 of y in the L2 norm, where an fp32 transform rounded once
-    has 1.7e-3.
+    has 1.7e-3. Entries 2 i and 2 i + 1 of the batch are transformed as one complex sequence, so that the error is 5e-3
+    of the louder one of the two in both: of a sequence beside one that is a hundred times louder only the rough shape
+    is left. A NaN or an infinity spreads to the other sequences of its channel, and to no other channel.
 
     The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
     whose base is a multiple of 16 bytes. Others go through a copy, as does a causal u whose N is no multiple of 64

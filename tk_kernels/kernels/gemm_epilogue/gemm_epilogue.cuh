@@ -19,8 +19,8 @@ using namespace kittens;
 
 // x Phi(x), Phi being the normal distribution's, with one exponential and no branch: Phi(-t) = 2^p(t) for t from 0 on, where p
 // is the polynomial of degree 8 nearest to log2 Phi(-t) on [0, 13] (least largest error, fitted to PyTorch's log_ndtr
-// in fp64 by Lawson's weights): 1.3e-4 of Phi(-t), a thirtieth of bf16's rounding. Past 13 Phi(-t) is below the smallest
-// normal number, and no more than that comes out.
+// in fp64 by Lawson's weights): 1.3e-4 of Phi(-t), a thirtieth of bf16's rounding. Past 13 x
+// counts as 13: -8e-38 at most comes out, where 0 is right.
 kittens_device float gelu(float x) {
     const float t = math::min(math::abs(x), 13.f);
     float p = 2.86046973e-08f;
@@ -73,9 +73,7 @@ template <activation Function, bool Joined> struct fused_product {
     // Issue slots a sum, which the consumers at work together share, and what a strip of 32 sums waits for memory: 300 clocks
     // for rows that all warps read, 700 for a residual in L2, and more where its pieces are read one by one.
     static double finish_clocks(const extra& e, int sums, int consumers) {
-        constexpr double activation_slots = Function == activation::gelu        ? 14
-                                            : Function == activation::gelu_tanh ? 14
-                                                                                : 0;
+        constexpr double activation_slots = Function == activation::none ? 0 : 14;
         const double slots = activation_slots + 1.5 * (e.has_bias + e.has_gate) + 2.5 * e.has_residual;
         const double wait = e.has_residual ? 700 : e.has_bias || e.has_gate ? 300 : 0;
         return slots * sums * consumers + wait * (sums > 128 ? 2 : 1) * sums / 32;

@@ -1,0 +1,46 @@
+"""Small attention problems, forward and backward, for compute-sanitizer; ends with an error where a result is wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+import tk_kernels as tk
+
+SHAPES = ((2, 2, 65, 65), (4, 1, 200, 200), (2, 2, 129, 257), (1, 1, 512, 512))
+"""Heads of queries and of keys, queries, keys."""
+
+
+def relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float((got.double() - wanted).norm() / wanted.norm())
+
+
+def run(shape: tuple[int, int, int, int], D: int, causal: bool, deterministic: bool) -> None:
+    H, heads_kv, N, N_kv = shape
+    q = torch.randn(1, H, N, D, device="cuda").bfloat16().requires_grad_()
+    k, v = (torch.randn(1, heads_kv, N_kv, D, device="cuda").bfloat16().requires_grad_() for _ in range(2))
+    out = tk.attention(q, k, v, causal=causal, deterministic=deterministic)
+    dout = torch.randn_like(out)
+    out.backward(dout)
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    keys, values = (x.repeat_interleave(H // heads_kv, 1) for x in exact[1:])
+    scores = exact[0] @ keys.mT / D**0.5
+    if causal:
+        visible = torch.ones(N, N_kv, dtype=torch.bool, device="cuda").tril(N_kv - N)
+        scores = scores.masked_fill(~visible, -torch.inf)
+    wanted = scores.softmax(-1) @ values
+    wanted.backward(dout.double())
+    errors = [relative_error(out, wanted)]
+    for mine, theirs in zip((q, k, v), exact, strict=True):
+        assert mine.grad is not None
+        assert theirs.grad is not None
+        errors.append(relative_error(mine.grad, theirs.grad))
+    assert max(errors) < 2e-2, (shape, D, causal, deterministic, errors)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    for case in itertools.product(SHAPES, (64, 128), (False, True), (False, True)):
+        run(*case)
+    torch.cuda.synchronize()
