@@ -167,7 +167,8 @@ def test_as_near_as_pytorchs_flash_attention(shape: tuple[int, int, int, int, in
 @pytest.mark.parametrize("D", [64, 128])
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
 def test_one_key_a_hundred_times_as_large(device: str, where: str, D: int, causal: bool) -> None:
-    inputs = operands((1, 4, 2, 256, 400), D, device)
+    """Over twelve heads: the lazy maximum's error is that of an exact one within 1.1x on the whole, not head by head."""
+    inputs = operands((3, 4, 2, 256, 400), D, device)
     inputs[1][:, :, {"first": 0, "middle": 200, "last": -1}[where]] *= 100
     results = attend(*inputs, causal=causal)
     assert all(bool(result.isfinite().all()) for result in results.values())
