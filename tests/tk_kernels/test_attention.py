@@ -167,7 +167,7 @@ def test_as_near_as_pytorchs_flash_attention(shape: tuple[int, int, int, int, in
 @pytest.mark.parametrize("D", [64, 128])
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
 def test_one_key_a_hundred_times_as_large(device: str, where: str, D: int, causal: bool) -> None:
-    """Over twelve heads: the lazy maximum's error is that of an exact one within 1.1x on the whole, not head by head."""
+    """Over twelve heads: the lazy maximum's error is within 1.1x of an exact one's on the whole, not head by head."""
     inputs = operands((3, 4, 2, 256, 400), D, device)
     inputs[1][:, :, {"first": 0, "middle": 200, "last": -1}[where]] *= 100
     results = attend(*inputs, causal=causal)
@@ -398,6 +398,11 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
             r"scale: got 1e\+39, needs a finite number",
         ),
         "scale -inf": (lambda: tk.attention(q, k, v, scale=-math.inf), "scale: got -inf, needs a finite number"),
+        "scale in words": (lambda: tk.attention(q, k, v, scale=True), "scale: got True, needs a number or None"),
+        "return_lse text": (
+            lambda: tk.attention(q, k, v, return_lse="no"),  # type: ignore[call-overload]
+            "return_lse: got 'no', needs True or False",
+        ),
         "scale text": (lambda: tk.attention(q, k, v, scale="1"), "scale: got '1', needs a number or None"),  # type: ignore[arg-type]
         "order": (lambda: tk.attention(q, k, v, order="hilbert"), "order: got 'hilbert', needs one of head_major, row"),
         "synchronous": (

@@ -288,3 +288,19 @@ def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
         x = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
         with pytest.raises(NotImplementedError, match="q: has a tangent"):
             tk.attention(x, x.detach(), x.detach())
+
+
+def test_pytorchs_own_switch_makes_gradients_deterministic(device: str) -> None:
+    """Guard: `are_deterministic_algorithms_enabled` in `attention`. The two ways to dQ round differently here."""
+    inputs, dout = leaves(*operands(device, 200, 400, 64)), heads(2, 4, 200, 64, device, 3)
+
+    def dq(**options: bool) -> Tensor:
+        return torch.autograd.grad(tk.attention(*inputs, **options), inputs, dout)[0]
+
+    summed, wanted = dq(), dq(deterministic=True)
+    assert not torch.equal(summed, wanted)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.equal(dq(), wanted)
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -75,9 +75,10 @@ def attention(
     the first such copy is logged by the logger `tk_kernels`.
 
     Differentiable once in q, k and v; lse carries no gradient. `deterministic` makes the gradients equal bit by bit
-    from run to run, at some cost. The other options concern the forward pass and force what is otherwise chosen by
-    shape: `order` of the blocks of queries ("head_major": rows of a head together, "row_major": one row of blocks of
-    every head together), `synchronous` for a kernel without a pipeline, `blocks_per_sm` (1-4) of that kernel.
+    from run to run, at some cost, and so does `torch.use_deterministic_algorithms`. The other options concern the
+    forward pass and force what is otherwise chosen by shape: `order` of the blocks of queries ("head_major": rows of a
+    head together, "row_major": one row of blocks of every head together), `synchronous` for a kernel without a
+    pipeline, `blocks_per_sm` (1-4) of that kernel.
 
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty
     tensor, a last dimension that is not dense, or a scale that is not finite in float32.
@@ -90,8 +91,9 @@ def attention(
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
     refuse_tangents(q=q, k=k, v=v)
-    causal, deterministic = flag("causal", causal), flag("deterministic", deterministic)
-    if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
+    causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
+    deterministic = flag("deterministic", deterministic) or torch.are_deterministic_algorithms_enabled()
+    if isinstance(scale, bool) or (scale is not None and not isinstance(scale, (float, int, torch.SymFloat))):
         raise ValueError(f"scale: got {scale!r}, needs a number or None")
     if isinstance(scale, (float, int)) and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
         got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
