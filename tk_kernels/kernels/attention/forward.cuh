@@ -123,6 +123,15 @@ template <config C> struct forward_kernel {
         load_async(into, value ? g.v : g.k, coord{t.batch, t.head_kv, t.blocks - 1 - block, 0}, full);
     }
 
+    // Blocks of keys at the end, one at most, that a consumer's rows do not see while later rows of the task do. Where a task
+    // has no more rows than a block has keys, there are few.
+    kittens_device static int hidden_blocks(int consumer, const task& t, const globals& g) {
+        if constexpr (rows <= C.keys) return 0;
+        const int own = t.row + 64 * (consumer + 1), end = own < g.q.rows() ? own : g.q.rows();
+        const int blocks = (g.visible.before(end) + C.keys - 1) / C.keys;
+        return blocks > 0 ? t.blocks - blocks : 0;
+    }
+
     template <typename Stream>
     kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
         rt_fl<16, C.keys> scores;
@@ -143,17 +152,28 @@ template <config C> struct forward_kernel {
         };
 
         zero(o);
+        const int first = t.blocks - 1 - hidden_blocks(s.consumer, t, g);
         if (t.blocks > 0) {
+            const bool skips = first < t.blocks - 1;
+            if (skips) {  // these keys are seen by later rows only
+                s.take();
+                s.in_turn();
+                s.pass_turn();
+                s.release();
+            }
+            tile& k = s.take();
             s.in_turn();
-            multiply(s.take());
+            multiply(k);
+            if (skips) s.take();
             s.pass_turn();
             warpgroup::mma_wait(scores);
             s.release();
-            g.visible.hide(scores, row, (t.blocks - 1) * C.keys);
+            if (skips) s.release();
+            g.visible.hide(scores, row, first * C.keys);
             state.step(scores, shrink, g.scale);
             copy(weights, scores);
         }
-        for (int block = t.blocks - 2; block >= 0; block--) {
+        for (int block = first - 1; block >= 0; block--) {
             tile& k = s.take();
             s.in_turn();
             multiply(k);
