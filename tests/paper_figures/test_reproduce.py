@@ -414,7 +414,7 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
         assert bool(plan.profile_metrics) == experiment.profiled
         assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)
         assert config["distribution"] == experiment.distribution
-        assert config["timer"]["kind"] == "cuda_events"
+        assert config["timer"]["kind"] == experiment.timer
 
 
 def test_time_is_announced_from_the_harness_own_estimate() -> None:
