@@ -6,9 +6,6 @@ the package's folder and has not run it.
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,7 @@ from baselines import row_problems
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
 from baselines.row_problems import LayernormProblem, RotaryProblem, refuse
-from baselines.sites import distribution_version, find, holds, package_folders, use_site
+from baselines.sites import distribution_version, find, holds, import_bare, use_site
 
 if TYPE_CHECKING:
     import torch
@@ -51,11 +48,7 @@ class _Library:
 
     def _import(self) -> Any:
         use_site("flash_attn")
-        if "flash_attn" not in sys.modules:
-            parent = types.ModuleType("flash_attn")
-            parent.__path__ = [str(folder) for folder in package_folders("flash_attn")]
-            sys.modules["flash_attn"] = parent
-        return importlib.import_module(f"flash_attn.ops.triton.{self._module}")
+        return import_bare(f"flash_attn.ops.triton.{self._module}", ["flash_attn"])
 
 
 class Rotary(_Library):

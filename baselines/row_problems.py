@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 FLASH_ATTN_ROTARY = "rotary_kernel"
 FLASH_ATTN_LAYER_NORM = "_layer_norm_fwd_1pass_kernel"
+LIGER_ROPE = "_triton_rope"
 INDUCTOR = "triton_(poi|per|red|tem)"
 EAGER = "at::native|at6native"
 TK = "kittens"
@@ -50,5 +51,5 @@ def refuse(problem: Any, device: str, *, devices: Sequence[str], name: str) -> s
 
 def others(*own: str) -> tuple[str, ...]:
     """The kernels of everyone but these, none of which may run in their place."""
-    everyone = (FLASH_ATTN_ROTARY, FLASH_ATTN_LAYER_NORM, INDUCTOR, TK)
+    everyone = (FLASH_ATTN_ROTARY, FLASH_ATTN_LAYER_NORM, LIGER_ROPE, INDUCTOR, TK)
     return tuple(pattern for pattern in everyone if pattern not in own)

@@ -46,6 +46,8 @@ class Experiment:
     """Texts of the entries; one may name its own `direction`, `dtype` and `distribution` among its keys."""
     contestants: tuple[Contestant, ...]
     profiled: bool
+    timer: str = "cuda_events"
+    """`cuda_events` or `cuda_graph`: only what was timed so is of the experiment."""
 
     def stored_problem(self, problem: str) -> StoredProblem:
         """How the rows of one of its problems are stored: beside its text, what has a column of its own."""
@@ -130,19 +132,27 @@ def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
         problems=expand_problems(list(config["problems"])),
         contestants=tuple(parse_contestant(str(text)) for text in config["implementations"]),
         profiled=bool(config.get("profile")),
+        timer=_choice(config, "timer") or "cuda_events",
     )
 
 
 def _workload(config: Mapping[str, Any], path: Path) -> str:
     """The workload's name: the choice of the configuration group, or the key of that name."""
-    for choice in config.get("defaults", []):
-        if isinstance(choice, Mapping):
-            for group, value in choice.items():
-                if str(group).split()[-1].lstrip("/") == "workload":
-                    return str(value)
+    if choice := _choice(config, "workload"):
+        return choice
     workload = config.get("workload")
     if isinstance(workload, Mapping):
         workload = workload.get("name")
     if not isinstance(workload, str):
         raise PaperFiguresError(f"{path} names no workload, need `override /workload: <name>` among its defaults")
     return workload
+
+
+def _choice(config: Mapping[str, Any], group: str) -> str | None:
+    """What the defaults of an experiment choose of a configuration group; None where they leave it alone."""
+    for choice in config.get("defaults", []):
+        if isinstance(choice, Mapping):
+            for key, value in choice.items():
+                if str(key).split()[-1].lstrip("/") == group:
+                    return str(value)
+    return None

@@ -22,6 +22,7 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
     "flash_attn_triton": "flash-attn (Triton)",
+    "liger": "Liger-Kernel (Triton)",
     "torch": "PyTorch",
     "pytorch_eager": "PyTorch eager",
     "fla": "flash-linear-attention",

@@ -107,5 +107,6 @@ def _verdict_block(report: Report) -> list[str]:
     if missing:
         names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
         claims = sum(len(one.results) for one in missing)
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}; {claims} claims are not judged yet."]
+        unjudged = f"; {claims} claims are not judged yet" if claims else ""
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
     return lines

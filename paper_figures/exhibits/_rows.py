@@ -7,6 +7,9 @@ from collections.abc import Mapping
 BASELINES = ("flash_attn_triton", "torch_compile", "torch")
 """The fastest of them on a problem is what ratios are against: the paper's own baselines, and PyTorch compiled."""
 
+ROTARY_BASELINES = ("flash_attn_triton", "liger", "torch_compile", "torch")
+"""The same of the rotary embedding, with Liger-Kernel's, which pairs halves alone and whose copies are in its time."""
+
 
 def pairing_and_layout(keys: Mapping[str, str]) -> str:
     """How entries are paired, and what lies outside what in memory."""

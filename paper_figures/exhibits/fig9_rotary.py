@@ -1,7 +1,7 @@
 """Figure 9, rotary embedding, and its row of Table 6."""
 
 from paper_figures.exhibit import Exhibit
-from paper_figures.exhibits._rows import BASELINES, pairing_and_layout
+from paper_figures.exhibits._rows import ROTARY_BASELINES, pairing_and_layout
 
 EXHIBIT = Exhibit(
     id="fig9_rotary",
@@ -17,7 +17,7 @@ EXHIBIT = Exhibit(
     problem_label="{panel}, N = {N}",
     axis="Sequence length",
     tick="{N}",
-    baseline=BASELINES,
+    baseline=ROTARY_BASELINES,
     panel=pairing_and_layout,
     small_problems=(
         {"B": 2, "H": 3, "N": 70, "D": 128, "tensors": 2},

@@ -359,6 +359,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     beyond = {
         "gemm_epilogues",
         "input_distribution",
+        "rotary_cuda_graph",
         "unaligned_gemm",
         "unaligned_attention",
         "batch_scaling",
