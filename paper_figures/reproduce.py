@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paper_figures import digest, steps
-from paper_figures.campaign import RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
 from paper_figures.labels import words
 from paper_figures.readme import update_readme
 from paper_figures.report import Report, make_report, write_report
 from paper_figures.verdicts import Verdict
+
+WRONG_ARGUMENTS = 2
+"""Exit status of a command that cannot be meant."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except PaperFiguresError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except OSError as error:
         print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -60,9 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _check_arguments(arguments)
     exhibits = choose_exhibits(arguments.exhibit)
-    if arguments.check and (arguments.exhibit or arguments.write_digests):
-        raise PaperFiguresError("--check compares the whole report: leave out --exhibit and --write-digests")
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
     if gpu is not None:
@@ -88,6 +90,28 @@ def _run(arguments: argparse.Namespace) -> int:
     if failed:
         print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS
+        )
+    if arguments.quick and (arguments.check or arguments.source):
+        beside = "--check" if arguments.check else "--from"
+        raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
+    keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
+    if keeps is not None:
+        option = f"--{keeps.replace('_', '-')}"
+        if arguments.exhibit:
+            raise PaperFiguresError(f"{option} keeps the whole report: leave out --exhibit", WRONG_ARGUMENTS)
+        if arguments.source and (arguments.source / MANIFEST).exists():
+            raise PaperFiguresError(
+                f"{option} keeps the report on a whole campaign, and {arguments.source} is a single run: "
+                "give the folder of its campaign",
+                WRONG_ARGUMENTS,
+            )
 
 
 def default_campaign(quick: bool, day: datetime.date) -> str:

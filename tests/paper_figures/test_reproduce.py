@@ -236,25 +236,46 @@ def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processe
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        ((), "holds no recorded run: restore the folder"),
-        (("--campaign", "nothing"), "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), "nowhere is not a folder"),
-        (("--exhibit", "table9"), "there is no exhibit 'table9'"),
-        (("--check",), "report.sha256 does not exist"),
-        (("--check", "--exhibit", "table1"), "--check compares the whole report"),
+        ((), 1, "holds no recorded run: restore the folder"),
+        (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), 1, "nowhere is not a folder"),
+        (("--exhibit", "table9"), 1, "there is no exhibit 'table9'"),
+        (("--check",), 1, "report.sha256 does not exist"),
+        (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
+        (("--check", "--readme"), 2, "--check compares the whole report"),
+        (("--check", "--quick"), 2, "--check measures nothing: leave out --quick"),
+        (("--from", "nowhere", "--quick"), 2, "--from measures nothing: leave out --quick"),
+        (("--readme", "--exhibit", "table1"), 2, "--readme keeps the whole report: leave out --exhibit"),
+        (("--write-digests", "--exhibit", "table1"), 2, "--write-digests keeps the whole report: leave out --exhibit"),
     ],
 )
 def test_mistakes_are_one_sentence(
-    place: Path, processes: Processes, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+    place: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    message: str,
 ) -> None:
-    assert run(place, *words) == 1
+    assert run(place, *words) == code
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert processes.steps == []
+
+
+@pytest.mark.parametrize("option", ["--readme", "--write-digests"])
+def test_what_is_kept_is_never_made_from_a_single_run(
+    place: Path, recorded: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """Guard: the results of the README and the digests are of a campaign; a part would take their place."""
+    assert run(place, "--from", str(next(recorded.iterdir())), option) == 2
+    assert "is a single run: give the folder of its campaign" in capsys.readouterr().err
+    assert not digest.DIGESTS.exists()
+    assert not (place / "report").exists()
 
 
 def test_a_full_disk_is_said_with_the_folder(
