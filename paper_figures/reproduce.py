@@ -9,12 +9,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from harness.provenance import source
 from paper_figures import digest, steps
 from paper_figures.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
+from paper_figures.keeping import Place, unfinished_campaign
 from paper_figures.labels import words
 from paper_figures.readme import update_readme
 from paper_figures.report import Report, make_report, write_report
@@ -68,9 +71,13 @@ def _run(arguments: argparse.Namespace) -> int:
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
     if gpu is not None:
-        campaign = arguments.campaign or default_campaign(arguments.quick, datetime.datetime.now(datetime.UTC).date())
-        failed = _measure(_to_measure(exhibits, arguments), campaign, gpu, arguments.quick)
-        folder = find_campaign(RESULTS, campaign)
+        measured = _to_measure(exhibits, arguments)
+        place = Place(RESULTS, arguments.campaign or "", gpu, source())
+        if arguments.campaign is None:
+            today = datetime.datetime.now(datetime.UTC).date()
+            place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
+        failed = _measure(measured, place, arguments.quick)
+        folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
     else:
         folder = _recorded(arguments)
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
@@ -114,9 +121,13 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             )
 
 
-def default_campaign(quick: bool, day: datetime.date) -> str:
-    """One campaign a day, so that the same command goes on where it stopped; short measurements have their own."""
-    return f"reproduce-{'quick-' if quick else ''}{day.isoformat()}"
+def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day: datetime.date) -> str:
+    """The newest campaign of this command that is unfinished, else one of the day; short measurements have their own.
+
+    So the same command goes on where it stopped, past midnight too.
+    """
+    prefix = f"reproduce-{'quick-' if quick else ''}"
+    return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
@@ -146,30 +157,33 @@ def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -
     return tuple(one for one in measured if one.quick_problems)
 
 
-def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) -> int:
+def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
     mib, build = steps.estimated_mib(exhibits)
     print(
-        f"{gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built and "
-        f"about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {campaign}"
+        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built "
+        f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
     )
     _enough_disk(mib + build)
     _must(steps.build_step("sm_90a"))
-    failed = 0
+    failed, kept = 0, 0
     for number, exhibit in enumerate(exhibits, start=1):
-        step = steps.measure_step(exhibit, campaign, quick, RESULTS)
+        step = steps.measure_step(exhibit, place, quick)
         own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
         before = f"[{number}/{len(exhibits)}, {own}] "
         if step is None:
-            print(f"{before}{exhibit.where}: kept, this campaign has a complete run of this commit")
+            kept += 1
+            print(f"{before}{exhibit.where}: kept, this campaign has a complete run of this code and these settings")
             continue
         code = _run_step(step, before, accepted=(steps.MISTAKE,) if step.resumes else ())
         if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
-            fresh = steps.measure_step(exhibit, campaign, quick, RESULTS, resume=False)
+            fresh = steps.measure_step(exhibit, place, quick, resume=False)
             assert fresh is not None
             code = _run_step(fresh, "    it cannot be resumed: ")
         failed += code != steps.OK
+    if kept:
+        print(f"{kept} of {len(exhibits)} kept; to measure them again, name another campaign: --campaign NAME")
     return failed
 
 
