@@ -83,6 +83,7 @@ def _run(arguments: argparse.Namespace) -> int:
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
+    print(f"making the report on {_shown(folder)}, then drawing its figures: about a minute for all", flush=True)
     report = make_report(folder, exhibits)
     files = write_report(report, arguments.output, measured_here=gpu is not None)
     _say_summary(report, arguments.output, gpu is not None)

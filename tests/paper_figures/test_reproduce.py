@@ -323,9 +323,24 @@ def test_a_run_that_cannot_be_resumed_is_measured_anew(
     assert "experiment=table1_stages" in processes.words[2]
 
 
-def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processes: Processes) -> None:
+def test_from_a_folder_is_the_report_alone_and_says_so_before(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guard: the line that comes before the half minute in which nothing else is said."""
+    said: list[str] = []
+
+    def made(*arguments: object) -> Report:
+        said.append(capsys.readouterr().out)
+        return make_report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reproduce, "make_report", made)
     assert run(place, "--from", str(recorded)) == 0
     assert processes.steps == []
+    assert said[0].startswith("making the report on results/h200-sxm/paper")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +349,9 @@ def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processe
         ((), 1, "holds no recorded run: restore the folder"),
         (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
         (("--from", "nowhere"), 1, "nowhere is not a folder"),
-        (("--exhibit", "table9"), 1, "there is no exhibit 'table9'"),
+        (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
+        (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
+        (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
         (("--check",), 1, "report.sha256 does not exist"),
         (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
         (("--check", "--readme"), 2, "--check compares the whole report"),
