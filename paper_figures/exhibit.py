@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from harness.planning import closest
 from paper_figures.cases import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
@@ -219,7 +220,8 @@ def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
         matching = [exhibit for exhibit in exhibits if exhibit.id == name]
         matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
         if not matching:
-            known = ", ".join(exhibit.id for exhibit in exhibits)
-            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {known}")
+            known = [exhibit.id for exhibit in exhibits]
+            near = closest(name, [*dict.fromkeys(one.partition("_")[0] for one in known), *known])
+            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {', '.join(known)}{near}", exit_code=2)
         chosen += matching
     return tuple(exhibit for exhibit in exhibits if exhibit in chosen)

@@ -14,11 +14,12 @@ from typing import Any
 
 import yaml
 
-from harness.results import ResultsError, load_manifest, load_run
-from paper_figures.campaign import MANIFEST, ROOT
+from harness.results import ResultsError, load_run
+from paper_figures.campaign import ROOT
 from paper_figures.cases import CONFIGS, Contestant
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit
+from paper_figures.keeping import QUICK, Place, absent, installed_since, newest_run, settings
 
 OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of the harness: all passed; a case failed and its row says why; wrong arguments; interrupted."""
@@ -26,14 +27,6 @@ OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 STORING_SECONDS = 30
 """How long an interrupted process may take to store what it has."""
 
-QUICK = {
-    "timer.warmup_seconds": 0.3,
-    "timer.budget_seconds": 1.5,
-    "timer.ci_width": 0.01,
-    "timer.min_rounds": 10,
-    "timer.settled_seconds": 0.0,
-}
-"""How `--quick` times."""
 START_SECONDS = 9.0
 """What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
 RUN_MIB = 0.25
@@ -103,21 +96,28 @@ def passed_cases(exhibit: Exhibit, root: Path = ROOT) -> int:
     return 0
 
 
-def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, resume: bool = True) -> Step | None:
-    """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is complete.
+def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = True) -> Step | None:
+    """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is kept.
 
-    Only runs of the campaign and of this commit count: what was measured with other code is measured again.  `quick`
-    takes the exhibit's quick problems and contestants where it names any, and no profiler.
+    Only runs of this campaign, GPU, code and settings count, and a complete one only if nobody who was absent then is
+    installed now.  `quick` takes the exhibit's quick problems and contestants where it names any, and no profiler.
     """
     experiment = exhibit.experiment or exhibit.id
-    done = _newest_run(results, campaign, experiment)
-    if done is not None and resume:
-        folder, manifest = done
-        if manifest.get("status") == "completed":
-            return None
-        return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={folder}"), resumes=True)
-    words = (f"experiment={experiment}", "device=cuda", f"campaign={campaign}", f"results_dir={results}")
+    found = newest_run(exhibit, place, quick)
+    again = ""
+    if found is not None and resume:
+        again = found.refusal
+        if not again and not found.complete:
+            return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={found.folder}"), resumes=True)
+        if not again:
+            came = installed_since(experiment, absent(found.folder))
+            if not came:
+                return None
+            again = f"lacks {', '.join(came)}, installed since"
+    words = (f"experiment={experiment}", "device=cuda", f"campaign={place.campaign}", f"results_dir={place.results}")
     title = f"verify and measure {exhibit.where}: {exhibit.title}"
+    if found is not None and again:
+        title += f" (again: {found.folder.name} {again})"
     return Step(title, _python("-m", "harness", *words, *(_quick_words(exhibit) if quick else ())))
 
 
@@ -160,14 +160,9 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
 
 def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
-    experiment = exhibit.load_experiment()
-    own = yaml.safe_load((configs / "experiment" / f"{experiment.name}.yaml").read_text())
-    timer = {**yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text()), **(own.get("timer") or {})}
-    if quick:
-        timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})
-    subset = quick and bool(exhibit.quick_problems)
-    problems = len(exhibit.quick_problems if subset else experiment.problems)
-    contestants = len(exhibit.quick_contestants if subset else experiment.contestants)
+    own = yaml.safe_load((configs / "experiment" / f"{exhibit.load_experiment().name}.yaml").read_text())
+    asked = settings(exhibit, quick, configs)
+    timer, problems, contestants = asked["timer"], len(asked["problems"]), len(asked["implementations"])
     case = float({**_config(configs)["estimate"], **(own.get("estimate") or {})}["case_seconds"])
     timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
     return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)
@@ -206,34 +201,6 @@ def hopper_gpu() -> str | None:
         return None
     finally:
         pynvml.nvmlShutdown()
-
-
-def current_commit(root: Path = ROOT) -> str:
-    """The commit of this checkout, or of the bundle that stands for one; `unknown` where neither is there."""
-    if (root / ".git").exists():
-        done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
-            return done.stdout.strip()
-    try:
-        return str(json.loads((root / "build_info.json").read_text())["git_commit"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"
-
-
-def _newest_run(results: Path, campaign: str, experiment: str) -> tuple[Path, dict[str, Any]] | None:
-    """The newest run of an experiment in a campaign, on a GPU and of this commit."""
-    commit = current_commit()
-    for path in sorted(results.glob(f"*/{campaign}/*/{MANIFEST}"), key=lambda path: path.parent.name, reverse=True):
-        try:
-            manifest = load_manifest(path.parent)
-        except ResultsError:
-            continue
-        same = manifest["experiment"] == experiment and manifest["device"] == "cuda"
-        if same and manifest["git_commit"] == commit:
-            return path.parent, manifest
-    return None
 
 
 def _python(*words: str) -> tuple[str, ...]:

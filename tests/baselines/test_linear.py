@@ -245,6 +245,15 @@ def test_choices_are_kept_by_shape():
     assert tuner.cache == {"key": "best for short"}
 
 
+def test_only_tuners_that_have_a_timer_get_ours():
+    """Guard: the attribute is another version's; one that nothing reads would look as if the tuning were short."""
+    without, with_timer = kernel(Config()), kernel(Config())
+    triton_autotune.autotuner_of(with_timer).do_bench = None
+    triton_autotune.tune_for("short", [without, with_timer])
+    assert not hasattr(triton_autotune.autotuner_of(without), "do_bench")
+    assert triton_autotune.autotuner_of(with_timer).do_bench is triton_autotune._bench
+
+
 @pytest.mark.parametrize(
     ("config", "kept"),
     [

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import datetime
 import errno
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from matplotlib.figure import Figure
 
-from paper_figures import digest, reproduce, steps
+from harness.provenance import Source
+from paper_figures import digest, keeping, reproduce, steps
 from paper_figures.campaign import find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibit import choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.exhibit import Exhibit, choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.keeping import Place, settings
 from paper_figures.readme import BEGIN, END, results_block, update_readme
 from paper_figures.report import Report, make_report, write_report
 
@@ -28,6 +30,13 @@ FEW = measured_exhibits(choose_exhibits(["table1", "table2", "fig6"]))
 """What the command is asked for here: each step is the same for all exhibits, and a report on all takes a while."""
 TABLE1 = FEW[0]
 MEASURED = measured_exhibits(load_exhibits())
+CODE = Source("0123456789abcdef", False)
+"""What the made-up runs are of."""
+
+
+def here(place: Path, **other: object) -> Place:
+    """Where the command measures into the campaign `mine`."""
+    return replace(Place(place / "results", "mine", "NVIDIA H200", CODE), **other)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -37,7 +46,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
     monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
-    monkeypatch.setattr(steps, "current_commit", lambda root=None: "0123456789abcdef")
+    monkeypatch.setattr(reproduce, "source", lambda: CODE)
     monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
     monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
     return tmp_path
@@ -171,7 +180,10 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
         words = dict(word.split("=", 1) for word in step.command if "=" in word)
         if "experiment" in words:
             folder = Path(words["results_dir"]) / "h200-sxm" / words["campaign"]
-            synthetic.write_run(folder, words["experiment"], f"20260203T0405{len(processes.steps):02}Z-abc123")
+            exhibit = next(one for one in FEW if one.id == words["experiment"])
+            config = {"config": settings(exhibit, any("timer." in word for word in step.command))}
+            name = f"20260203T0405{len(list(folder.glob('*'))):02}Z-abc123"
+            synthetic.write_run(folder, exhibit.id, name, manifest=config)
         return 0
 
     monkeypatch.setattr(steps, "run_step", measure)
@@ -185,9 +197,19 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     assert "times: measured on this machine" in capsys.readouterr().out
 
     processes.steps.clear()  # a second time, all is there
-    assert run(place, "--campaign", "mine") == 0
+    assert run(place, "--campaign", "mine", "--quick") == 0
     assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
-    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(FEW)
+    said = capsys.readouterr().out
+    assert said.count("kept, this campaign has a complete run") == len(FEW)
+    assert "to measure them again, name another campaign: --campaign NAME" in said
+
+    processes.steps.clear()  # short measurements are not those that were asked for
+    assert run(place, "--campaign", "mine") == 0
+    assert len(processes.words) == 1 + len(FEW)
+    assert "as --quick has)" in capsys.readouterr().out
+
+
+FULL, SHORT = settings(TABLE1, False), settings(TABLE1, True)
 
 
 @pytest.mark.parametrize(
@@ -196,25 +218,96 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
         ({"status": "completed"}, None),
         ({"status": "interrupted"}, "resume="),
         ({"status": "running"}, "resume="),
-        ({"status": "completed", "git_commit": "other"}, "experiment=table1_stages"),
-        ({"status": "completed", "experiment": "other"}, "experiment=table1_stages"),
+        ({"git_commit": "other"}, "is of commit other"),
+        ({"git_dirty": True}, "was measured with changes that were not committed"),
+        ({"git_dirty": True, "status": "interrupted"}, "was measured with changes that were not committed"),
+        ({"experiment": "other"}, "verify and measure Table 1"),
+        ({"config": SHORT}, "settings of the timer, as --quick has"),
+        ({"config": SHORT, "status": "interrupted"}, "settings of the timer, as --quick has"),
+        ({"config": {**FULL, "problems": [{"M": 1, "N": 1, "K": 1}]}}, "has other problems"),
+        ({"config": {**FULL, "implementations": ["tk"]}}, "contestants"),
     ],
 )
-def test_only_finished_runs_of_this_commit_are_kept(
+def test_only_finished_runs_of_this_code_and_these_settings_are_kept(
     place: Path, synthetic: ModuleType, manifest: dict[str, str], expected: str | None
 ) -> None:
-    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest=manifest)
-    step = steps.measure_step(TABLE1, "mine", False, place / "results")
+    folder = here(place).folder
+    synthetic.write_run(folder, "table1_stages", manifest={"config": FULL, **manifest})
+    step = steps.measure_step(TABLE1, here(place), False)
     assert (step is None) == (expected is None)
     if step is not None and expected is not None:
-        assert expected in step.shown
+        assert expected in f"{step.shown} {step.title}"
         assert step.resumes == expected.startswith("resume")
+        assert step.resumes or "experiment=table1_stages" in step.shown
+
+
+def test_a_long_run_does_for_a_quick_one(place: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(here(place).folder, "table1_stages", manifest={"config": FULL})
+    assert steps.measure_step(TABLE1, here(place), True) is None
+
+
+def test_another_gpu_and_a_changed_checkout_are_measured(place: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(here(place).folder, "table1_stages", manifest={"config": FULL})
+    assert steps.measure_step(TABLE1, here(place, gpu="NVIDIA H100 80GB HBM3"), False) is not None
+    step = steps.measure_step(TABLE1, here(place, source=Source(CODE.git_commit, True)), False)
+    assert step is not None
+    assert "without the changes that are in this checkout" in step.title
+
+
+@pytest.mark.parametrize(
+    ("said", "again"), [("missing cublas: not installed: pip install it\n", False), ("cublas runs\n", True)]
+)
+def test_a_contestant_that_was_absent_and_is_here_now_is_measured(
+    place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, said: str, again: bool
+) -> None:
+    """Guard: "measure again once it is installed" must not be answered with "kept"."""
+    asked: list[list[str]] = []
+
+    def plan(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(list(command))
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    monkeypatch.setattr(keeping.subprocess, "run", plan)
+    rate = {"cublas": "unavailable: not installed: pip install it"}
+    synthetic.write_run(
+        here(place).folder,
+        "table1_stages",
+        rate=lambda _, contestant: rate.get(str(contestant), 500.0),
+        manifest={"config": FULL},
+    )
+    step = steps.measure_step(TABLE1, here(place), False)
+    assert (step is not None) == again
+    assert step is None or "lacks cublas, installed since" in step.title
+    assert [word for word in asked[0] if word.startswith(("experiment", "implementations", "plan"))] == [
+        "experiment=table1_stages",
+        'implementations=["cublas"]',
+        "plan=true",
+    ]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_settings_are_those_that_the_harness_composes(quick: bool) -> None:
+    """Guard: they are compared with a manifest's, so that any difference would measure everything again."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from harness.planning import expand_problems
+
+    for exhibit in MEASURED:
+        step = steps.measure_step(exhibit, here(Path("/nowhere")), quick)
+        assert step is not None
+        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
+            composed = compose("config", overrides=[word for word in step.command if "=" in word])
+            config = OmegaConf.to_container(composed, resolve=True)
+        assert isinstance(config, dict)
+        config["problems"] = expand_problems(config["problems"])
+        assert settings(exhibit, quick) == {key: config[key] for key in ("timer", "problems", "implementations")}
 
 
 def test_a_damaged_run_is_not_resumed(place: Path, synthetic: ModuleType) -> None:
-    folder = synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages")
+    folder = synthetic.write_run(here(place).folder, "table1_stages")
     (folder / "manifest.json").write_text("[]")
-    step = steps.measure_step(TABLE1, "mine", False, place / "results")
+    step = steps.measure_step(TABLE1, here(place), False)
     assert step is not None
     assert not step.resumes
 
@@ -222,7 +315,7 @@ def test_a_damaged_run_is_not_resumed(place: Path, synthetic: ModuleType) -> Non
 def test_a_run_that_cannot_be_resumed_is_measured_anew(
     place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
-    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest={"status": "interrupted"})
+    synthetic.write_run(here(place).folder, "table1_stages", manifest={"status": "interrupted", "config": FULL})
     monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
     processes.codes = [0, steps.MISTAKE, 0]
     assert run(place, "--campaign", "mine", "--exhibit", "table1") == 0
@@ -230,31 +323,69 @@ def test_a_run_that_cannot_be_resumed_is_measured_anew(
     assert "experiment=table1_stages" in processes.words[2]
 
 
-def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processes: Processes) -> None:
+def test_from_a_folder_is_the_report_alone_and_says_so_before(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guard: the line that comes before the half minute in which nothing else is said."""
+    said: list[str] = []
+
+    def made(*arguments: object) -> Report:
+        said.append(capsys.readouterr().out)
+        return make_report(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reproduce, "make_report", made)
     assert run(place, "--from", str(recorded)) == 0
     assert processes.steps == []
+    assert said[0].startswith("making the report on results/h200-sxm/paper")
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        ((), "holds no recorded run: restore the folder"),
-        (("--campaign", "nothing"), "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), "nowhere is not a folder"),
-        (("--exhibit", "table9"), "there is no exhibit 'table9'"),
-        (("--check",), "report.sha256 does not exist"),
-        (("--check", "--exhibit", "table1"), "--check compares the whole report"),
+        ((), 1, "holds no recorded run: restore the folder"),
+        (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), 1, "nowhere is not a folder"),
+        (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
+        (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
+        (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
+        (("--check",), 1, "report.sha256 does not exist"),
+        (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
+        (("--check", "--readme"), 2, "--check compares the whole report"),
+        (("--check", "--quick"), 2, "--check measures nothing: leave out --quick"),
+        (("--from", "nowhere", "--quick"), 2, "--from measures nothing: leave out --quick"),
+        (("--readme", "--exhibit", "table1"), 2, "--readme keeps the whole report: leave out --exhibit"),
+        (("--write-digests", "--exhibit", "table1"), 2, "--write-digests keeps the whole report: leave out --exhibit"),
     ],
 )
 def test_mistakes_are_one_sentence(
-    place: Path, processes: Processes, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+    place: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    message: str,
 ) -> None:
-    assert run(place, *words) == 1
+    assert run(place, *words) == code
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ")
     assert captured.err.count("\n") == 1
     assert processes.steps == []
+
+
+@pytest.mark.parametrize("option", ["--readme", "--write-digests"])
+def test_what_is_kept_is_never_made_from_a_single_run(
+    place: Path, recorded: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """Guard: the results of the README and the digests are of a campaign; a part would take their place."""
+    assert run(place, "--from", str(next(recorded.iterdir())), option) == 2
+    assert "is a single run: give the folder of its campaign" in capsys.readouterr().err
+    assert not digest.DIGESTS.exists()
+    assert not (place / "report").exists()
 
 
 def test_a_full_disk_is_said_with_the_folder(
@@ -429,12 +560,6 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
     assert steps.estimated_minutes(verified, timed=False) < 5
 
 
-def test_the_commit_of_a_bundle_comes_from_its_stamp(tmp_path: Path) -> None:
-    assert steps.current_commit(tmp_path) == "unknown"
-    (tmp_path / "build_info.json").write_text(json.dumps({"git_commit": "abc", "git_dirty": False}))
-    assert steps.current_commit(tmp_path) == "abc"
-
-
 def test_the_recorded_report_is_the_same_bytes_here(request: pytest.FixtureRequest) -> None:
     """The digests that the repository keeps, against a report made from the results that it keeps."""
     if not digest.DIGESTS.exists():
@@ -450,10 +575,30 @@ def test_a_report_on_one_exhibit_has_only_its_files(campaign: Path, tmp_path: Pa
     assert {path.stem for path in files if path.parent.name == "figures"} == {"table1_stages"}
 
 
-def test_short_measurements_have_a_campaign_of_their_own() -> None:
+def test_short_measurements_have_a_campaign_of_their_own(place: Path) -> None:
     day = datetime.date(2026, 1, 2)
-    assert reproduce.default_campaign(False, day) == "reproduce-2026-01-02"
-    assert reproduce.default_campaign(True, day) == "reproduce-quick-2026-01-02"
+    assert reproduce.default_campaign(FEW, False, here(place), day) == "reproduce-2026-01-02"
+    assert reproduce.default_campaign(FEW, True, here(place), day) == "reproduce-quick-2026-01-02"
+
+
+def test_what_was_begun_before_midnight_goes_on_after_it(place: Path, synthetic: ModuleType) -> None:
+    """Guard: the newest unfinished campaign of this code; one that is finished, or of other code, is none."""
+    gpu, day = here(place).folder.parent, datetime.date(2026, 1, 3)
+
+    def begun(name: str, *exhibits: Exhibit, **manifest: object) -> None:
+        for number, exhibit in enumerate(exhibits):
+            config = {"config": settings(exhibit, False), **manifest}
+            synthetic.write_run(gpu / name, exhibit.id, f"20260102T2359{number:02}Z-abc123", manifest=config)
+
+    begun("reproduce-2026-01-02", TABLE1, git_commit="other")
+    assert reproduce.default_campaign(FEW, False, here(place), day) == "reproduce-2026-01-03"
+    begun("reproduce-2025-12-30", TABLE1)
+    begun("reproduce-2025-12-31", TABLE1)
+    begun("reproduce-2026-01-01", *FEW)
+    assert reproduce.default_campaign(FEW, False, here(place), day) == "reproduce-2025-12-31"
+    assert reproduce.default_campaign(FEW, True, here(place), day) == "reproduce-quick-2026-01-03"
+    begun("reproduce-2026-01-03", TABLE1, status="interrupted")
+    assert reproduce.default_campaign([TABLE1], False, here(place), day) == "reproduce-2026-01-03"
 
 
 def test_an_output_that_cannot_be_written_is_one_sentence(
