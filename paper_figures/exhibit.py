@@ -156,6 +156,8 @@ class Derived:
     parts: tuple[Exhibit, ...] = ()
     """Exhibits whose measurements it uses; they need not be in the report themselves."""
     draw: Callable[[Sources], Figure] | None = None
+    caption: str = ""
+    """How to read what `draw` draws."""
     recorded: str = ""
     """The key of a run's manifest that it is made from, where it has no parts."""
     claims: tuple[str, ...] = ()

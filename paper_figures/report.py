@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from harness.results import Run
 from paper_figures.campaign import campaign_end, load_runs
-from paper_figures.charts import draw_exhibit, save_figure
+from paper_figures.charts import bars_caption, draw_exhibit, save_figure
 from paper_figures.claims import load_claims
 from paper_figures.details import case_details, case_file, samples_csv, unique_cases
 from paper_figures.differences import differences
@@ -75,6 +75,13 @@ class ExhibitReport:
         if isinstance(self.exhibit, Derived):
             return self.exhibit.draw is not None and self.measured
         return self.measured or bool(self.lines)
+
+    @property
+    def roof_tflops(self) -> float | None:
+        """The matmul roof that its newest run measured in the type of its cases; None if they have several."""
+        dtypes = {str(line.cell.row["dtype"]) for line in self.lines if line.cell.row is not None}
+        runs = runs_used(self.selections)
+        return measured_roof(runs[0], dtypes.pop()) if runs and len(dtypes) == 1 else None
 
     def figure(self, roof_tflops: float | None) -> Figure:
         """Its drawing; `roof_tflops` is the machine's measured matmul roof."""
@@ -228,8 +235,7 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
     drawing = Markup("")
     if exhibit.drawn:
         name = exhibit.exhibit.id
-        roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
-        svg = save_figure(exhibit.figure(roof), out / "figures", name, campaign_end(report.used))
+        svg = save_figure(exhibit.figure(exhibit.roof_tflops), out / "figures", name, campaign_end(report.used))
         label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
         drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
@@ -313,6 +319,7 @@ def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
         "measured": report.measured,
         "to_run": report.to_run,
         "figure": figure,
+        "caption": exhibit.caption if isinstance(exhibit, Derived) else bars_caption(report.lines),
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
         "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],

@@ -18,6 +18,7 @@ from types import ModuleType
 import markupsafe
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paper_figures.campaign import ROOT
@@ -29,6 +30,7 @@ from paper_figures.lines import mean_ratios
 from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import ExhibitReport, Report, make_report, write_report
+from paper_figures.svg import inline_svg
 from paper_figures.table import Column, Table, Text, claims_table, exhibit_table
 from paper_figures.verdicts import Verdict
 
@@ -502,6 +504,65 @@ def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> No
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "FlashAttention-3" in names  # not installed, but published
     assert "paper (H100 80GB SXM)" in names
+
+
+def test_a_figure_has_the_roof_of_its_own_type(report: Report) -> None:
+    """Guard: Figure 10 is of e4m3 and had the roof of bf16."""
+    roofs = {name: part(report, name).roof_tflops for name in ("fig7_gemm", "fig10_fp8")}
+    stored = part(report, "fig10_fp8").selections[0].run
+    assert stored is not None
+    assert roofs == {
+        "fig7_gemm": stored.manifest["roofs"]["matmul_bf16_tflops"],
+        "fig10_fp8": stored.manifest["roofs"]["matmul_e4m3_tflops"],
+    }
+
+
+@pytest.mark.parametrize(("above", "drawn"), [(1.5, True), (2.5, False), (400.0, False)])
+def test_a_far_roof_does_not_flatten_the_bars(report: Report, above: float, drawn: bool) -> None:
+    """Guard: the rates of a kernel bound by memory were a thousandth of their axis."""
+    rotary = part(report, "fig9_rotary")
+    top = max(line.rate.value for line in rotary.lines if line.rate is not None)
+    rates = [
+        axis
+        for axis in draw_exhibit(rotary.exhibit, rotary.lines, above * top).get_axes()
+        if axis.get_ylabel() == "TFLOPS"
+    ]
+    assert len(rates) > 1
+    for axis in rates:
+        assert axis.get_ylim()[1] < 2.3 * top
+        assert any("roof" in text.get_text() for text in axis.texts) == drawn
+
+
+def test_the_title_of_an_axis_is_no_longer_than_the_axis(report: Report) -> None:
+    """Guard: those of Figure 10 ran into each other."""
+    fp8 = part(report, "fig10_fp8")
+    figure = draw_exhibit(fp8.exhibit, fp8.lines, None)
+    FigureCanvasAgg(figure).draw()
+    for axis in figure.get_axes():
+        assert axis.yaxis.label.get_window_extent().height <= axis.bbox.height * 1.1
+
+
+def test_a_caption_says_what_the_figure_has(report: Report, written: Path) -> None:
+    captions = {
+        one: caption
+        for one, caption in re.findall(
+            r'aria-label="Figure, [^"]*: ([^"]*)".*?<figcaption>(.*?) As a file', (written / "index.html").read_text(),
+            re.S,
+        )
+    }  # fmt: skip
+    titles = {name: html.escape(part(report, name).exhibit.title) for name in ("roof_share", "fig8_attention")}
+    assert "Bars" not in captions[titles["roof_share"]]
+    assert "rings are the fastest baseline" in captions[titles["roof_share"]]
+    assert captions[titles["fig8_attention"]].startswith("Bars are measured rates")
+    assert "diamonds" in captions[titles["fig8_attention"]]
+
+
+def test_shorter_coordinates_leave_words_alone() -> None:
+    """Guard: 0.95, 1.00 and 1.05 at an axis of the page read 0.9, 1 and 1.1."""
+    svg = '<svg viewBox="0 0 9 9"><path d="M 1.2345 2.5678"/><text x="3.4567">1.05</text></svg>'
+    short = inline_svg(svg, "x", "y")
+    assert '<path d="M 1.2 2.6"' in short
+    assert '<text x="3.5">1.05<' in short
 
 
 def test_contestants_without_any_number_are_in_the_table_alone(report: Report) -> None:
