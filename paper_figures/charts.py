@@ -62,7 +62,7 @@ LEAST_RATIO = 0.6
 FARTHEST_ROOF = 2.0
 """A roof higher than this many times the axis is left out."""
 
-LONGEST_LABEL = 18
+LONGEST_LABEL = 22
 """Characters in a line of a ratio axis's title: its panel is little over an inch high."""
 
 Value = Callable[[Line], float | None]

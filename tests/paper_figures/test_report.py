@@ -27,6 +27,8 @@ from paper_figures.details import unique_cases
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit, choose_exhibits, load_exhibits
 from paper_figures.lines import mean_ratios
+from paper_figures.numbers import significant
+from paper_figures.readme import results_block
 from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import ExhibitReport, Report, make_report, write_report
@@ -160,13 +162,34 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report
             assert float(np.median([float(line.split(",")[1]) for line in lines[1:]])) == pytest.approx(
                 float(row["latency_us_p50"])
             )
-            tflops = f"{float(row['tflops']):.1f}"
+            tflops = significant(float(row["tflops"]))
             assert tflops in shown[cell.key]
             assert f"<dd>{tflops} <small>" in text
         assert f"../runs/{run.run_id}/manifest.json" in links
         manifest = json.loads((written / "runs" / run.run_id / "manifest.json").read_text())
         assert manifest["run_id"] == run.run_id
         assert f"<dd>{manifest['git_commit']}" in text
+
+
+def test_rates_below_one_have_their_figures(report: Report, written: Path) -> None:
+    """Guard: the paper's 0.84 and 0.39 TFLOPS of the layer norm stood as 1 and 0."""
+    exhibit = part(report, "fig9_layernorm")
+    titles = [column.title for column in exhibit.table.columns]
+    paper, measured = titles.index("Paper TFLOPS"), titles.index("TFLOPS")
+    for line, row in zip(exhibit.lines, exhibit.table.rows, strict=True):
+        if line.published is not None and line.published.number is not None:
+            assert float(row[paper].text) == pytest.approx(line.published.number, rel=0.005)
+        if line.rate is not None:
+            assert float(row[measured].text) == pytest.approx(line.rate.value, rel=0.005)
+            text = (written / "cases" / f"{line.cell.key}.html").read_text()
+            low, high = re.findall(r"<dt>TFLOPS</dt><dd>[^ ]+ <small>\[(.*?), (.*?)\]", text)[0]
+            assert float(low) == pytest.approx(line.rate.low, rel=0.001)
+            assert float(high) == pytest.approx(line.rate.high, rel=0.001)
+    assert isinstance(exhibit.exhibit, Exhibit)
+    shown = replace(exhibit, exhibit=replace(exhibit.exhibit, in_readme=True))
+    block = results_block(replace(report, exhibits=(shown,)))
+    published = [line.published.number for line in exhibit.lines if line.published is not None]
+    assert any(number is not None and number < 0.5 and f"({significant(number)})" in block for number in published)
 
 
 def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> None:
@@ -543,13 +566,8 @@ def test_the_title_of_an_axis_is_no_longer_than_the_axis(report: Report) -> None
 
 
 def test_a_caption_says_what_the_figure_has(report: Report, written: Path) -> None:
-    captions = {
-        one: caption
-        for one, caption in re.findall(
-            r'aria-label="Figure, [^"]*: ([^"]*)".*?<figcaption>(.*?) As a file', (written / "index.html").read_text(),
-            re.S,
-        )
-    }  # fmt: skip
+    caption = re.compile(r'aria-label="Figure, [^"]*: ([^"]*)".*?<figcaption>(.*?) As a file', re.S)
+    captions = dict(caption.findall((written / "index.html").read_text()))
     titles = {name: html.escape(part(report, name).exhibit.title) for name in ("roof_share", "fig8_attention")}
     assert "Bars" not in captions[titles["roof_share"]]
     assert "rings are the fastest baseline" in captions[titles["roof_share"]]
