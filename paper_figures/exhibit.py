@@ -163,6 +163,8 @@ class Derived:
     claims: tuple[str, ...] = ()
     """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    aliases: tuple[str, ...] = ()
+    """Other names that choose it: those of the figures that it stands for."""
 
     def name_problem(self, problem: str) -> str:
         """A problem's label, as the first of its parts that has it names it."""
@@ -212,7 +214,10 @@ def load_exhibits() -> tuple[AnyExhibit, ...]:
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
-    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on unknown ones."""
+    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`, and so is an alias.
+
+    Raises `PaperFiguresError` on unknown ones.
+    """
     exhibits = load_exhibits()
     if not names:
         return exhibits
@@ -220,6 +225,7 @@ def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
     for name in names:
         matching = [exhibit for exhibit in exhibits if exhibit.id == name]
         matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
+        matching = matching or [one for one in exhibits if isinstance(one, Derived) and name in one.aliases]
         if not matching:
             known = ", ".join(exhibit.id for exhibit in exhibits)
             raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {known}")

@@ -277,7 +277,10 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
-        "exhibits": [_exhibit_values(exhibit, drawings[exhibit.exhibit.id]) for exhibit in report.exhibits],
+        "exhibits": [
+            _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
+            for exhibit in report.exhibits
+        ],
         "machine": shared_facts(report.used),
         "roofs": roofs_table(report.used),
         "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
@@ -308,7 +311,17 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     }
 
 
-def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
+def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[ExhibitReport, ClaimResult]]:
+    """The claims that the paper makes where an exhibit without claims stands, with the exhibits that judge them."""
+    if exhibit.exhibit.claims:
+        return []
+    every = [(one, result) for one in report.exhibits for result in one.results]
+    return [(one, result) for one, result in every if result.claim.where == exhibit.exhibit.where]
+
+
+def _exhibit_values(
+    report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
+) -> dict[str, Any]:
     exhibit = report.exhibit
     verdicts = Counter(result.verdict for result in report.results)
     return {
@@ -323,13 +336,25 @@ def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
         "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],
-        "verdict_text": _verdict_text(report),
+        "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
+        "verdict_text": _verdict_text(report, [judge.exhibit.where for judge, _ in elsewhere]),
     }
 
 
-def _verdict_text(report: ExhibitReport) -> str:
-    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict."""
+def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, Any]:
+    return {
+        "id": result.claim.id,
+        "sentence": result.claim.sentence,
+        "verdict": words(result.verdict),
+        "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
+    }
+
+
+def _verdict_text(report: ExhibitReport, elsewhere: Sequence[str]) -> str:
+    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict; `elsewhere`: where its claims are judged."""
     count = len(report.results)
+    if elsewhere:
+        return f"{len(elsewhere)} claims, judged under {', '.join(dict.fromkeys(elsewhere))}"
     if not count:
         return "no claim is judged on it"
     verdicts = Counter(result.verdict for result in report.results)

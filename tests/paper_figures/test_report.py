@@ -575,6 +575,33 @@ def test_a_caption_says_what_the_figure_has(report: Report, written: Path) -> No
     assert "diamonds" in captions[titles["fig8_attention"]]
 
 
+def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> None:
+    """Guard: the board said of Table 6 that no claim is judged on it."""
+    text = (written / "index.html").read_text()
+    section = text[text.index('<section id="table6_lines_and_speedups"') :]
+    section = section[: section.index("</section>")]
+    claims = [result.claim for result in report.results if result.claim.where == "Table 6"]
+    assert len(claims) > 10
+    for claim in claims:
+        assert f'<a href="#{claim.id}">' in section
+        assert f'id="{claim.id}"' in text
+    assert "<small>judged under Fig 9: Rotary embedding</small>" in section
+    board = text[text.index('<table class="board">') : text.index("</table>")]
+    assert f"{len(claims)} claims, judged under Fig 7, Fig 8, " in board
+    assert "judged under" not in text.replace(section, "").replace(board, "")
+
+
+def test_only_what_the_paper_has_stands_under_its_figures(report: Report) -> None:
+    places = {one.exhibit.id: one.exhibit.where for one in report.exhibits}
+    for name in ("fig9_linear_attention", "fig8_attention_d64", "fig8_attention_gqa"):
+        assert places[name] == "Beyond the paper"
+
+
+@pytest.mark.parametrize("name", ["fig11", "fig12", "scaleml"])
+def test_the_figures_of_an_exhibit_choose_it(name: str) -> None:
+    assert [one.id for one in choose_exhibits([name])] == ["scaleml_extended"]
+
+
 def test_shorter_coordinates_leave_words_alone() -> None:
     """Guard: 0.95, 1.00 and 1.05 at an axis of the page read 0.9, 1 and 1.1."""
     svg = '<svg viewBox="0 0 9 9"><path d="M 1.2345 2.5678"/><text x="3.4567">1.05</text></svg>'
