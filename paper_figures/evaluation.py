@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
-from paper_figures.quantities import profile_value, published_share, rate, speedup, why_missing
+from paper_figures.numbers import significant, with_unit
+from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
@@ -36,6 +38,8 @@ class PointResult:
     """Whether it is over a published number and not over a measured one."""
     problem: str = ""
     """The problem it is of: the point's own, or the one found among several; empty where it belongs to none."""
+    left_out: tuple[str, ...] = ()
+    """Those of several baselines that have no time, each with its status: `flash_attn_3 (unavailable)`."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,34 @@ def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
     parts = [claim.not_comparable] if claim.not_comparable else [summary([result.outcome for result in points])]
     missing = [result.measured.reason for result in points if isinstance(result.measured, Missing)]
     parts += [reason for reason in dict.fromkeys(missing) if reason]
-    return "; ".join(parts)
+    parts += [_short_of_range(points)] if claim.comparison == "speedup" and not claim.not_comparable else []
+    parts += _left_out(points)
+    return "; ".join(filter(None, parts))
+
+
+def _short_of_range(points: Sequence[PointResult]) -> str:
+    """Says that no speedup reaches an end of the published range, `1.1 to 2.3 times`; empty where one does.
+
+    The verdict is of the accepted values, which were fixed before the run and may be wider than the range.
+    """
+    ranges = [one.published for one in points if one.published is not None and one.published.low < one.published.high]
+    values = [one.measured.value for one in points if isinstance(one.measured, Measured)]
+    if not values or len(ranges) < len(points):
+        return ""
+    best, low, high = max(values), min(one.low for one in ranges), max(one.high for one in ranges)
+    if best < low:
+        return f"none reaches the paper's lower end, {with_unit(significant(low), points[0].unit)}"
+    if best < high < math.inf:
+        return f"none reaches the paper's upper end, {with_unit(significant(high), points[0].unit)}"
+    return ""
+
+
+def _left_out(points: Sequence[PointResult]) -> list[str]:
+    """`without flash_attn_3 (unavailable)`: what the fastest of several was not chosen from, on how many numbers."""
+    numbers = [one for one in points if isinstance(one.measured, Measured)]
+    counts = Counter(name for one in numbers for name in one.left_out).items()
+    named = [name if count == len(numbers) else f"{name} on {count} of {len(numbers)}" for name, count in counts]
+    return [f"without {', '.join(named)}"] if named else []
 
 
 def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Sequence[PointResult]) -> str:
@@ -138,6 +169,7 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], 
         case_key,
         of_the_paper,
         point.problem or found,
+        untimed(selected, point.over) if claim.comparison == "speedup" and len(point.over) > 1 else (),
     )
 
 

@@ -157,11 +157,15 @@ class Derived:
     parts: tuple[Exhibit, ...] = ()
     """Exhibits whose measurements it uses; they need not be in the report themselves."""
     draw: Callable[[Sources], Figure] | None = None
+    caption: str = ""
+    """How to read what `draw` draws."""
     recorded: str = ""
     """The key of a run's manifest that it is made from, where it has no parts."""
     claims: tuple[str, ...] = ()
     """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    aliases: tuple[str, ...] = ()
+    """Other names that choose it: those of the figures that it stands for."""
 
     def name_problem(self, problem: str) -> str:
         """A problem's label, as the first of its parts that has it names it."""
@@ -211,7 +215,10 @@ def load_exhibits() -> tuple[AnyExhibit, ...]:
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
-    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on unknown ones."""
+    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`, and so is an alias.
+
+    Raises `PaperFiguresError` on unknown ones.
+    """
     exhibits = load_exhibits()
     if not names:
         return exhibits
@@ -219,6 +226,7 @@ def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
     for name in names:
         matching = [exhibit for exhibit in exhibits if exhibit.id == name]
         matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
+        matching = matching or [one for one in exhibits if isinstance(one, Derived) and name in one.aliases]
         if not matching:
             known = [exhibit.id for exhibit in exhibits]
             near = closest(name, [*dict.fromkeys(one.partition("_")[0] for one in known), *known])

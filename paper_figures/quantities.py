@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.results import Run
 from paper_figures.cases import Contestant
+from paper_figures.labels import words
 from paper_figures.reference import Gpu
 from paper_figures.selection import EXCUSED, Cell, Selected
 from paper_figures.statistics import median_interval
@@ -59,6 +60,18 @@ def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cel
     blocked = any(one.outcome is Outcome.BLOCKED for one in missing)
     return Missing(
         Outcome.BLOCKED if blocked else Outcome.NOT_RUN, "; ".join(dict.fromkeys(one.reason for one in missing))
+    )
+
+
+def untimed(selected: Selected | None, contestants: Sequence[Contestant]) -> tuple[str, ...]:
+    """The contestants that have no time, each with its status in words: `flash_attn_3 (unavailable)`."""
+    if selected is None:
+        return ()
+    cells = [(one, selected.cell(one)) for one in contestants]
+    return tuple(
+        f"{one} ({words(cell.status) if cell is not None else 'not run'})"
+        for one, cell in cells
+        if cell is None or not cell.timed
     )
 
 

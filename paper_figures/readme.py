@@ -11,7 +11,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED
 from paper_figures.exhibit import Exhibit, load_exhibits
 from paper_figures.labels import words
-from paper_figures.numbers import fixed
+from paper_figures.numbers import significant
 from paper_figures.render.markdown import escape
 from paper_figures.report import ExhibitReport, Report, mean_ratio_texts
 from paper_figures.summary import summary_sentences
@@ -87,9 +87,9 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
     for problem in dict.fromkeys(line.problem for line in report.lines):
         cells = []
         for line in (one for one in report.lines if one.problem == problem):
-            text = words(line.cell.status) if line.rate is None else fixed(line.rate.value, 0)
+            text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
             published = line.published.number if line.published is not None else None
-            cells.append(text if published is None else f"{text} ({fixed(published, 0)})")
+            cells.append(text if published is None else f"{text} ({significant(published)})")
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
     means = mean_ratio_texts(exhibit, report.lines)
     return [*lines, "", *(text for mean in means for text in (mean, ""))]

@@ -9,7 +9,7 @@ from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, words
 from paper_figures.lines import Line
-from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, with_unit
+from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, significant, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
@@ -92,7 +92,7 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row = [
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
-        paper_text(published, 0, note),
+        paper_text(published, None, note),
         rate_text(line),
         paper_text(line.published_pct, 1),
         number_text(line.rate_pct, 1, key),
@@ -130,7 +130,7 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     detail = "stale" if line.cell.stale else ""
-    return Text(fixed(line.rate.value, 1), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
+    return Text(significant(line.rate.value), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
 
 
 def ratio_text(line: Line) -> Text:
@@ -141,9 +141,11 @@ def ratio_text(line: Line) -> Text:
     return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
 
 
-def paper_text(value: float | None, digits: int, note: str = "") -> Text:
-    """A published number; a dash where there is none."""
-    return Text(ABSENT if value is None else fixed(value, digits), note=note, kind="paper")
+def paper_text(value: float | None, digits: int | None, note: str = "") -> Text:
+    """A published number, with three figures where `digits` is None; a dash where there is none."""
+    if value is None:
+        return Text(ABSENT, note=note, kind="paper")
+    return Text(significant(value) if digits is None else fixed(value, digits), note=note, kind="paper")
 
 
 def number_text(value: float | None, digits: int, key: str) -> Text:

@@ -105,4 +105,5 @@ EXHIBIT = Derived(
     make_table=make_table,
     parts=WITH_PUBLISHED_RATES,
     draw=draw,
+    caption="A dot a problem; above the diagonal is closer to the roof than in the paper.",
 )

@@ -100,5 +100,6 @@ EXHIBIT = Derived(
     make_table=make_table,
     parts=PARTS,
     draw=draw,
+    caption="A dot a measured batch size; a line joins those of one form and length.",
     claims=("batch_scaling",),
 )

@@ -131,6 +131,7 @@ EXHIBIT = Derived(
         "and what it would take to measure them."
     ),
     order=120,
+    aliases=("fig11", "fig12"),
     make_table=make_table,
     parts=(GEMM_FP8, FFT_CONV),
     claims=("scaleml_extended",),

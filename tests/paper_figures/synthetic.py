@@ -262,7 +262,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
             "cublas": {"version": "nvidia-cublas 13", "bytes": {"headers": 5, "libraries": 9 * 10**8, "all": 10**9}},
         },
         "kernel_builds": {str(one): build for one in plan.contestants if one.implementation == "tk"},
-        "roofs": {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0},
+        "roofs": {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0, "matmul_e4m3_tflops": 1410.0},
         "datasheet": {"name": "NVIDIA H200 SXM", "gbps": 4800, "tflops": {"bf16": 989.4}},
         "claim_files": digests,
     }  # fmt: skip

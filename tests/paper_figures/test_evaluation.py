@@ -86,6 +86,48 @@ def test_a_library_that_is_missing_is_not_run(results: Evaluate) -> None:
     assert found["table6-gemm-lines"].points[0].measured == Measured(101.0, 101.0, 101.0)
 
 
+def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
+    return lambda problem, contestant: ours if contestant.implementation == "tk" else 1.0
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict", "said"),
+    [
+        (1.05, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's lower end, 1.10×"),
+        (1.5, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.30×"),
+        (2.5, Verdict.REPRODUCED, "5 of 5 hold"),
+    ],
+)
+def test_a_range_whose_ends_nothing_reaches_is_said(
+    results: Evaluate, ours: float, verdict: Verdict, said: str
+) -> None:
+    """Guard: 1.01 to 1.03 times as fast was "reproduced" of 1.1 to 2.3 times, within a tolerance fixed before."""
+    found = results("fig9_rotary", "table6_rotary", rate=rotary(ours))["table6-rotary-speedup"]
+    assert (found.verdict, found.reason) == (verdict, said)
+
+
+def test_a_single_published_number_is_no_range(results: Evaluate) -> None:
+    found = results("table1_stages", rate=stages(250, 500, 600, 700))
+    assert not any("end" in result.reason for result in found.values())
+
+
+def test_baselines_that_the_fastest_is_not_chosen_from_are_named(results: Evaluate) -> None:
+    """Guard: "the fastest of today" held without a word of the library that was not installed."""
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        if contestant.implementation == "flash_attn_triton":
+            return "unavailable: pip install it"
+        if contestant.implementation == "torch_compile" and problem_keys(problem)["N"] == "1024":
+            return "unsupported: too short"
+        return 2.5 if contestant.implementation == "tk" else 1.0
+
+    found = results("fig9_rotary", rate=rate)["fig9-rotary-over-todays-best"]
+    assert found.verdict is Verdict.REPRODUCED
+    assert found.reason == (
+        "5 of 5 hold; without flash_attn_triton (unavailable), torch_compile (unsupported) on 1 of 5"
+    )
+
+
 def test_a_metric_comes_from_the_profile(results: Evaluate) -> None:
     found = results("table3_block_order")
     point = found["table3-row-major-needs-more-bandwidth"].points[0]

@@ -18,6 +18,7 @@ from types import ModuleType
 import markupsafe
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paper_figures.campaign import ROOT
@@ -26,9 +27,12 @@ from paper_figures.details import unique_cases
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit, choose_exhibits, load_exhibits
 from paper_figures.lines import mean_ratios
+from paper_figures.numbers import significant
+from paper_figures.readme import results_block
 from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import ExhibitReport, Report, make_report, write_report
+from paper_figures.svg import inline_svg
 from paper_figures.table import Column, Table, Text, claims_table, exhibit_table
 from paper_figures.verdicts import Verdict
 
@@ -158,13 +162,34 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report
             assert float(np.median([float(line.split(",")[1]) for line in lines[1:]])) == pytest.approx(
                 float(row["latency_us_p50"])
             )
-            tflops = f"{float(row['tflops']):.1f}"
+            tflops = significant(float(row["tflops"]))
             assert tflops in shown[cell.key]
             assert f"<dd>{tflops} <small>" in text
         assert f"../runs/{run.run_id}/manifest.json" in links
         manifest = json.loads((written / "runs" / run.run_id / "manifest.json").read_text())
         assert manifest["run_id"] == run.run_id
         assert f"<dd>{manifest['git_commit']}" in text
+
+
+def test_rates_below_one_have_their_figures(report: Report, written: Path) -> None:
+    """Guard: the paper's 0.84 and 0.39 TFLOPS of the layer norm stood as 1 and 0."""
+    exhibit = part(report, "fig9_layernorm")
+    titles = [column.title for column in exhibit.table.columns]
+    paper, measured = titles.index("Paper TFLOPS"), titles.index("TFLOPS")
+    for line, row in zip(exhibit.lines, exhibit.table.rows, strict=True):
+        if line.published is not None and line.published.number is not None:
+            assert float(row[paper].text) == pytest.approx(line.published.number, rel=0.005)
+        if line.rate is not None:
+            assert float(row[measured].text) == pytest.approx(line.rate.value, rel=0.005)
+            text = (written / "cases" / f"{line.cell.key}.html").read_text()
+            low, high = re.findall(r"<dt>TFLOPS</dt><dd>[^ ]+ <small>\[(.*?), (.*?)\]", text)[0]
+            assert float(low) == pytest.approx(line.rate.low, rel=0.001)
+            assert float(high) == pytest.approx(line.rate.high, rel=0.001)
+    assert isinstance(exhibit.exhibit, Exhibit)
+    shown = replace(exhibit, exhibit=replace(exhibit.exhibit, in_readme=True))
+    block = results_block(replace(report, exhibits=(shown,)))
+    published = [line.published.number for line in exhibit.lines if line.published is not None]
+    assert any(number is not None and number < 0.5 and f"({significant(number)})" in block for number in published)
 
 
 def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> None:
@@ -503,6 +528,87 @@ def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> No
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "FlashAttention-3" in names  # not installed, but published
     assert "paper (H100 80GB SXM)" in names
+
+
+def test_a_figure_has_the_roof_of_its_own_type(report: Report) -> None:
+    """Guard: Figure 10 is of e4m3 and had the roof of bf16."""
+    roofs = {name: part(report, name).roof_tflops for name in ("fig7_gemm", "fig10_fp8")}
+    stored = part(report, "fig10_fp8").selections[0].run
+    assert stored is not None
+    assert roofs == {
+        "fig7_gemm": stored.manifest["roofs"]["matmul_bf16_tflops"],
+        "fig10_fp8": stored.manifest["roofs"]["matmul_e4m3_tflops"],
+    }
+
+
+@pytest.mark.parametrize(("above", "drawn"), [(1.5, True), (2.5, False), (400.0, False)])
+def test_a_far_roof_does_not_flatten_the_bars(report: Report, above: float, drawn: bool) -> None:
+    """Guard: the rates of a kernel bound by memory were a thousandth of their axis."""
+    rotary = part(report, "fig9_rotary")
+    top = max(line.rate.value for line in rotary.lines if line.rate is not None)
+    rates = [
+        axis
+        for axis in draw_exhibit(rotary.exhibit, rotary.lines, above * top).get_axes()
+        if axis.get_ylabel() == "TFLOPS"
+    ]
+    assert len(rates) > 1
+    for axis in rates:
+        assert axis.get_ylim()[1] < 2.3 * top
+        assert any("roof" in text.get_text() for text in axis.texts) == drawn
+
+
+def test_the_title_of_an_axis_is_no_longer_than_the_axis(report: Report) -> None:
+    """Guard: those of Figure 10 ran into each other."""
+    fp8 = part(report, "fig10_fp8")
+    figure = draw_exhibit(fp8.exhibit, fp8.lines, None)
+    FigureCanvasAgg(figure).draw()
+    for axis in figure.get_axes():
+        assert axis.yaxis.label.get_window_extent().height <= axis.bbox.height * 1.1
+
+
+def test_a_caption_says_what_the_figure_has(report: Report, written: Path) -> None:
+    caption = re.compile(r'aria-label="Figure, [^"]*: ([^"]*)".*?<figcaption>(.*?) As a file', re.S)
+    captions = dict(caption.findall((written / "index.html").read_text()))
+    titles = {name: html.escape(part(report, name).exhibit.title) for name in ("roof_share", "fig8_attention")}
+    assert "Bars" not in captions[titles["roof_share"]]
+    assert "rings are the fastest baseline" in captions[titles["roof_share"]]
+    assert captions[titles["fig8_attention"]].startswith("Bars are measured rates")
+    assert "diamonds" in captions[titles["fig8_attention"]]
+
+
+def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> None:
+    """Guard: the board said of Table 6 that no claim is judged on it."""
+    text = (written / "index.html").read_text()
+    section = text[text.index('<section id="table6_lines_and_speedups"') :]
+    section = section[: section.index("</section>")]
+    claims = [result.claim for result in report.results if result.claim.where == "Table 6"]
+    assert len(claims) > 10
+    for claim in claims:
+        assert f'<a href="#{claim.id}">' in section
+        assert f'id="{claim.id}"' in text
+    assert "<small>judged under Fig 9: Rotary embedding</small>" in section
+    board = text[text.index('<table class="board">') : text.index("</table>")]
+    assert f"{len(claims)} claims, judged under Fig 7, Fig 8, " in board
+    assert "judged under" not in text.replace(section, "").replace(board, "")
+
+
+def test_only_what_the_paper_has_stands_under_its_figures(report: Report) -> None:
+    places = {one.exhibit.id: one.exhibit.where for one in report.exhibits}
+    for name in ("fig9_linear_attention", "fig8_attention_d64", "fig8_attention_gqa"):
+        assert places[name] == "Beyond the paper"
+
+
+@pytest.mark.parametrize("name", ["fig11", "fig12", "scaleml"])
+def test_the_figures_of_an_exhibit_choose_it(name: str) -> None:
+    assert [one.id for one in choose_exhibits([name])] == ["scaleml_extended"]
+
+
+def test_shorter_coordinates_leave_words_alone() -> None:
+    """Guard: 0.95, 1.00 and 1.05 at an axis of the page read 0.9, 1 and 1.1."""
+    svg = '<svg viewBox="0 0 9 9"><path d="M 1.2345 2.5678"/><text x="3.4567">1.05</text></svg>'
+    short = inline_svg(svg, "x", "y")
+    assert '<path d="M 1.2 2.6"' in short
+    assert '<text x="3.5">1.05<' in short
 
 
 def test_contestants_without_any_number_are_in_the_table_alone(report: Report) -> None:

@@ -84,6 +84,27 @@ def test_a_verdict_of_today_alone_is_said_as_such() -> None:
     assert f"The fused normalisation: {against}." in said
 
 
+def test_what_rests_on_a_part_of_the_claims_is_said_as_such() -> None:
+    """Guard: one claim of four stood as "reproduced" without a word of the three that were not run."""
+    said = sentences(
+        fig9_mamba2_over_mamba_ssm=Verdict.REPRODUCED,
+        fig9_mamba2_rates=Verdict.NOT_RUN,
+        fig9_mamba2_over_todays_best=Verdict.NOT_REPRODUCED,
+        fig8_backward_beats_published_fa3=Verdict.PARTLY,
+        fig8_backward_rates=Verdict.NOT_COMPARABLE,
+        fig8_backward_beats_todays_best=Verdict.REPRODUCED,
+    )
+    assert (
+        "Reproduced against what the paper compared with: Mamba-2 (as far as judged: 1 of 2 claims; 1 not run)." in said
+    )
+    assert "Reproduced in part: attention backward (as far as judged: 0 of 2 claims; 1 not comparable)." in said
+    assert (
+        "Overtaken by the field, Mamba-2: reproduced as far as judged (1 of 2 claims; 1 not run) against what the "
+        "paper compared with, not reproduced against the fastest baseline of today."
+    ) in said
+    assert "Holds against the fastest baseline of today: attention backward." in said
+
+
 def test_no_claims_are_no_summary() -> None:
     assert summary_sentences((), ()) == ()
 
