@@ -1,5 +1,7 @@
 """Reader of stored runs: the only module of the harness that reports import.
 
+It also hands on what runs are compared by: problems as they are expanded, the state of the checkout, a GPU's folder.
+
 A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
 profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
 """
@@ -18,7 +20,13 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
-from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+from harness.planning import closest as closest
+from harness.planning import expand_problems as expand_problems
+from harness.provenance import Source as Source
+from harness.provenance import source as source
+from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
+from harness.records import Status as Status
+from harness.roofline import gpu_slug as gpu_slug
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"

@@ -12,13 +12,9 @@ from typing import Any
 
 import yaml
 
-from harness.planning import expand_problems
-from harness.provenance import Source
-from harness.records import Status
-from harness.results import ResultsError, load_manifest, load_run
-from harness.roofline import gpu_slug
+from harness.results import ResultsError, Source, Status, expand_problems, gpu_slug, load_manifest, load_run
 from paper_figures.campaign import MANIFEST, ROOT
-from paper_figures.cases import CONFIGS
+from paper_figures.cases import CONFIGS, load_experiment
 from paper_figures.exhibit import Exhibit
 
 QUICK = {
@@ -92,8 +88,9 @@ def _refusal(exhibit: Exhibit, place: Place, quick: bool, manifest: Mapping[str,
 
 def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str, Any]:
     """The timer, problems and contestants that an exhibit is measured with, as a manifest's configuration has them."""
-    own = yaml.safe_load((configs / "experiment" / f"{exhibit.experiment or exhibit.id}.yaml").read_text())
-    timer = {**yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text()), **(own.get("timer") or {})}
+    name = exhibit.experiment or exhibit.id
+    own = yaml.safe_load((configs / "experiment" / f"{name}.yaml").read_text())
+    timer = {**_timer(load_experiment(name, configs).timer, configs), **(own.get("timer") or {})}
     if quick:
         timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})
     subset = quick and bool(exhibit.quick_problems)
@@ -102,6 +99,13 @@ def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str
         "problems": expand_problems([dict(one) for one in exhibit.quick_problems] if subset else own["problems"]),
         "implementations": list(exhibit.quick_contestants if subset else own["implementations"]),
     }
+
+
+def _timer(choice: str, configs: Path) -> dict[str, Any]:
+    """A file of the group `timer`, on top of those that its defaults name."""
+    own = yaml.safe_load((configs / "timer" / f"{choice}.yaml").read_text())
+    below = [one for one in own.pop("defaults", []) if one != "_self_"]
+    return {**{key: value for one in below for key, value in _timer(one, configs).items()}, **own}
 
 
 def absent(folder: Path) -> tuple[str, ...]:

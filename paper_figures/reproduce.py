@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.provenance import source
+from harness.results import source
 from paper_figures import digest, steps
 from paper_figures.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
