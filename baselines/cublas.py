@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, refuse
+from baselines.gemm_problems import GemmProblem
 from baselines.gpu import cuda_capability
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, missing
 
 if TYPE_CHECKING:

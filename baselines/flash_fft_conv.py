@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.fft_conv_problems import MONARCH, OURS, FftConvProblem, points, refuse
+from baselines.fft_conv_problems import MONARCH, OURS, FftConvProblem, points
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from baselines import linear_kernels
 from baselines.flash_linear_attention import INSTALL, short_kernels
 from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import HedgehogProblem, refuse
+from baselines.linear_problems import HedgehogProblem
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.triton_autotune import tune_for
 
@@ -119,7 +120,7 @@ def join(
 def compile_steps(problem: HedgehogProblem, device: torch.device) -> dict[str, Callable[..., Any]]:
     """The compiled steps for one shape."""
     from baselines import hedgehog_steps
-    from baselines.torch_linear import compile_alone
+    from baselines.compiled import compile_alone
 
     name = "_".join(map(str, (problem.B, problem.H, problem.N, problem.D, problem.F)))
     return {

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from baselines import row_problems
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
-from baselines.row_problems import RotaryProblem, refuse
+from baselines.problems import refuse
+from baselines.row_problems import RotaryProblem
 from baselines.sites import distribution_version, find, holds, import_bare, use_site
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
 from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import Mamba2Problem, refuse
+from baselines.linear_problems import Mamba2Problem
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, holds, import_bare, use_site
 from baselines.triton_autotune import shorten, tune_for
 from baselines.tuning import fastest

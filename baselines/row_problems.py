@@ -1,15 +1,14 @@
-"""What the baselines of the kernels that stream rows ask of a problem, and whose kernels are whose."""
+"""What the baselines of the kernels that stream rows read of a problem, and whose kernels are whose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
+
+from baselines.compiled import INDUCTOR as INDUCTOR
 
 FLASH_ATTN_ROTARY = "rotary_kernel"
 FLASH_ATTN_LAYER_NORM = "_layer_norm_fwd_1pass_kernel"
 LIGER_ROPE = "_triton_rope"
-INDUCTOR = "triton_(poi|per|red|tem)"
-EAGER = "at::native|at6native"
 TK = "kittens"
 
 
@@ -36,17 +35,6 @@ class LayernormProblem(Protocol):
     p: float
     dtype: str
     direction: str
-
-
-def refuse(problem: Any, device: str, *, devices: Sequence[str], name: str) -> str | None:
-    """None if the problem is a bf16 forward pass on one of ``devices``, else why ``name`` does not take it."""
-    if device not in devices:
-        return f"{name} runs on {' and '.join(devices)}, not on {device}"
-    if problem.dtype != "bf16":
-        return f"{name}: got dtype {problem.dtype}, it takes bf16"
-    if problem.direction != "fwd":
-        return f"{name}: got direction {problem.direction}, it is compared in the forward pass alone"
-    return None
 
 
 def others(*own: str) -> tuple[str, ...]:

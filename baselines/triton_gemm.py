@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, refuse
+from baselines.gemm_problems import GemmProblem
 from baselines.gpu import cuda_capability
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.tuning import fastest
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from baselines.fft_conv_problems import CUFFT, INDUCTOR, MONARCH, OURS, FftConvProblem, points, refuse
+from baselines.fft_conv_problems import CUFFT, INDUCTOR, MONARCH, OURS, FftConvProblem, points
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.tuning import fastest
 

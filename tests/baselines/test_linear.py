@@ -19,6 +19,7 @@ from baselines import (
     torch_linear,
     triton_autotune,
 )
+from baselines.compiled import compile_alone
 from harness.verification import check_outputs
 from harness.workloads import based, hedgehog, linear_attention, mamba2
 from tests.baselines.test_contract import PROBLEMS, load
@@ -92,7 +93,7 @@ def test_compiled_pytorch_is_right(name, keys):
     p = problem(name, N=150, **keys)
     inputs = draw(name, p)
     implementation = load(f"baselines.torch_linear.{name}")()
-    function = torch_linear.compile_alone(getattr(chunked_torch, implementation._function_of(p)), f"of_{name}")
+    function = compile_alone(getattr(chunked_torch, implementation._function_of(p)), f"of_{name}")
     arguments, options = implementation._arguments(p, inputs)
     verify(name, p, inputs, function(*arguments, **options))
 
@@ -101,7 +102,7 @@ def test_compiled_functions_have_code_of_their_own():
     def function(x, *, y=2):
         return x + y
 
-    one, other = (torch_linear.compile_alone(function, name) for name in ("one", "other"))
+    one, other = (compile_alone(function, name) for name in ("one", "other"))
     codes = [compiled._torchdynamo_orig_callable.__code__ for compiled in (one, other)]
     assert codes[0] is not codes[1]
     assert [code.co_name for code in codes] == ["one", "other"]
@@ -467,9 +468,9 @@ def test_flex_attention_is_given_the_window_in_blocks():
 def test_compiled_steps_of_hedgehog_are_right(monkeypatch):
     Library(monkeypatch)
     steps = {
-        "features": torch_linear.compile_alone(hedgehog_steps.features, "features_here"),
+        "features": compile_alone(hedgehog_steps.features, "features_here"),
         "window": window,
-        "join": torch_linear.compile_alone(hedgehog_steps.join, "join_here"),
+        "join": compile_alone(hedgehog_steps.join, "join_here"),
     }
     monkeypatch.setattr(flash_linear_hedgehog, "compile_steps", lambda problem, device: steps)
     monkeypatch.setattr(flash_linear_hedgehog, "_compiled", {})
