@@ -46,9 +46,10 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). Not every
-    combination is built: the kernel refuses the others and lists its own. What runs no kernel
-    (fake and meta tensors, tracing) does not know that list and lets them pass.
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). What is not
+    forced is still chosen by shape, among the kernels that have what is. Not every combination is
+    built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta
+    tensors, tracing) does not know that list and lets them pass.
 
     Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument
     for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
