@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines.fp8_problems import Fp8Problem
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import HOPPER, refuse_other_gpus
 from baselines.options import chosen
 from baselines.problems import refuse
 from baselines.sites import distribution_version, find
@@ -27,7 +27,7 @@ class GemmFp8:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("deep_gemm", options, {}, {})
+        chosen("deep_gemm", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install it."""
@@ -45,7 +45,7 @@ class GemmFp8:
         for key in ("N", "K"):
             if reason is None and getattr(problem, key) % BLOCK:
                 reason = f"deep_gemm: got {key}={getattr(problem, key)}, its blocks need a multiple of {BLOCK}"
-        return reason or refuse_other_gpus("deep_gemm", least=9)
+        return reason or refuse_other_gpus("deep_gemm", major=HOPPER)
 
     def kernel_names(self, problem: Fp8Problem) -> tuple[str, ...]:
         """Its own GEMM."""

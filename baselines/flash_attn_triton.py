@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import row_problems
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
 from baselines.problems import refuse
 from baselines.row_problems import LayernormProblem, RotaryProblem
@@ -19,7 +19,6 @@ from baselines.sites import distribution_version, find, holds, import_bare, use_
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = "FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE pip install --no-deps --no-build-isolation flash-attn==2.8.3"
 LARGEST_ROTARY_DIM = 256
 LARGEST_ROW_BYTES = 65536

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
 from baselines.attention_layouts import token_major
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.linear_problems import BasedProblem, LinearAttentionProblem, Mamba2Problem, refuse_state
 from baselines.options import chosen
 from baselines.problems import refuse
@@ -22,7 +22,6 @@ from baselines.tuning import fastest
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = "pip install fla-core==0.6.0 triton"
 CHUNKS = (32, 64, 128)
 """Chunk sizes tried for "auto"; at 256 the kernel spills and takes four times as long."""

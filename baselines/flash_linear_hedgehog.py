@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
 from baselines.flash_linear_attention import INSTALL, short_kernels
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.linear_problems import HedgehogProblem
 from baselines.options import chosen
 from baselines.problems import refuse
@@ -21,7 +21,6 @@ from baselines.triton_autotune import tune_for
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 BLOCK = 64
 
 # A process keeps what it compiled: a problem is asked for once per set of inputs.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import row_problems
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
 from baselines.problems import refuse
 from baselines.row_problems import RotaryProblem
@@ -21,7 +21,6 @@ from baselines.sites import distribution_version, find, holds, import_bare, use_
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = "pip install liger-kernel==0.8.5"
 MODULE = "liger_kernel.ops.rope"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.linear_problems import Mamba2Problem
 from baselines.options import chosen
 from baselines.problems import refuse
@@ -22,7 +22,6 @@ from baselines.tuning import fastest
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = (
     "MAMBA_SKIP_CUDA_BUILD=TRUE MAMBA_FORCE_BUILD=TRUE "
     "pip install --no-deps --no-build-isolation mamba-ssm==2.3.2.post1"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.compiled import MAX_AUTOTUNE, compile_alone
 from baselines.cublas import CUBLAS_KERNELS
 from baselines.gemm_problems import GemmProblem
-from baselines.gpu import cuda_capability
+from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
 from baselines.problems import refuse
 from baselines.sites import distribution_version, missing
@@ -52,9 +52,7 @@ class Gemm:
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem on a GPU; on a CPU it would be ``torch.matmul`` behind a slow compile."""
         reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
-        if reason is None and cuda_capability() is None:
-            reason = "torch_compile: there is no CUDA device here"
-        return reason
+        return reason or refuse_other_gpus("torch_compile")
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction."""
