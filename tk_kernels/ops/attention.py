@@ -11,7 +11,7 @@ from torch import Tensor
 from .attention_options import AUTOMATIC, encode_options
 from .library import is_plain_eager, refuse_tangents, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag
+from .options import flag, require_scale
 
 HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
@@ -93,11 +93,7 @@ def attention(
     refuse_tangents(q=q, k=k, v=v)
     causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
     deterministic = flag("deterministic", deterministic) or torch.are_deterministic_algorithms_enabled()
-    if isinstance(scale, bool) or (scale is not None and not isinstance(scale, (float, int, torch.SymFloat))):
-        raise ValueError(f"scale: got {scale!r}, needs a number or None")
-    if isinstance(scale, (float, int)) and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
-        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
-        raise ValueError(f"scale: got {got}, needs a finite number in float32")
+    require_scale(scale, LARGEST_SCALE)
     if scale is not None and -math.inf < scale < 0:
         q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(

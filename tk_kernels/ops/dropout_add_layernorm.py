@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
 from .operands import launch, require_shape, require_tensor, rows_of
-from .options import flag
+from .options import flag, integer
 
 LARGEST_DIM, DIM_STEP = 8192, 64
 WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
@@ -87,13 +87,10 @@ def dropout_add_layernorm(
     """
     _require_problem(x, residual, weight, bias, p, eps)
     rms, return_mask = flag("rms", rms), flag("return_mask", return_mask)
-    if blocks is not None and (isinstance(blocks, bool) or not isinstance(blocks, int) or not 1 <= blocks < 2**31):
-        raise ValueError(f"blocks: got {blocks!r}, needs a whole number from 1 to 2147483647, or None")
-    for name, value in (("seed", seed), ("offset", offset)):
-        if not (value is None and name == "seed") and (
-            isinstance(value, bool) or not isinstance(value, int) or not -_WORD // 2 <= value < _WORD
-        ):
-            raise ValueError(f"{name}: got {value!r}, needs a whole number of 64 bits")
+    grid = 0 if blocks is None else integer("blocks", blocks, 1, 2**31 - 1)
+    offset = integer("offset", offset, -_WORD // 2, _WORD - 1)
+    if seed is not None:
+        seed = integer("seed", seed, -_WORD // 2, _WORD - 1)
     given = {"x": x, "residual": residual, "weight": weight} | ({} if bias is None else {"bias": bias})
     refuse_tangents(**given)
     refuse_gradient("dropout_add_layernorm", **given)
@@ -101,7 +98,7 @@ def dropout_add_layernorm(
         seed = int(torch.randint(2**63 - 1, ())) if p > 0 else 0
     function = _run if is_plain_eager(*given.values()) else _operator
     results = function(
-        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, blocks or 0
+        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, grid
     )
     return tuple(results)
 

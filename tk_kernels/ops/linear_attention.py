@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, integer
+from .options import flag, integer, require_scale
 
 DIMS = (64, 128)
 MOST_SEGMENTS = 4096
@@ -154,11 +154,7 @@ def _require_problem(
     if initial_state is not None:
         require_tensor("initial_state", initial_state, 4, fp32, q.device, "q")
         require_shape("initial_state", initial_state, (B, H, Dk, Dv), "(B, H, Dk, Dv)")
-    if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
-        raise ValueError(f"scale: got {scale!r}, needs a number or None")
-    if isinstance(scale, (float, int)) and not abs(scale) <= torch.finfo(torch.float32).max:
-        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
-        raise ValueError(f"scale: got {got}, needs a finite number in float32")
+    require_scale(scale, torch.finfo(torch.float32).max)
 
 
 def _fake(
