@@ -29,7 +29,7 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> int:
 
 
 def require_scale(scale: Any, largest: float) -> None:
-    """Raises ValueError unless an attention's scale is None or a number, which a bool is not, from -largest to largest."""
+    """Raises ValueError unless an attention's scale is None, or a number (no bool) from -largest to largest."""
     if scale is None:
         return
     if isinstance(scale, bool) or not isinstance(scale, (float, int, torch.SymFloat)):
