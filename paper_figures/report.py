@@ -24,7 +24,7 @@ from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
-from paper_figures.labels import words
+from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import fixed
@@ -36,7 +36,7 @@ from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
 from paper_figures.summary import Headline, headlines, summary_sentences
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
+from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
 
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
