@@ -28,6 +28,7 @@ from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import fixed
+from paper_figures.reading import LEDE, READING, TITLE
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
@@ -42,8 +43,6 @@ from paper_figures.verdicts import Verdict
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
 ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
-
-TITLE = "ThunderKittens, reproduced"
 
 
 @dataclass(frozen=True)
@@ -272,6 +271,8 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
     verdicts = Counter(result.verdict for result in report.results)
     return {
         "title": TITLE,
+        "lede": LEDE,
+        "reading": READING,
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "banner": banner(report, measured_here),
@@ -307,6 +308,7 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
         "reason": result.reason,
         "changed": result.changed,
         "numbers": claim_numbers(result),
+        "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
         "table": points_table(result, exhibit),
     }
 

@@ -250,7 +250,8 @@ def test_a_ratio_is_to_the_fastest_of_several(results: Evaluate) -> None:
 def test_without_any_baseline_the_reason_names_each(results: Evaluate) -> None:
     best = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-todays-best"]
     assert best.verdict is Verdict.NOT_RUN
-    assert all(f"{name} unavailable" in best.reason for name in ("FlashAttention-3", "FlashAttention-4", "cuDNN (SDPA)"))
+    names = ("FlashAttention-3", "FlashAttention-4", "cuDNN (SDPA)")
+    assert all(f"{name} unavailable" in best.reason for name in names)
 
 
 def test_a_baseline_that_was_tried_and_has_no_time_blocks(results: Evaluate) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import subprocess
@@ -88,6 +89,54 @@ def test_the_whole_report_is_one_markdown_file_and_one_latex_document(report: Re
     assert sorted(begun) == sorted(ended)
     text = document.replace(r"\{", "").replace(r"\}", "")
     assert text.count("{") == text.count("}")
+
+
+def prose(page: str) -> list[str]:
+    """The sentences of the page: paragraphs, captions, claims, remarks, facts; not those on links and keys."""
+    found = []
+    for pattern in (
+        r"<p[^>]*>(.*?)</p>",
+        r"<figcaption>(.*?) As a file",
+        r'"sentence">(.*?)</span>',
+        r"<dd>(.*?)</dd>",
+    ):
+        found += re.findall(pattern, page, re.S)
+    for notes in re.findall(r'<[uo]l class="(?:remarks|summary)">(.*?)</[uo]l>', page, re.S):
+        found += re.findall(r"<li[^>]*>(.*?)</li>", notes, re.S)
+    texts = [" ".join(html.unescape(re.sub("<[^>]+>", "", text)).split()) for text in found]
+    texts = [text[text.index("Tolerance: ") :] if "Tolerance: " in text else text for text in texts]
+    return [text for text in texts if not re.search("as a file|Manifest|leads to its case|judged with what", text)]
+
+
+def test_the_files_of_text_say_all_that_the_page_says(written: Path) -> None:
+    """Guard: where the claims of Table 6 are judged was on the page alone, and so were captions and tolerances."""
+    page = (written / "index.html").read_text()
+    said = prose(page[page.index("<header>") :])
+    assert len(said) > 500
+    plain = " ".join((written / "report.md").read_text().replace("\\", "").split())
+    document = (written / "report.tex").read_text()
+    for file in (written / "tables").glob("*.tex"):
+        document += file.read_text()
+    document = " ".join(document.split())
+    for text in said:
+        assert text in plain
+        assert escape(text) in document
+
+
+def test_links_of_the_files_of_text_lead_somewhere(report: Report, written: Path) -> None:
+    plain, document = (written / "report.md").read_text(), (written / "report.tex").read_text()
+    links, places = set(re.findall(r"\]\(#([^)]+)\)", plain)), re.findall(r'<a id="([^"]+)"></a>', plain)
+    claims = {result.claim.id for result in report.results}
+    assert len(places) == len(set(places)) == len(report.exhibits) + len(claims)
+    assert links <= set(places)
+    assert {exhibit.exhibit.id for exhibit in report.exhibits} <= links
+    assert {result.claim.id for result in report.results if result.claim.where == "Table 6"} <= links
+    for link in re.findall(r"\]\(([^#)]+)\)", plain):
+        assert (written / link).is_file(), link
+    targets = re.findall(r"\\hypertarget{([^}]+)}{}", document)
+    assert len(targets) == len(set(targets)) == len(places)
+    assert {name.replace("_", "-") for name in links} == set(re.findall(r"\\hyperlink{([^}]+)}", document))
+    assert set(re.findall(r"\\hyperlink{([^}]+)}", document)) <= set(targets)
 
 
 def test_a_long_latex_table_repeats_its_head_and_nothing_else() -> None:
