@@ -1,6 +1,6 @@
 """Reader of stored runs: the only module of the harness that reports import.
 
-It also hands on what runs are compared by: problems as they are expanded, the state of the checkout, a GPU's folder.
+It also hands on how an experiment's problems are expanded, the state of the checkout, and the name of a GPU's folder.
 
 A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
 profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
+from harness.errors import HarnessError as HarnessError
 from harness.planning import closest as closest
 from harness.planning import expand_problems as expand_problems
 from harness.provenance import Source as Source

@@ -114,8 +114,10 @@ def _draw_problems(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float |
         axis.set_ylim(*_ratio_limits(lines))
     for axis in rates:
         _draw_roof(axis, roof_tflops)
-    for axis in ratios[-columns:]:
-        axis.set_xlabel(exhibit.axis)
+    titles = [exhibit.axis_of(panel).title for panel in panels]
+    for place, (axis, title) in enumerate(zip(ratios, titles, strict=True)):
+        if titles[place + columns : place + columns + 1] != [title]:  # the panel below says it
+            axis.set_xlabel(title)
     return figure
 
 
@@ -321,7 +323,7 @@ def bars_caption(lines: Sequence[Line]) -> str:
         parts.append("hollow diamonds are the paper's numbers on its GPU")
     parts.append("× marks a case without a time")
     if len({line.problem for line in lines}) > 1:
-        parts.append("dots are ratios with their interval, a triangle one below the scale")
+        parts.append(f"dots are ratios with their interval, a triangle one below {LEAST_RATIO}")
     return f"{', '.join(parts)}."
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
-from paper_figures.numbers import significant, with_unit
+from paper_figures.labels import short_run
+from paper_figures.numbers import range_text, significant, with_unit
 from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
@@ -39,7 +40,7 @@ class PointResult:
     problem: str = ""
     """The problem it is of: the point's own, or the one found among several; empty where it belongs to none."""
     left_out: tuple[str, ...] = ()
-    """Those of several baselines that have no time, each with its status: `flash_attn_3 (unavailable)`."""
+    """Those of several baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,27 @@ def evaluate(
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
     """Why the verdict is what it is, in one line."""
-    parts = [claim.not_comparable] if claim.not_comparable else [summary([result.outcome for result in points])]
+    parts = [claim.not_comparable or summary([result.outcome for result in points]) + _beyond(points)]
     missing = [result.measured.reason for result in points if isinstance(result.measured, Missing)]
     parts += [reason for reason in dict.fromkeys(missing) if reason]
     parts += [_short_of_range(points)] if claim.comparison == "speedup" and not claim.not_comparable else []
     parts += _left_out(points)
     return "; ".join(filter(None, parts))
+
+
+def _beyond(points: Sequence[PointResult]) -> str:
+    """` (above the accepted 0.9 to 1.1×)`, ` (2 above, 1 below the accepted values)`: on which side numbers fail."""
+    failing = [
+        (one, "above" if one.measured.low > one.accept.high else "below")
+        for one in points
+        if one.outcome is Outcome.FAILS and isinstance(one.measured, Measured)
+    ]
+    sides = Counter(side for _, side in failing)
+    if not failing:
+        return ""
+    side = ", ".join(f"{count} {side}" for side, count in sides.items()) if len(sides) > 1 else failing[0][1]
+    accepted = with_unit(range_text(points[0].accept), points[0].unit) if len(points) == 1 else "values"
+    return f" ({side} the accepted {accepted})"
 
 
 def _short_of_range(points: Sequence[PointResult]) -> str:
@@ -103,7 +119,7 @@ def _short_of_range(points: Sequence[PointResult]) -> str:
 
 
 def _left_out(points: Sequence[PointResult]) -> list[str]:
-    """`without flash_attn_3 (unavailable)`: what the fastest of several was not chosen from, on how many numbers."""
+    """`without FlashAttention-3 (unavailable)`: what the fastest was not chosen from, on how many numbers."""
     numbers = [one for one in points if isinstance(one.measured, Measured)]
     counts = Counter(name for one in numbers for name in one.left_out).items()
     named = [name if count == len(numbers) else f"{name} on {count} of {len(numbers)}" for name, count in counts]
@@ -114,14 +130,16 @@ def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Seque
     """Says which runs behind the points started with another edition of the claim file."""
     used = {result.run_id for result in points}
     runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
-    changed = []
-    for run_id in sorted(used & set(runs)):
-        recorded = recorded_digest(runs[run_id], file.name)
-        if recorded is None:
-            changed.append(f"run {run_id} did not record the claims file {file.name}")
-        elif recorded != file.sha256:
-            changed.append(f"claims file {file.name} was changed after run {run_id} started")
-    return "; ".join(changed)
+    digests = {run_id: recorded_digest(runs[run_id], file.name) for run_id in sorted(used & set(runs))}
+    absent = [short_run(run_id) for run_id, digest in digests.items() if digest is None]
+    other = [short_run(run_id) for run_id, digest in digests.items() if digest not in (None, file.sha256)]
+    parts = [f"claims file {file.name} was not recorded by {_runs(absent)}"] if absent else []
+    parts += [f"claims file {file.name} was changed after {_runs(other)} started"] if other else []
+    return "; ".join(parts)
+
+
+def _runs(names: Sequence[str]) -> str:
+    return f"run{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def recorded_digest(run: Run, name: str) -> str | None:

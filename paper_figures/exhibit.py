@@ -51,6 +51,16 @@ class RowColumn:
     """Decimals shown."""
 
 
+@dataclass(frozen=True)
+class Axis:
+    """How the problems of a panel are named in the figure."""
+
+    title: str
+    """What differs between them, and at what the rest is."""
+    tick: str
+    """A problem, with its keys in braces: `{N}`."""
+
+
 def one_panel(keys: Mapping[str, str]) -> str:
     """All problems together, without a title."""
     return ""
@@ -81,6 +91,8 @@ class Exhibit:
     """The contestant that ratios are against; of several, the fastest on each problem."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
+    other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))
+    """The axes of panels whose problems differ in something else, by the panel's title."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
     profile: tuple[ProfileColumn, ...] = ()
@@ -124,7 +136,11 @@ class Exhibit:
 
     def name_tick(self, problem: str) -> str:
         """A problem's label on the axis of the figure."""
-        return self._format(self.tick, problem)
+        return self._format(self.axis_of(self.panel_of(problem)).tick, problem)
+
+    def axis_of(self, panel: str) -> Axis:
+        """The axis of a panel: its own, or the one that most panels share."""
+        return self.other_axes.get(panel, Axis(self.axis, self.tick))
 
     def _format(self, template: str, problem: str) -> str:
         keys = {**problem_keys(problem), "panel": self.panel_of(problem)}

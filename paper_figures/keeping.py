@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from harness.results import ResultsError, Source, Status, expand_problems, gpu_slug, load_manifest, load_run
+from harness.results import ResultsError, Source, Status, gpu_slug, load_manifest, load_run
 from paper_figures.campaign import MANIFEST, ROOT
 from paper_figures.cases import CONFIGS, load_experiment
 from paper_figures.exhibit import Exhibit
@@ -79,15 +79,13 @@ def _refusal(exhibit: Exhibit, place: Place, quick: bool, manifest: Mapping[str,
     if place.source.git_dirty:
         return "is of the commit without the changes that are in this checkout"
     done = {key: manifest["config"].get(key) for key in ("timer", "problems", "implementations")}
-    if done["problems"]:
-        done["problems"] = expand_problems(done["problems"])
     if done not in [settings(exhibit, short) for short in {False, quick}]:
         return "has other problems, contestants or settings of the timer" + ("" if quick else ", as --quick has")
     return ""
 
 
 def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str, Any]:
-    """The timer, problems and contestants that an exhibit is measured with, as a manifest's configuration has them."""
+    """The timer, problems and contestants that an exhibit is measured with, as a manifest has them: grids as grids."""
     name = exhibit.experiment or exhibit.id
     own = yaml.safe_load((configs / "experiment" / f"{name}.yaml").read_text())
     timer = {**_timer(load_experiment(name, configs).timer, configs), **(own.get("timer") or {})}
@@ -96,7 +94,7 @@ def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str
     subset = quick and bool(exhibit.quick_problems)
     return {
         "timer": timer,
-        "problems": expand_problems([dict(one) for one in exhibit.quick_problems] if subset else own["problems"]),
+        "problems": [dict(one) for one in exhibit.quick_problems] if subset else own["problems"],
         "implementations": list(exhibit.quick_contestants if subset else own["implementations"]),
     }
 

@@ -24,10 +24,11 @@ from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
-from paper_figures.labels import words
+from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import fixed
+from paper_figures.reading import LEDE, READING, TITLE
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
@@ -36,14 +37,12 @@ from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
 from paper_figures.summary import Headline, headlines, summary_sentences
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
+from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
 
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
 ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
-
-TITLE = "ThunderKittens, reproduced"
 
 
 @dataclass(frozen=True)
@@ -272,6 +271,8 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
     verdicts = Counter(result.verdict for result in report.results)
     return {
         "title": TITLE,
+        "lede": LEDE,
+        "reading": READING,
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "banner": banner(report, measured_here),
@@ -307,6 +308,7 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
         "reason": result.reason,
         "changed": result.changed,
         "numbers": claim_numbers(result),
+        "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
         "table": points_table(result, exhibit),
     }
 

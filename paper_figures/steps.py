@@ -160,9 +160,11 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
 
 def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
-    own = yaml.safe_load((configs / "experiment" / f"{exhibit.load_experiment().name}.yaml").read_text())
+    experiment = exhibit.load_experiment()
+    own = yaml.safe_load((configs / "experiment" / f"{experiment.name}.yaml").read_text())
     asked = settings(exhibit, quick, configs)
-    timer, problems, contestants = asked["timer"], len(asked["problems"]), len(asked["implementations"])
+    timer, contestants = asked["timer"], len(asked["implementations"])
+    problems = len((quick and exhibit.quick_problems) or experiment.problems)
     case = float({**_config(configs)["estimate"], **(own.get("estimate") or {})}["case_seconds"])
     timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
     return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)

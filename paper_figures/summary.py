@@ -153,7 +153,8 @@ def _listed(name: str, verdict: Verdict, counts: str) -> str:
     """A subject in a list of those with a verdict, with its counts where not all of its claims have that verdict."""
     if ";" in counts:
         return f"{name} (as far as judged: {counts})"
-    return f"{name} ({counts})" if verdict is Verdict.PARTLY else name
+    several = verdict is Verdict.PARTLY and not counts.endswith("of 1 claim")
+    return f"{name} ({counts})" if several else name
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paper_figures.claims import Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
-from paper_figures.labels import contestant_label, words
+from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.lines import Line
 from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, significant, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
+LISTED = 5
+"""How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,6 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     return tuple(row)
 
 
-def short_run(run_id: str) -> str:
-    """The part of a run's id that tells runs of one campaign apart: `20261120T141500Z-a1b2c3` is `a1b2c3`."""
-    return run_id.rsplit("-", 1)[-1]
-
-
 def footnotes(table: Table) -> tuple[str, ...]:
     """The notes of a table's cells, each once, in reading order."""
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
@@ -170,18 +169,30 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
         Text(words(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
-        Text(_span([range_text(point.published) for point in result.points], result.points)),
-        Text(_span([measured_text(point.measured) for point in result.points], result.points)),
+        Text(_span([point.published for point in result.points], result.points[0].unit)),
+        Text(_span(_values(result), result.points[0].unit)),
         Text(reason),
     )
 
 
-def _span(texts: list[str], points: Sequence[PointResult]) -> str:
-    """The values of a claim's points in one cell; a value that all of them share once."""
-    known = [text for text in texts if text]
-    if not known:
+def _span(intervals: Sequence[Interval | None], unit: str) -> str:
+    """The values of a claim's points in a line: each, the one that all share, or of many the least and the greatest."""
+    known = [one for one in intervals if range_text(one)]
+    texts = [range_text(one) for one in known]
+    if not texts:
         return ABSENT
-    return with_unit(", ".join(known if len(set(known)) > 1 else known[:1]), points[0].unit)
+    if len(set(texts)) == 1:
+        return with_unit(texts[0], unit)
+    ends = [end for one in known if one is not None for end in (one.low, one.high)]
+    if len(texts) <= LISTED or not all(map(math.isfinite, ends)):
+        return with_unit(", ".join(texts), unit)
+    return f"{with_unit(range_text(Interval(min(ends), max(ends))), unit)} ({len(texts)} numbers)"
+
+
+def _values(result: ClaimResult) -> list[Interval]:
+    """The measured values of a claim, those that there are."""
+    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
+    return [Interval(one.value, one.value) for one in known]
 
 
 def claim_numbers(result: ClaimResult) -> str:
@@ -189,10 +200,11 @@ def claim_numbers(result: ClaimResult) -> str:
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
     if not known:
         return ""
-    measured = with_unit(", ".join(measured_text(one) for one in known), result.points[0].unit)
+    unit = result.points[0].unit
+    measured = _span(_values(result), unit)
     if len(known) == 1 and known[0].low < known[0].high:
         measured += f" {interval_text(known[0], decimals(known[0].value))}"
-    published = _span([range_text(point.published) for point in result.points], result.points)
+    published = _span([point.published for point in result.points], unit)
     paper = "" if published == ABSENT else f"paper {published}, "
     return f"{paper}measured {measured}; "
 

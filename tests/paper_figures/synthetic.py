@@ -169,7 +169,7 @@ def write_run(
     empty = pd.DataFrame({name: [] for name in SAMPLE_COLUMNS})
     (pd.concat(samples) if samples else empty).to_parquet(folder / "samples.parquet", index=False)
     entries = {**_manifest(campaign, plan, run_id, machine_code), **(manifest or {})}
-    (folder / "manifest.json").write_text(json.dumps(entries, indent=1) + "\n")
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")
     return folder
 
 
