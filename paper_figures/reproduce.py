@@ -158,6 +158,9 @@ def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -
     return tuple(one for one in measured if one.quick_problems)
 
 
+_KEPT = "kept, this campaign has a complete run of this code and these settings"
+
+
 def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
@@ -169,20 +172,23 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     _enough_disk(mib + build)
     _must(steps.build_step("sm_90a"))
     failed, kept = 0, 0
-    for number, exhibit in enumerate(exhibits, start=1):
-        step = steps.measure_step(exhibit, place, quick)
-        own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
-        before = f"[{number}/{len(exhibits)}, {own}] "
-        if step is None:
-            kept += 1
-            print(f"{before}{exhibit.where}: kept, this campaign has a complete run of this code and these settings")
-            continue
-        code = _run_step(step, before, accepted=(steps.MISTAKE,) if step.resumes else ())
-        if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
-            fresh = steps.measure_step(exhibit, place, quick, resume=False)
-            assert fresh is not None
-            code = _run_step(fresh, "    it cannot be resumed: ")
-        failed += code != steps.OK
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            step = steps.measure_step(exhibit, place, quick)
+            own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
+            before = f"[{number}/{len(exhibits)}, {own}] "
+            if step is None:
+                kept += 1
+                print(
+                    f"{before}{exhibit.where}: kept, this campaign has a complete run of this code and these settings"
+                )
+                continue
+            code = _run_step(step, harness, before, accepted=(steps.MISTAKE,) if step.resumes else ())
+            if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
+                fresh = steps.measure_step(exhibit, place, quick, resume=False)
+                assert fresh is not None
+                code = _run_step(fresh, harness, "    it cannot be resumed: ")
+            failed += code != steps.OK
     if kept:
         print(f"{kept} of {len(exhibits)} kept; to measure them again, name another campaign: --campaign NAME")
     return failed
@@ -204,10 +210,11 @@ def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
     )
     _must(steps.build_step("cpu"))
     failed, asked, passed = 0, 0, 0
-    for number, exhibit in enumerate(exhibits, start=1):
-        failed += _run_step(steps.verify_step(exhibit), f"[{number}/{len(exhibits)}] ") != steps.OK
-        asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
-        passed += steps.passed_cases(exhibit)
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            failed += _run_step(steps.verify_step(exhibit), harness, f"[{number}/{len(exhibits)}] ") != steps.OK
+            asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
+            passed += steps.passed_cases(exhibit)
     print(f"verified here, on the cpu target: {passed} of {asked} cases passed")
     return failed or int(passed < asked)
 
@@ -217,14 +224,16 @@ def _about(minutes: float) -> str:
     return "about a minute" if minutes < 1.5 else f"about {minutes:.0f} minutes"
 
 
-def _run_step(step: steps.Step, before: str = "", accepted: tuple[int, ...] = ()) -> int:
+def _run_step(
+    step: steps.Step, harness: steps.Harness | None = None, before: str = "", accepted: tuple[int, ...] = ()
+) -> int:
     """Runs a step, says what it is and how long it took; returns its exit status.
 
     An interruption ends everything, and so does a status that is neither of the harness's two nor `accepted`.
     """
     print(f"{before}{step.title}\n    {step.shown}", flush=True)
     started = time.monotonic()
-    code = steps.run_step(step)
+    code = steps.run_step(step, harness)
     if code == steps.INTERRUPTED:
         raise KeyboardInterrupt
     if code in accepted:

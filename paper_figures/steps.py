@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 import yaml
 
@@ -26,6 +27,8 @@ OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
 STORING_SECONDS = 30
 """How long an interrupted process may take to store what it has."""
+ENDING_SECONDS = 10
+"""How long a process of the harness may take to end when there is nothing left to do."""
 
 START_SECONDS = 9.0
 """What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
@@ -47,11 +50,18 @@ class Step:
     command: tuple[str, ...]
     resumes: bool = False
     """Whether it goes on with an unfinished run, which the harness may refuse."""
+    harness_words: tuple[str, ...] | None = None
+    """For a command of the harness, the words behind `python -m harness`."""
 
     @property
     def shown(self) -> str:
         """The command as one would type it."""
         return shlex.join(("python", *self.command[1:]))
+
+
+def _harness_step(title: str, words: tuple[str, ...], resumes: bool = False) -> Step:
+    """A command of the harness."""
+    return Step(title, _python("-m", "harness", *words), resumes, words)
 
 
 def build_step(target: str) -> Step:
@@ -67,11 +77,9 @@ def verified_contestants(exhibit: Exhibit) -> tuple[Contestant, ...]:
 def verify_step(exhibit: Exhibit) -> Step:
     """Verifies the kernels of an exhibit on the CPU, on its small problems."""
     own = verified_contestants(exhibit)
-    return Step(
+    return _harness_step(
         f"verify the kernels of {exhibit.where} on the cpu target",
-        _python(
-            "-m",
-            "harness",
+        (
             f"experiment={exhibit.experiment or exhibit.id}",
             "device=cpu",
             "campaign=verify",
@@ -108,7 +116,7 @@ def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = Tru
     if found is not None and resume:
         again = found.refusal
         if not again and not found.complete:
-            return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={found.folder}"), resumes=True)
+            return _harness_step(f"resume {exhibit.where}", (f"resume={found.folder}",), resumes=True)
         if not again:
             came = installed_since(experiment, absent(found.folder))
             if not came:
@@ -118,7 +126,7 @@ def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = Tru
     title = f"verify and measure {exhibit.where}: {exhibit.title}"
     if found is not None and again:
         title += f" (again: {found.folder.name} {again})"
-    return Step(title, _python("-m", "harness", *words, *(_quick_words(exhibit) if quick else ())))
+    return _harness_step(title, (*words, *(_quick_words(exhibit) if quick else ())))
 
 
 def _quick_words(exhibit: Exhibit) -> tuple[str, ...]:
@@ -129,25 +137,111 @@ def _quick_words(exhibit: Exhibit) -> tuple[str, ...]:
     return (*words, "profile=null")
 
 
-def run_step(step: Step) -> int:
+def run_step(step: Step, harness: Harness | None = None) -> int:
     """Runs a step with its own output on the terminal; returns its exit code, 130 for an interrupted one.
 
-    The process gets Ctrl-C from the terminal too, and is waited for while it stores what it has.
+    harness: runs the commands that are the harness's; without it each is a process of its own.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    if harness is not None and step.harness_words is not None:
+        return harness.run(step.harness_words)
     try:
-        process = subprocess.Popen(step.command, cwd=ROOT, env=environment)
+        process = subprocess.Popen(step.command, cwd=ROOT, env=_environment())
     except OSError as error:
         raise PaperFiguresError(f"cannot {step.title}: {step.command[0]} does not start ({error})") from None
     try:
         return process.wait()
     except KeyboardInterrupt:
+        return _interrupted(process)
+
+
+class Harness:
+    """A process that runs the harness's commands one after the other, so that what starting costs is paid once.
+
+    It starts with the first command, and again after it has ended.  Use as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._running: _Running | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._running is None:
+            return
+        self._running.commands.close()
         try:
-            process.wait(timeout=STORING_SECONDS)
-        except (KeyboardInterrupt, subprocess.TimeoutExpired):
-            process.kill()
-            process.wait()
-        return INTERRUPTED
+            self._running.process.wait(timeout=ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._running.process.kill()
+        self._forget()
+
+    def run(self, words: Sequence[str]) -> int:
+        """Runs a command with its output on the terminal; returns its exit code, 130 for an interrupted one."""
+        if self._running is not None and self._running.process.poll() is not None:
+            self._forget()
+        self._running = running = self._running or _start_harness()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
+                running.commands.write(f"{shlex.join(words)}\n")
+                running.commands.flush()
+            answer = running.answers.readline()
+        except KeyboardInterrupt:
+            code = _interrupted(running.process)
+            self._forget()
+            return code
+        if answer:
+            return int(answer)
+        code = running.process.wait()
+        self._forget()
+        return code or CASES_FAILED
+
+    def _forget(self) -> None:
+        if self._running is not None:
+            with contextlib.suppress(BrokenPipeError):  # a command that it did not live to read
+                self._running.commands.close()
+            self._running.process.wait()
+            self._running.answers.close()
+            self._running = None
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A process of the harness: the pipe that takes commands, and the one that gives exit codes."""
+
+    process: subprocess.Popen[str]
+    commands: IO[str]
+    answers: IO[str]
+
+
+def _start_harness() -> _Running:
+    mine, theirs = os.pipe()
+    process = subprocess.Popen(
+        _python("-m", "harness.batch", "--answers", str(theirs)),
+        cwd=ROOT,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        pass_fds=(theirs,),
+        text=True,
+    )
+    os.close(theirs)  # so that its end is seen here as the end of the pipe
+    assert process.stdin is not None
+    return _Running(process, process.stdin, os.fdopen(mine))
+
+
+def _interrupted(process: subprocess.Popen[Any]) -> int:
+    """Waits while a process stores what it has, which got Ctrl-C from the terminal too."""
+    try:
+        process.wait(timeout=STORING_SECONDS)
+    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        process.kill()
+        process.wait()
+    return INTERRUPTED
+
+
+def _environment() -> dict[str, str]:
+    """That of a step's process: it finds the repository's packages."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:

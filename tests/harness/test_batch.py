@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from harness_support import FAST, ROOT, contestant, small
 
-from harness import batch, cli
+from harness import cli
+from harness.batch import commands
 from harness.results import load_run
 
 
@@ -20,7 +21,7 @@ def command(results, K, log="", fake="Good"):
 
 def run(lines):
     codes = []
-    return batch.run(lines, codes.append), codes
+    return commands.run(lines, codes.append), codes
 
 
 def processes(log):

@@ -30,7 +30,7 @@ class Processes:
         self.steps: list[steps.Step] = []
         self.codes = list(codes)
 
-    def __call__(self, step: steps.Step) -> int:
+    def __call__(self, step: steps.Step, harness: steps.Harness | None = None) -> int:
         self.steps.append(step)
         return self.codes.pop(0) if self.codes else 0
 

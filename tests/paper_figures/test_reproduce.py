@@ -78,7 +78,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
 ) -> None:
     monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
 
-    def measure(step: steps.Step) -> int:
+    def measure(step: steps.Step, harness: steps.Harness) -> int:
         processes(step)
         words = dict(word.split("=", 1) for word in step.command if "=" in word)
         if "experiment" in words:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -97,6 +98,17 @@ def test_a_step_is_a_process_in_the_repository(code: int, capfd: pytest.CaptureF
         steps.run_step(steps.Step("try", ("/nowhere/python",)))
 
 
+def interrupted(program: str, folder: Path) -> int:
+    """The exit code of a program that gets Ctrl-C, with what it has started, once there is a file `ready`."""
+    process = subprocess.Popen([sys.executable, "-c", program, str(folder)], cwd=steps.ROOT, start_new_session=True)
+    for _ in range(300):
+        if (folder / "ready").exists():
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    return process.wait(timeout=20)
+
+
 def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
     child = (
@@ -107,14 +119,78 @@ def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
         "import sys; from paper_figures import steps\n"
         f"sys.exit(steps.run_step(steps.Step('try', (sys.executable, '-c', {child!r}, sys.argv[1]))))"
     )
-    process = subprocess.Popen([sys.executable, "-c", parent, str(tmp_path)], cwd=steps.ROOT, start_new_session=True)
-    for _ in range(300):
-        if (tmp_path / "ready").exists():
-            break
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=20) == steps.INTERRUPTED
+    assert interrupted(parent, tmp_path) == steps.INTERRUPTED
     assert (tmp_path / "stored").exists()
+
+
+ANSWERS = "import os, sys; answers = os.fdopen(int(sys.argv[1]), 'w', buffering=1)\n"
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Path]:
+    """Puts a program in the place of `harness.batch`; gives the file to which it may write, its second argument."""
+
+    def put(program: str) -> Path:
+        command = (sys.executable, "-c", ANSWERS + program)
+        monkeypatch.setattr(steps, "_python", lambda *words: (*command, words[-1], str(tmp_path / "log")))
+        return tmp_path / "log"
+
+    return put
+
+
+def test_the_harness_starts_once_and_its_answers_are_exit_codes(stand_in: Callable[[str], Path]) -> None:
+    """Guard: all commands go to one process; without that each pays for starting a worker."""
+    log = stand_in(
+        "with open(sys.argv[2], 'a') as log:\n"
+        " for line in sys.stdin: print(os.getpid(), line.strip(), file=log); print(len(line) % 3, file=answers)"
+    )
+    with steps.Harness() as harness:
+        assert steps.run_step(steps.Step("one", ("/nowhere",), harness_words=("ab", "c d")), harness) == 0
+        assert steps.run_step(steps.Step("two", ("/nowhere",), harness_words=("a", "bc")), harness) == 2
+        assert steps.run_step(steps.Step("other", (sys.executable, "-c", "raise SystemExit(1)")), harness) == 1
+    first, second = log.read_text().splitlines()
+    assert first.split(maxsplit=1)[1] == "ab 'c d'"
+    assert first.split()[0] == second.split()[0], "one process"
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("os.kill(os.getpid(), 9)", -9), ("sys.exit(0)", 1)])
+def test_a_harness_that_ends_without_an_answer_is_started_again(
+    stand_in: Callable[[str], Path], end: str, code: int
+) -> None:
+    """Guard: its end is its answer, never that all went well."""
+    stand_in(f"line = sys.stdin.readline()\nif 'bad' in line: {end}\nprint(0, file=answers)")
+    with steps.Harness() as harness:
+        assert harness.run(("bad",)) == code
+        for _ in range(3):  # ends after each
+            assert harness.run(("good",)) == 0
+            assert harness._running is not None
+            harness._running.process.wait()
+
+
+def test_an_interrupted_harness_may_store_what_it_has(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
+    child = (
+        "import sys, time, pathlib\ntry:\n sys.stdin.readline(); pathlib.Path(sys.argv[1] + '/ready').touch()\n"
+        " time.sleep(60)\n"
+        "except KeyboardInterrupt:\n time.sleep(1); pathlib.Path(sys.argv[1] + '/stored').touch(); sys.exit(130)"
+    )
+    parent = (
+        "import sys; from paper_figures import steps\n"
+        f"steps._python = lambda *words: (sys.executable, '-c', {child!r}, sys.argv[1])\n"
+        "with steps.Harness() as harness:\n sys.exit(harness.run(('a', 'b')))"
+    )
+    assert interrupted(parent, tmp_path) == steps.INTERRUPTED
+    assert (tmp_path / "stored").exists()
+
+
+def test_a_command_of_the_harness_is_done_by_it(tmp_path: Path) -> None:
+    """The process that stands behind it, and what is shown is what one would type."""
+    step = steps.verify_step(next(one for one in MEASURED if one.id == "table1_stages"))
+    assert step.shown.startswith("python -m harness experiment=table1_stages ")
+    assert step.harness_words == step.command[3:]
+    with steps.Harness() as harness:
+        assert harness.run(("workload=gem",)) == steps.MISTAKE
+        assert harness.run(("experiment=table1_stages", "device=cpu", "plan=true")) == steps.OK
 
 
 @pytest.mark.parametrize(("capability", "expected"), [((9, 0), "NVIDIA H200"), ((8, 0), None), ((10, 0), None)])

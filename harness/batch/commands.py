@@ -1,9 +1,4 @@
-"""`python -m harness.batch`: commands of the harness one after the other, with one worker for all of them.
-
-Standard input has a command a line, in the words that stand behind `python -m harness`; empty lines and lines that
-begin with # are none.  Each command is a run of its own, as if typed alone, less the seconds that starting takes.  The
-exit code is the highest of theirs; an interruption ends the batch.
-"""
+"""The lines of a batch: each a command of the harness, all with one worker."""
 
 from __future__ import annotations
 
@@ -32,10 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     fd = parser.parse_args(argv).answers
     lines = os.fdopen(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
-    if fd is None:
-        return run(iter(lines.readline, ""), lambda code: None)
-    with os.fdopen(fd, "w", buffering=1) as answers:
-        return run(iter(lines.readline, ""), lambda code: print(code, file=answers))
+    try:
+        if fd is None:
+            return run(iter(lines.readline, ""), lambda code: None)
+        with os.fdopen(fd, "w", buffering=1) as answers:
+            return run(iter(lines.readline, ""), lambda code: print(code, file=answers))
+    except KeyboardInterrupt:  # between two commands
+        return INTERRUPTED
 
 
 def run(lines: Iterable[str], answer: Callable[[int], None]) -> int:
@@ -64,7 +62,3 @@ def _command(text: str, worker: Worker) -> int:
         return cli.main(words, worker)
     except SystemExit as end:  # Hydra's, for --help and its like
         return end.code if isinstance(end.code, int) else 0
-
-
-if __name__ == "__main__":  # a spawned worker imports this module under another name
-    sys.exit(main())
