@@ -35,7 +35,7 @@ from paper_figures.render.markdown import markdown_table
 from paper_figures.render.whole import whole_latex, whole_markdown
 from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
-from paper_figures.summary import Headline, headlines, summary_sentences
+from paper_figures.summary import Headline, headlines, subjects_table, summary_sentences
 from paper_figures.svg import inline_svg
 from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
@@ -275,6 +275,7 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
         "reading": READING,
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
+        "subjects": subjects_table(report.headlines),
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),

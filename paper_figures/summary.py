@@ -17,6 +17,7 @@ import yaml
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import ClaimResult
 from paper_figures.labels import words
+from paper_figures.table import ABSENT, Column, Table, Text
 from paper_figures.verdicts import Verdict
 
 SUBJECTS = Path(__file__).resolve().parent / "subjects.yaml"
@@ -114,7 +115,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResult]) -> tuple[str, ...]:
-    """What a reader should know first; every name and count is from the verdicts."""
+    """What a reader should know first, `subjects_table` has the rest; every name and count is from the verdicts."""
     if not results:
         return ()
     counts = Counter(result.verdict for result in results)
@@ -123,17 +124,16 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     sentences = [f"Of {len(results)} claims: {parts}."]
     for verdict, before in (
         (Verdict.REPRODUCED, "Reproduced against what the paper compared with"),
-        (Verdict.PARTLY, "Reproduced in part"),
         (Verdict.NOT_REPRODUCED, "Not reproduced"),
     ):
         own = [one for one in subjects if one.paper is verdict]
-        sentences += _sentence(before, [_listed(one.subject.name, verdict, one.counts) for one in own])
+        sentences += _sentence(before, [_listed(one.subject.name, one.counts) for one in own])
     sentences += [
         f"Overtaken by the field, {one.subject.name}: {one.paper_words} against what the paper compared with, "
         f"{one.today_words} against the fastest baseline of today."
         for one in overtaken
     ]
-    holding = [_listed(one.subject.name, Verdict.REPRODUCED, one.today_counts) for one in _holding(subjects)]
+    holding = [_listed(one.subject.name, one.today_counts) for one in _holding(subjects)]
     sentences += _sentence("Holds against the fastest baseline of today", holding)
     unknown = [one for one in subjects if one.paper not in RANK]
     fresh = [one for one in unknown if one.today in RANK]
@@ -149,12 +149,33 @@ def _holding(subjects: Sequence[Headline]) -> list[Headline]:
     return [one for one in subjects if one.today is Verdict.REPRODUCED and one.paper in RANK]
 
 
-def _listed(name: str, verdict: Verdict, counts: str) -> str:
-    """A subject in a list of those with a verdict, with its counts where not all of its claims have that verdict."""
-    if ";" in counts:
-        return f"{name} (as far as judged: {counts})"
-    several = verdict is Verdict.PARTLY and not counts.endswith("of 1 claim")
-    return f"{name} ({counts})" if several else name
+def _listed(name: str, counts: str) -> str:
+    """A subject in a list of those with a verdict; that it rests on a part of the claims is said beside it."""
+    return f"{name} (as far as judged)" if ";" in counts else name
+
+
+def subjects_table(subjects: Sequence[Headline]) -> Table:
+    """A row a subject: the verdict against what the paper compared with, that against today's best, their counts."""
+    titles = ("Subject", "Against what the paper compared with", "Against the fastest of today")
+    return Table(
+        caption="By subject",
+        columns=tuple(Column(title) for title in titles),
+        rows=tuple(
+            (
+                Text(f"{one.subject.name[:1].upper()}{one.subject.name[1:]}"),
+                _cell(one.paper if one.subject.paper else None, one.counts),
+                _cell(one.today, one.today_counts),
+            )
+            for one in subjects
+        ),
+        remarks=(),
+    )
+
+
+def _cell(verdict: Verdict | None, counts: str) -> Text:
+    if verdict is None:
+        return Text(ABSENT)
+    return Text(words(verdict), detail=counts if verdict in RANK else "", kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

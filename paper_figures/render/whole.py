@@ -36,6 +36,8 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     escape = markdown.escape
     parts = [f"# {escape(values['title'])}", escape(values["lede"]), escape(values["banner"])]
     parts += ["## Verdicts", _counts(values["counts"]), *(escape(sentence) for sentence in values["summary"])]
+    if values["subjects"].rows:
+        parts.append(markdown.markdown_table(values["subjects"]).rstrip())
     parts.append(_markdown_board(values["exhibits"]))
     for exhibit in values["exhibits"]:
         parts += _markdown_exhibit(exhibit)
@@ -105,6 +107,7 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         r"\section*{Verdicts}",
         escape(_counts(values["counts"])),
         *(rf"\par {escape(sentence)}" for sentence in values["summary"]),
+        *([latex.latex_table(values["subjects"], "subjects")] if values["subjects"].rows else []),
         *_latex_board(values["exhibits"]),
     ]
     for exhibit in values["exhibits"]:

@@ -126,9 +126,15 @@ def test_a_page_is_light(written: Path, report: Report) -> None:
     assert max(path.stat().st_size for path in (written / "cases").iterdir()) < 100_000
 
 
+def table_of(text: str, kind: str) -> str:
+    """The table of a class in a page."""
+    start = text.index(f'<table class="{kind}">')
+    return text[start : text.index("</table>", start)]
+
+
 def test_the_board_says_what_became_of_every_claim(report: Report, written: Path) -> None:
     text = (written / "index.html").read_text()
-    board = text[text.index('<table class="board">') : text.index("</table>")]
+    board = table_of(text, "board")
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', board, re.S)
     assert [where for where, _ in rows] == [exhibit.exhibit.where for exhibit in report.exhibits]
     for (_, row), exhibit in zip(rows, report.exhibits, strict=True):
@@ -276,6 +282,6 @@ def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> No
         assert f'<a href="#{claim.id}">' in section
         assert f'id="{claim.id}"' in text
     assert "<small>judged under Fig 9: Rotary embedding</small>" in section
-    board = text[text.index('<table class="board">') : text.index("</table>")]
+    board = table_of(text, "board")
     assert f"{len(claims)} claims, judged under Fig 7, Fig 8, " in board
     assert "judged under" not in text.replace(section, "").replace(board, "")

@@ -16,6 +16,7 @@ from report_support import part
 from paper_figures.exhibit import Exhibit, load_exhibits
 from paper_figures.numbers import significant
 from paper_figures.readme import results_block
+from paper_figures.render.html import html_table
 from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import Report
@@ -198,6 +199,12 @@ def test_special_characters_survive() -> None:
     assert r"50\% of \#1" in latex
     assert escape("pip --no-deps 1–2 a-b") == "pip -{}-no-deps 1--2 a-b"
     assert escape("{~^\\}") == r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}"
+
+
+def test_a_verdict_may_have_small_print() -> None:
+    """Guard: the mark of a verdict is markup, and what is put behind it stays markup too."""
+    table = Table("t", (Column("a"),), ((Text("partly", detail="1 < 2", kind="verdict"),),), ())
+    assert "partly</span> <small>1 &lt; 2</small></td>" in html_table(table, "t")
 
 
 def test_the_claims_table_has_every_claim(report: Report) -> None:
