@@ -33,7 +33,6 @@ constexpr float linear = 1.f / 4, square = 1.f / 32;  // w = 1 + linear q.k + sq
 
 using narrow = st_bf<chunk, feature_dim>;
 using wide = st_bf<chunk, value_dim>;
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 using matrices = gl<float, dynamic, 1, dynamic, dynamic>;  // of each head of each batch
 
 // Which features are where: group 0 .. 3 of 16 are those of the first 64 that warp 0 .. 3 has, and so on. A number is

@@ -30,7 +30,6 @@ struct config {
     bool outputs;  // false: only the state that a segment adds up to, from zero, and how much it decays what was before
 };
 
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 using matrices = gl<float, dynamic, dynamic, dynamic, dynamic>;
 
 inline constexpr int unit_cols = 64;  // value columns of a unit
