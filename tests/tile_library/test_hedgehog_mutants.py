@@ -77,6 +77,9 @@ MUTANTS = (
         "first_block_not_projected", "sum.project(s.held(), s.step(t.first)); warpgroup::mma_wait(sum.x);", "", NUMBERS
     ),
     mutant("segments_start_from_nothing", "if (answers && t.begin > 0)", "if (answers && t.begin > 9999)", NUMBERS),
+    mutant(
+        "features_too_large", "mul(lowest, total, least);", "mul(lowest, total, 0.5f);", NUMBERS, file="softmax.cuh"
+    ),
     mutant("no_causal_mask", "tril(near, near, 16 * warp_in_group(), -INFINITY);", "", NUMBERS),
 )
 

@@ -15,6 +15,8 @@
 #include "kittens/ops/reductions.cuh"
 #include "kittens/ops/softmax.cuh"
 #include "kittens/ops/masks.cuh"
+#include "kittens/ops/transposed.cuh"
+#include "kittens/ops/second_order.cuh"
 #include "kittens/ops/complex.cuh"
 #include "kittens/ops/butterflies.cuh"
 #include "kittens/ops/lines.cuh"
