@@ -65,8 +65,7 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
     };
     if (count > 1) {
         run.template operator()<false>(carried, true, earlier);
-        const int64_t lines = sequences * prefix_kernel::lines;
-        kittens::launch<prefix_kernel>({int(divide_up(lines, prefix_kernel::warps)), 0}, stream, {carried, earlier});
+        sum_states(carried, stream);
     }
     run.template operator()<true>(list(finals.k, finals.kv, 1), finals.kv != nullptr, count);
 }

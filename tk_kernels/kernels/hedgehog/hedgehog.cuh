@@ -38,11 +38,7 @@ using rows_vec = block_scores::col_vec;
 template <typename T> struct signs {  // of the map
     T plus, minus;
 };
-// States of the sequences, several of each: (sequence, which, ...).
-struct state_list {
-    gl<float, dynamic, dynamic, 1, 2 * features> k;
-    gl<float, dynamic, dynamic, 2 * features, dim> kv;
-};
+using state_list = linear_states<2 * features, dim>;
 
 // Which blocks of which sequence are computed when: sequences in segments of equal length, the last one shorter.
 struct segment_order {
@@ -288,38 +284,6 @@ template <bool answers> struct kernel {
         store(output, o);
         fence_async();
         store_async(g.o, output, element_coord{t.batch, t.head, rows * block + 16 * warp_in_group(), 0});
-    }
-};
-
-// In place: the n-th of each sequence's states becomes the sum of the first n + 1.
-struct prefix_kernel {
-    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 4, batch = 8;
-    static constexpr int lines = 2 * features + 1;  // of 128 numbers: kv, k
-    struct globals {
-        state_list states;
-        int count;
-    };
-
-    kittens_device static void run(const globals& g) {
-        const int line = block_index() * warps + warp_index(), sequence = line / lines, row = line % lines;
-        if (sequence >= g.states.kv.batch()) return;
-        if (row < lines - 1) accumulate(g.states.kv, sequence, row, g.count);
-        else accumulate(g.states.k, sequence, 0, g.count);
-    }
-    template <global_tensor Gl>
-    kittens_device static void accumulate(const Gl& states, int sequence, int row, int count) {
-        rv_fl<dim> running;
-        zero(running);
-        for (int first = 0; first < count; first += batch) {
-            rv_fl<dim> next[batch];  // loaded together: the loads overlap
-            for (int i = 0; i < batch; i++)
-                if (first + i < count) load(next[i], states, coord{sequence, first + i, row, 0});
-            for (int i = 0; i < batch; i++)
-                if (first + i < count) {
-                    add(running, running, next[i]);
-                    store(states, running, coord{sequence, first + i, row, 0});
-                }
-        }
     }
 };
 
