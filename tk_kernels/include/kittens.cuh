@@ -17,6 +17,7 @@
 #include "kittens/ops/masks.cuh"
 #include "kittens/ops/transposed.cuh"
 #include "kittens/ops/second_order.cuh"
+#include "kittens/ops/decays.cuh"
 #include "kittens/ops/complex.cuh"
 #include "kittens/ops/butterflies.cuh"
 #include "kittens/ops/lines.cuh"

@@ -46,31 +46,6 @@ struct units {
     }
 };
 
-// One warp's part of a unit's state, values x keys, in a tensor of states that may have the keys first.
-template <int Cols> struct state_part {
-    matrices tensor;
-    bool values_first;
-
-    kittens_device void get(rt_fl<16, Cols>& state, int batch, int depth, int value, int key) const {
-        if (values_first) {
-            load(state, tensor, element_coord{batch, depth, value, key});
-        } else {
-            rt_fl<Cols, 16, layout::col> turned;
-            load(turned, tensor, element_coord{batch, depth, key, value});
-            transpose_layout(state, turned);
-        }
-    }
-    kittens_device void put(const rt_fl<16, Cols>& state, int batch, int depth, int value, int key) const {
-        if (values_first) {
-            store(tensor, state, element_coord{batch, depth, value, key});
-        } else {
-            rt_fl<Cols, 16, layout::col> turned;
-            transpose_layout(turned, state);
-            store(tensor, turned, element_coord{batch, depth, key, value});
-        }
-    }
-};
-
 template <config C> struct chunk_kernel {
     static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
     static constexpr int preparing_warps = consumers;  // one for each unit
@@ -85,17 +60,16 @@ template <config C> struct chunk_kernel {
     struct full_input {
         keys q, k;
         values v[consumers];
-        factors f[consumers];
+        decay_factors f[consumers];
         static constexpr int bytes = 2 * keys::bytes + consumers * values::bytes;
     };
     struct sums_input {
         keys k;
         values v[consumers];
-        factors f[consumers];
+        decay_factors f[consumers];
         static constexpr int bytes = keys::bytes + consumers * values::bytes;
     };
     using input = std::conditional_t<C.outputs, full_input, sums_input>;
-    struct output {};
     struct unit_memory {
         st_bf<unit_cols, C.keys> state[copies];  // transposed
         strip o[warpgroup_warps];
@@ -114,7 +88,7 @@ template <config C> struct chunk_kernel {
         float log_scale;                         // base 2, of its absolute value
         bool negative;                           // the scale is
         gl<float, 1, 1, dynamic, dynamic> skip;  // (head, 1 or column); data may be null
-        state_part<C.keys> initial, final;       // data may be null
+        either_order<matrices> initial, final;   // (batch, head, values, keys); data may be null
         matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
         matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
         units unit;
@@ -155,8 +129,9 @@ template <config C> struct chunk_kernel {
     }
     kittens_device static void prepare(const preparation& p, input& into, const task& t, int step, int part,
                                        const globals& g) {
-        prepare_factors(into.f[part], g.decay, p.given, g.unit.at(t.unit + part).head, t.row + step * chunk,
-                        g.log_scale);
+        steps a, log_weight;
+        g.decay.evaluate(a, log_weight, p.given, g.unit.at(t.unit + part).head, t.row + step * chunk);
+        make_factors(into.f[part], a, log_weight, g.log_scale);
     }
 
     template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
@@ -174,7 +149,7 @@ template <config C> struct chunk_kernel {
         one(total);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
-            scale_values(scaled, in.v[mine], in.f[mine]);
+            warpgroup::load_decayed(scaled, in.v[mine], in.f[mine]);
             kittens::load(decay, in.f[mine].decay);
             mul_row(state, state, decay);
             mul(total, total, decay);
@@ -201,22 +176,23 @@ template <config C> struct chunk_kernel {
 
         zero(state);
         if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot_of(t, g) + t.segment - 1, first, 0});
-        else if (g.initial.tensor.data) g.initial.get(state, t.batch, u.head, u.column + first, 0);
+        else if (g.initial.tensor.data)
+            kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
         warpgroup::store(own.state[0], state);
         fence_async();
         warpgroup::sync(barrier);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
-            const factors& f = in.f[mine];
+            const decay_factors& f = in.f[mine];
             kittens::load(decay, f.decay);
             mul_row(state, state, decay);
             warpgroup::mm_ABt(scores, in.q, in.k);
             warpgroup::mm_ABt(o, in.q, own.state[step % copies]);
-            scale_values(scaled, in.v[mine], f);
+            warpgroup::load_decayed(scaled, in.v[mine], f);
             warpgroup::mma_AB(state, scaled, in.k);
             warpgroup::load(grown, f.grown);
             warpgroup::mma_wait<2>(scores);
-            weigh(weights, scores, f);
+            warpgroup::decay_scores(weights, scores, f);
             warpgroup::mma_wait<1>(o);
             mul_row(o, o, grown);
             warpgroup::mma_AB(o, weights, in.v[mine]);
@@ -235,7 +211,7 @@ template <config C> struct chunk_kernel {
             store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
         }
         if (g.final.tensor.data && t.segment == g.segments - 1)
-            g.final.put(state, t.batch, u.head, u.column + first, 0);
+            store(g.final, state, element_coord{t.batch, u.head, u.column + first, 0});
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
@@ -243,41 +219,6 @@ template <config C> struct chunk_kernel {
     kittens_device static int slot_of(const task& t, const globals& g) {
         const int unit = t.batch * g.by_pairs.value * consumers + t.unit + warpgroup_index();
         return unit * (g.segments - 1);
-    }
-
-    // The 64 values of each of a warp's 16 columns, as rows, scaled by what is left of them at the chunk's end.
-    kittens_device static void scale_values(rt_bf<16, chunk>& v, const values& from, const factors& f) {
-        typename rt_fl<16, chunk>::row_vec tail;
-        kittens::load(tail, f.tail);
-        warpgroup::load_transposed(v, from);
-        map_cols(v, v, tail, ops::mul{});
-    }
-
-    // scores o L, for a warp's 16 rows: with far and before for the rows before them, with exponentials for their own.
-    kittens_device static void weigh(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const factors& f) {
-        rt_fl<16, 16> own, power;
-        typename rt_fl<16, 16>::col_vec row, far;
-        typename rt_fl<16, 16>::row_vec key;
-        typename rt_fl<16, chunk>::row_vec before;
-        const int warp = warp_in_group();
-        warpgroup::load(row, f.row);
-        warpgroup::load(key, f.key);
-        warpgroup::load(far, f.far);
-        kittens::load(before, f.before[warp]);
-        broadcast_row(power, row);
-        sub_col(power, power, key);
-        make_causal(power, power, -INFINITY);
-        exp2(power, power);
-#pragma unroll
-        for (int j = 0; j < warpgroup_warps; j++)
-            if (j == warp) part(own, scores, 0, j);
-        mul(own, own, power);
-        mul_col(scores, scores, before);
-        mul_row(scores, scores, far);
-#pragma unroll
-        for (int j = 0; j < warpgroup_warps; j++)
-            if (j == warp) place(scores, own, 0, j);
-        copy(weights, scores);
     }
 
     // o += skip x values, a column or a head with its own weight.
@@ -299,7 +240,7 @@ template <int Keys> struct combine_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int strips = Keys / 16, ahead = 8;  // segments that are loaded together
     struct globals {
-        state_part<16> initial;
+        either_order<matrices> initial;
         matrices starts, totals;  // as in chunk_kernel
         units unit;
         divisor of_batch;  // units of a batch
@@ -314,7 +255,7 @@ template <int Keys> struct combine_kernel {
         part state, increments[ahead];
         part::col_vec totals[ahead];
         zero(state);
-        if (g.initial.tensor.data) g.initial.get(state, batch, u.head, u.column + value, key);
+        if (g.initial.tensor.data) load(state, g.initial, element_coord{batch, u.head, u.column + value, key});
         for (int first = 0; first < g.borders; first += ahead) {
 #pragma unroll
             for (int i = 0; i < ahead; i++) {
