@@ -25,6 +25,7 @@
 #include "kittens/grid/order.cuh"
 #include "kittens/grid/persistent.cuh"
 #include "kittens/grid/segments.cuh"
+#include "kittens/grid/decayed_states.cuh"
 #include "kittens/pipeline/ring.cuh"
 #include "kittens/pipeline/lcf.cuh"
 #include "kittens/pipeline/lcsf.cuh"

@@ -16,28 +16,29 @@ inline constexpr float least = -150.f;
 
 using steps = rv_fl<chunk>;  // one value for each step of a chunk
 
+template <typename T> using of_heads = gl<T, dynamic, 1, dynamic, dynamic>;  // (batch, 1, row, head)
+
 struct decay_source {
     decays::source from;
     int rows;
     const float *rate, *bias;
     bool softplus, dt_is_bf16;
     gl<float, dynamic, dynamic, 1, dynamic> log_decay;  // (batch, head, 1, row)
-    gl<float, dynamic, 1, dynamic, dynamic> dt32;       // (batch, 1, row, head)
-    gl<bf16, dynamic, 1, dynamic, dynamic> dt16;
+    of_heads<float> dt32;
+    of_heads<bf16> dt16;
 
     // What lies in memory for the 64 steps from `row` on; zeros past the end. It is asked for some chunks ahead.
     kittens_device void fetch(steps& given, int batch, int head, int row) const {
         const int later = row + 4 * chunk;
+        const auto column = [&](const auto& dt) {
+            load_column(given, dt, element_coord{batch, 0, row, head});
+            prefetch_column<chunk>(dt, element_coord{batch, 0, later, head});
+        };
         if (from == decays::per_step) {
             load(given, log_decay, element_coord{batch, head, 0, row});
             prefetch_row<chunk>(log_decay, element_coord{batch, head, 0, later});
-        } else if (from == decays::from_dt && dt_is_bf16) {
-            load_column(given, dt16, element_coord{batch, 0, row, head});
-            prefetch_column<chunk>(dt16, element_coord{batch, 0, later, head});
-        } else if (from == decays::from_dt) {
-            load_column(given, dt32, element_coord{batch, 0, row, head});
-            prefetch_column<chunk>(dt32, element_coord{batch, 0, later, head});
-        }
+        } else if (from == decays::from_dt && dt_is_bf16) column(dt16);
+        else if (from == decays::from_dt) column(dt32);
     }
 
     // a in base 2, zero past the end, and log2(w).

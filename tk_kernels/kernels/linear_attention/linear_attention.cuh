@@ -30,21 +30,7 @@ struct config {
     bool outputs;  // false: only the state that a segment adds up to, from zero, and how much it decays what was before
 };
 
-using matrices = gl<float, dynamic, dynamic, dynamic, dynamic>;
-
-inline constexpr int unit_cols = 64;  // value columns of a unit
-
-// Where 64 value columns of a head lie.
-struct unit_of_head {
-    int head, column;
-};
-struct units {
-    divisor of_head;  // 1 or 2
-    kittens_device unit_of_head at(int unit) const {
-        const int head = of_head.divide(unit);
-        return {head, (unit - head * of_head.value) * unit_cols};
-    }
-};
+using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)
 
 template <config C> struct chunk_kernel {
     static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
@@ -57,19 +43,15 @@ template <config C> struct chunk_kernel {
     using keys = st_bf<chunk, C.keys>;
     using values = st_bf<chunk, unit_cols>;
     using strip = st_bf<16, unit_cols>;
-    struct full_input {
-        keys q, k;
-        values v[consumers];
-        decay_factors f[consumers];
-        static constexpr int bytes = 2 * keys::bytes + consumers * values::bytes;
+    struct queries {
+        keys q;
     };
-    struct sums_input {
+    struct input : std::conditional_t<C.outputs, queries, no_output> {
         keys k;
         values v[consumers];
         decay_factors f[consumers];
-        static constexpr int bytes = keys::bytes + consumers * values::bytes;
+        static constexpr int bytes = (C.outputs ? 2 : 1) * keys::bytes + consumers * values::bytes;
     };
-    using input = std::conditional_t<C.outputs, full_input, sums_input>;
     struct unit_memory {
         st_bf<unit_cols, C.keys> state[copies];  // transposed
         strip o[warpgroup_warps];
@@ -77,21 +59,19 @@ template <config C> struct chunk_kernel {
     struct workspace {
         unit_memory unit[C.outputs ? consumers : 1];
     };
-    struct preparation {
-        steps given;
-    };
+    using preparation = steps;  // what was read of a chunk's decays
     struct globals {
         heads_of<keys> q, k;
         heads_of<values> v;
         heads_of<strip> o;
         decay_source decay;
-        float log_scale;                         // base 2, of its absolute value
-        bool negative;                           // the scale is
-        gl<float, 1, 1, dynamic, dynamic> skip;  // (head, 1 or column); data may be null
-        either_order<matrices> initial, final;   // (batch, head, values, keys); data may be null
-        matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
-        matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
-        units unit;
+        float log_scale;                              // base 2, of its absolute value
+        bool negative;                                // the scale is
+        skip_weights skip;                            // data may be null
+        either_order<state_matrices> initial, final;  // (batch, head, values, keys); data may be null
+        state_matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
+        state_matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
+        head_units unit;
         divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
         int tasks, segments, segment_chunks, chunks;
     };
@@ -124,13 +104,13 @@ template <config C> struct chunk_kernel {
         }
     }
 
-    kittens_device static void fetch(preparation& p, const task& t, int step, int part, const globals& g) {
-        g.decay.fetch(p.given, t.batch, g.unit.at(t.unit + part).head, t.row + step * chunk);
+    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
+        g.decay.fetch(given, t.batch, g.unit.at(t.unit + part).head, t.row + step * chunk);
     }
-    kittens_device static void prepare(const preparation& p, input& into, const task& t, int step, int part,
+    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
                                        const globals& g) {
         steps a, log_weight;
-        g.decay.evaluate(a, log_weight, p.given, g.unit.at(t.unit + part).head, t.row + step * chunk);
+        g.decay.evaluate(a, log_weight, given, g.unit.at(t.unit + part).head, t.row + step * chunk);
         make_factors(into.f[part], a, log_weight, g.log_scale);
     }
 
@@ -231,47 +211,6 @@ template <config C> struct chunk_kernel {
         else fill(weight, *g.skip.row(0, 0, u.head));
         map_cols(part, x, weight, ops::mul{});
         add(o, o, part);
-    }
-};
-
-// The states that segments start from: of the increments of a unit's segments, the states at their ends, in place. A warp
-// has 16 x 16 of a unit's state.
-template <int Keys> struct combine_kernel {
-    static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int strips = Keys / 16, ahead = 8;  // segments that are loaded together
-    struct globals {
-        either_order<matrices> initial;
-        matrices starts, totals;  // as in chunk_kernel
-        units unit;
-        divisor of_batch;  // units of a batch
-        int borders;       // between segments
-    };
-
-    kittens_device static void run(const globals& g) {
-        const int index = block_index() / strips, key = block_index() % strips * 16, value = 16 * warp_in_group();
-        const int batch = g.of_batch.divide(index);
-        const unit_of_head u = g.unit.at(index - batch * g.of_batch.value);
-        using part = rt_fl<16, 16>;
-        part state, increments[ahead];
-        part::col_vec totals[ahead];
-        zero(state);
-        if (g.initial.tensor.data) load(state, g.initial, element_coord{batch, u.head, u.column + value, key});
-        for (int first = 0; first < g.borders; first += ahead) {
-#pragma unroll
-            for (int i = 0; i < ahead; i++) {
-                // Beyond the last border: loaded once more and not used.
-                const int slot = index * g.borders + (first + i < g.borders ? first + i : g.borders - 1);
-                load(increments[i], g.starts, element_coord{0, slot, value, key});
-                load(totals[i], g.totals, element_coord{0, slot, 0, value});
-            }
-#pragma unroll
-            for (int i = 0; i < ahead; i++) {
-                if (first + i >= g.borders) break;
-                mul_row(state, state, totals[i]);
-                add(state, state, increments[i]);
-                store(g.starts, state, element_coord{0, index * g.borders + first + i, value, key});
-            }
-        }
     }
 };
 
