@@ -15,7 +15,7 @@ from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
 SEEDS = range(20)
 # Of the tile library, what a mutant may change: the pipelines, and operations that are a kernel's own mathematics.
-MATHEMATICS = ("ops/second_order.cuh", "ops/softmax.cuh")
+MATHEMATICS = ("ops/second_order.cuh", "ops/decays.cuh", "ops/softmax.cuh")
 CHANGEABLE = ("pipeline/", *MATHEMATICS)
 NUMBERS = "relative error"
 

@@ -25,6 +25,7 @@ double cost(int chunks, int segments) {
 
 plan plan_of(const problem& p, const options& o) {
     const int halves = p.value_dim / unit_cols, units = int(p.heads) * halves, chunks = int(divide_up(p.rows, chunk));
+    require_counts("linear_attention", 4, {p.rows, p.batch * p.heads * 2 * (p.rows / chunk + 1)});
     const int64_t together = 2 * multiprocessors() / (p.batch * units);  // segments that run at the same time
     const auto cheapest = [&] {
         return cheapest_segments(std::min<int64_t>(chunks, together), [&](int n) { return cost(chunks, n); });
@@ -61,8 +62,14 @@ struct call {
         return {scratch + of.slots(p) * unit_cols * p.key_dim, 1, of.slots(p), 1, unit_cols};
     }
     head_units units() const { return {divisor(p.value_dim / unit_cols)}; }
-    template <typename Tile> heads_of<Tile> heads(const tensor& t, int64_t count, int dim) const {
-        return {t, p.batch, count, p.rows, dim};
+    skip_weights skips() const {
+        return {const_cast<float*>(extra.weight), 1, 1, p.heads, extra.per_column ? p.value_dim : 1};
+    }
+    template <typename Tile> heads_of<Tile> of_keys(const tensor& t) const {
+        return {t, p.batch, p.groups, p.rows, p.key_dim};
+    }
+    template <typename Tile> heads_of<Tile> of_values(const tensor& t) const {
+        return {t, p.batch, p.heads, p.rows, p.value_dim};
     }
 
     // The kernel over `segments` of a sequence's segments: all, or all but the last.
@@ -70,28 +77,13 @@ struct call {
         using kernel = chunk_kernel<C>;
         using keys = typename kernel::keys;
         const int64_t tasks = p.batch * of.units / C.consumers * segments;
+        const segment_order order{divisor(of.units / C.consumers), divisor(segments), divisor(of.units / int(p.groups)),
+                                  int(tasks), of.cut};
         launch_tasks<lcsf<kernel>>(
             tasks, stream,
-            {heads<keys>(q, p.groups, p.key_dim),
-             heads<keys>(k, p.groups, p.key_dim),
-             heads<typename kernel::values>(v, p.heads, p.value_dim),
-             heads<typename kernel::strip>(out, p.heads, p.value_dim),
-             decay(),
-             std::log2(std::fabs(p.scale)),
-             p.scale < 0,
-             skip_weights(const_cast<float*>(extra.weight), 1, 1, p.heads, extra.per_column ? p.value_dim : 1),
-             kept(s.initial),
-             kept(s.final),
-             starts(),
-             totals(),
-             units(),
-             divisor(of.units / C.consumers),
-             divisor(segments),
-             divisor(of.units / int(p.groups)),
-             int(tasks),
-             of.cut.count,
-             of.cut.length,
-             of.cut.steps});
+            {of_keys<keys>(q), of_keys<keys>(k), of_values<typename kernel::values>(v),
+             of_values<typename kernel::strip>(out), decay(), std::log2(std::fabs(p.scale)), p.scale < 0, skips(),
+             kept(s.initial), kept(s.final), starts(), totals(), units(), order});
     }
     template <int Keys, int Consumers, int Stages, int SumStages> void run_all() const {
         if (of.cut.count > 1) {
@@ -103,20 +95,14 @@ struct call {
     }
 };
 
-void require_indices(const problem& p) {
-    require_counts("linear_attention", 4, {p.rows, p.batch * p.heads * 2 * (p.rows / chunk + 1)});
-}
-
 }  // namespace
 
-std::int64_t scratch_elements(const problem& p, const options& o) {
-    require_indices(p);
+int64_t scratch_elements(const problem& p, const options& o) {
     return plan_of(p, o).slots(p) * unit_cols * (p.key_dim + 1);
 }
 
 void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const decays& d,
              const states& s, const skip& extra, float* scratch, const options& o, void* stream) {
-    require_indices(p);
     const call c{p, q, k, v, out, d, s, extra, scratch, plan_of(p, o), stream};
     if (p.key_dim == 64 && c.of.shared) c.run_all<64, 2, 4, 6>();
     else if (p.key_dim == 64) c.run_all<64, 1, 3, 4>();

@@ -32,12 +32,15 @@ struct config {
 
 using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)
 
-template <config C> struct chunk_kernel {
-    static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
-    static constexpr int preparing_warps = consumers;  // one for each unit
-    static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1;
-    static constexpr int consumer_registers = consumers == 1 ? 216 : 232;
+struct segment_order {
+    divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
+    int tasks;
+    segmentation cut;  // of a sequence's chunks
+};
 
+template <config C> struct chunk_kernel {
+    static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers, preparing_warps = consumers;
+    static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1, consumer_registers = consumers == 1 ? 216 : 232;
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
 
     using keys = st_bf<chunk, C.keys>;
@@ -72,24 +75,24 @@ template <config C> struct chunk_kernel {
         state_matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
         state_matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
         head_units unit;
-        divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
-        int tasks, segments, segment_chunks, chunks;
+        segment_order order;
     };
     struct task {
         int batch, unit, group, segment, row, steps;
     };
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
+        const segment_order& order = g.order;
         const int index = block_index() + i * block_count();
-        if (index >= g.tasks) return false;
-        const int rest = g.by_pairs.divide(index);
-        t.batch = g.by_segments.divide(rest);
-        t.unit = (index - rest * g.by_pairs.value) * consumers;
-        t.group = g.by_group.divide(t.unit);
-        t.segment = rest - t.batch * g.by_segments.value;
-        const int first = t.segment * g.segment_chunks, left = g.chunks - first;
+        if (index >= order.tasks) return false;
+        const int rest = order.by_pairs.divide(index);
+        t.batch = order.by_segments.divide(rest);
+        t.unit = (index - rest * order.by_pairs.value) * consumers;
+        t.group = order.by_group.divide(t.unit);
+        t.segment = rest - t.batch * order.by_segments.value;
+        const int first = t.segment * order.cut.length, left = order.cut.steps - first;
         t.row = first * chunk;
-        t.steps = left < g.segment_chunks ? left : g.segment_chunks;
+        t.steps = left < order.cut.length ? left : order.cut.length;
         return true;
     }
 
@@ -190,15 +193,15 @@ template <config C> struct chunk_kernel {
             warpgroup::sync(barrier);  // the new state is whole
             store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
         }
-        if (g.final.tensor.data && t.segment == g.segments - 1)
+        if (g.final.tensor.data && t.segment == g.order.cut.count - 1)
             store(g.final, state, element_coord{t.batch, u.head, u.column + first, 0});
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
     // Of the increments of this consumer's unit: the first.
     kittens_device static int slot_of(const task& t, const globals& g) {
-        const int unit = t.batch * g.by_pairs.value * consumers + t.unit + warpgroup_index();
-        return unit * (g.segments - 1);
+        const int unit = t.batch * g.order.by_pairs.value * consumers + t.unit + warpgroup_index();
+        return unit * (g.order.cut.count - 1);
     }
 
     // o += skip x values, a column or a head with its own weight.

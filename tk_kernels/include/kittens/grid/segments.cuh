@@ -6,10 +6,11 @@ namespace kittens {
 
 // `steps` in segments of one length, of which the last may be shorter and none is empty: fewer than were wanted may do.
 struct segmentation {
-    int steps, length, count;
+    int count, length, steps;  // length: in steps
 
-    segmentation(int steps_, int wanted)
-        : steps(steps_), length(divide_up(steps_, wanted)), count(divide_up(steps_, length)) {}
+    segmentation(int steps_, int wanted) : length(divide_up(steps_, wanted)), steps(steps_) {
+        count = divide_up(steps, length);
+    }
 };
 
 // The number of segments, from 1 to `most`, that costs least; the fewest of equal ones.
