@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from baselines import problems
+
 DIRECTIONS = ("fwd", "bwd")
 
 
@@ -58,13 +60,7 @@ def scale(problem: AttentionProblem) -> float:
 
 def refuse(problem: AttentionProblem, device: str, *, devices: Sequence[str], name: str) -> str | None:
     """None if the problem is bf16 attention on one of ``devices``, else why ``name`` does not take it."""
-    if device not in devices:
-        return f"{name} runs on {' and '.join(devices)}, not on {device}"
-    if problem.dtype != "bf16":
-        return f"{name}: got dtype {problem.dtype}, it takes bf16"
-    if problem.direction not in DIRECTIONS:
-        return f"{name}: got direction {problem.direction}, attention has fwd and bwd"
-    return None
+    return problems.refuse(problem, device, devices=devices, name=name, directions=DIRECTIONS)
 
 
 def refuse_head_dim(problem: AttentionProblem, *, multiple: int, largest: int, name: str) -> str | None:

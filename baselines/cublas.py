@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, refuse
-from baselines.gpu import cuda_capability
+from baselines.gemm_problems import GemmProblem
+from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, missing
 
 if TYPE_CHECKING:
@@ -48,9 +49,7 @@ class Gemm:
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem, on the GPU and on the CPU."""
         reason = refuse(problem, device, devices=("cuda", "cpu"), name="cublas")
-        if reason is None and device == "cuda" and cuda_capability() is None:
-            reason = "cublas: there is no CUDA device here"
-        return reason
+        return reason or (refuse_other_gpus("cublas") if device == "cuda" else None)
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """One of cuBLAS's kernel families."""

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines.cublas import CUBLAS_KERNELS
-from baselines.fp8_problems import Fp8Problem, refuse
+from baselines.fp8_problems import Fp8Problem
 from baselines.gpu import cuda_capability
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, missing
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class GemmFp8:
 
     def supports(self, problem: Fp8Problem, device: str) -> str | None:
         """Sizes N that are multiples of 16; bf16 out where rows and columns have scales of their own."""
-        reason = refuse(problem, device, devices=("cuda", "cpu"), name="cublas_fp8")
+        reason = refuse(problem, device, devices=("cuda", "cpu"), name="cublas_fp8", dtype="e4m3")
         if reason is None and problem.N % 16:
             reason = f"cublas_fp8: got N={problem.N}, torch._scaled_mm needs a multiple of 16"
         if reason is None and problem.scales == "rowwise" and problem.out != "bf16":

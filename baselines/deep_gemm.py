@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.fp8_problems import Fp8Problem, refuse
-from baselines.gpu import refuse_other_gpus
+from baselines.fp8_problems import Fp8Problem
+from baselines.gpu import HOPPER, refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class GemmFp8:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("deep_gemm", options, {}, {})
+        chosen("deep_gemm", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install it."""
@@ -38,13 +39,13 @@ class GemmFp8:
 
     def supports(self, problem: Fp8Problem, device: str) -> str | None:
         """bf16 out, one scale a matrix, N and K multiples of 128, on a Hopper GPU."""
-        reason = refuse(problem, device, devices=("cuda",), name="deep_gemm")
+        reason = refuse(problem, device, devices=("cuda",), name="deep_gemm", dtype="e4m3")
         if reason is None and (problem.out, problem.scales) != ("bf16", "tensor"):
             reason = f"deep_gemm: got out={problem.out}, scales={problem.scales}; it is run with bf16 and tensor alone"
         for key in ("N", "K"):
             if reason is None and getattr(problem, key) % BLOCK:
                 reason = f"deep_gemm: got {key}={getattr(problem, key)}, its blocks need a multiple of {BLOCK}"
-        return reason or refuse_other_gpus("deep_gemm", least=9)
+        return reason or refuse_other_gpus("deep_gemm", major=HOPPER)
 
     def kernel_names(self, problem: Fp8Problem) -> tuple[str, ...]:
         """Its own GEMM."""

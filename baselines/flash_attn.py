@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from baselines import attention_kernels
 from baselines.attention_layouts import head_major, token_major
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim, scale
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
 from baselines.sites import distribution_version, find, holds, use_site
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 INSTALL = "pip install --no-build-isolation flash-attn==2.8.3"
-AMPERE = 8
 MAX_HEAD_DIM = 256
 
 # The namespace `flash`, demangled or mangled; `pytorch_flash` is PyTorch's copy.

@@ -6,22 +6,19 @@ the package's folder and has not run it.
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import row_problems
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
-from baselines.row_problems import LayernormProblem, RotaryProblem, refuse
-from baselines.sites import distribution_version, find, holds, package_folders, use_site
+from baselines.problems import refuse
+from baselines.row_problems import LayernormProblem, RotaryProblem
+from baselines.sites import distribution_version, find, holds, import_bare, use_site
 
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = "FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE pip install --no-deps --no-build-isolation flash-attn==2.8.3"
 LARGEST_ROTARY_DIM = 256
 LARGEST_ROW_BYTES = 65536
@@ -51,11 +48,7 @@ class _Library:
 
     def _import(self) -> Any:
         use_site("flash_attn")
-        if "flash_attn" not in sys.modules:
-            parent = types.ModuleType("flash_attn")
-            parent.__path__ = [str(folder) for folder in package_folders("flash_attn")]
-            sys.modules["flash_attn"] = parent
-        return importlib.import_module(f"flash_attn.ops.triton.{self._module}")
+        return import_bare(f"flash_attn.ops.triton.{self._module}", ["flash_attn"])
 
 
 class Rotary(_Library):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.fft_conv_problems import MONARCH, OURS, FftConvProblem, points, refuse
-from baselines.gpu import refuse_other_gpus
+from baselines.fft_conv_problems import MONARCH, OURS, FftConvProblem, points
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class FftConv:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("flash_fft_conv", options, {}, {})
+        chosen("flash_fft_conv", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install it."""
@@ -41,7 +42,7 @@ class FftConv:
         reason = refuse(problem, device, devices=("cuda",), name="flash_fft_conv")
         if reason is None and points(problem) not in LENGTHS:
             reason = f"flash_fft_conv: got N={problem.N}, it takes powers of two from {LENGTHS[0]} points on"
-        return reason or refuse_other_gpus("flash_fft_conv", least=8)
+        return reason or refuse_other_gpus("flash_fft_conv", least=AMPERE)
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
         """Its own convolution."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
 from baselines.attention_layouts import token_major
-from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import BasedProblem, LinearAttentionProblem, Mamba2Problem, refuse, refuse_state
+from baselines.gpu import AMPERE, refuse_other_gpus
+from baselines.linear_problems import BasedProblem, LinearAttentionProblem, Mamba2Problem, refuse_state
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.triton_autotune import shorten, tune_for
 from baselines.tuning import fastest
@@ -21,7 +22,6 @@ from baselines.tuning import fastest
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = "pip install fla-core==0.6.0 triton"
 CHUNKS = (32, 64, 128)
 """Chunk sizes tried for "auto"; at 256 the kernel spills and takes four times as long."""
@@ -262,7 +262,7 @@ _preparations: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 def compiled_preparation(problem: Mamba2Problem) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     """X (B, N, H, P), dt (B, N, H), A (H,) to x dt in bf16 and A dt in fp32, compiled for this shape."""
-    from baselines.torch_linear import compile_alone
+    from baselines.compiled import compile_alone
 
     key = (problem.B, problem.N, problem.H, problem.P)
     if key not in _preparations:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
 from baselines.flash_linear_attention import INSTALL, short_kernels
-from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import HedgehogProblem, refuse
+from baselines.gpu import AMPERE, refuse_other_gpus
+from baselines.linear_problems import HedgehogProblem
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.triton_autotune import tune_for
 
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 BLOCK = 64
 
 # A process keeps what it compiled: a problem is asked for once per set of inputs.
@@ -119,7 +119,7 @@ def join(
 def compile_steps(problem: HedgehogProblem, device: torch.device) -> dict[str, Callable[..., Any]]:
     """The compiled steps for one shape."""
     from baselines import hedgehog_steps
-    from baselines.torch_linear import compile_alone
+    from baselines.compiled import compile_alone
 
     name = "_".join(map(str, (problem.B, problem.H, problem.N, problem.D, problem.F)))
     return {

@@ -1,8 +1,7 @@
-"""What a GEMM baseline asks of a problem before it takes it."""
+"""What a GEMM baseline reads of a problem, and what more it may ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -28,17 +27,6 @@ class GemmProblem(Protocol):
     @property
     def direction(self) -> str:
         """``fwd``."""
-
-
-def refuse(problem: GemmProblem, device: str, *, devices: Sequence[str], name: str) -> str | None:
-    """None if the problem is a bf16 forward GEMM on one of ``devices``, else why ``name`` does not take it."""
-    if device not in devices:
-        return f"{name} runs on {' and '.join(devices)}, not on {device}"
-    if problem.dtype != "bf16":
-        return f"{name}: got dtype {problem.dtype}, it takes bf16"
-    if problem.direction != "fwd":
-        return f"{name}: got direction {problem.direction}, a GEMM has fwd alone"
-    return None
 
 
 def refuse_unaligned(problem: GemmProblem, *, multiple: int, name: str) -> str | None:

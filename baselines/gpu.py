@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-HOPPER = 9
-"""Major compute capability of sm_90."""
+AMPERE, HOPPER = 8, 9
+"""Major compute capabilities: sm_80 and sm_86, sm_90."""
 
 
 def cuda_capability() -> tuple[int, int] | None:

@@ -64,7 +64,7 @@ def compiled_window(length: int, width: int, device: torch.device, name: str) ->
     """FlexAttention over the window of this length: q, k, v to (out, log-sum-exp, largest scaled score)."""
     from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
-    from baselines.torch_linear import compile_alone
+    from baselines.compiled import compile_alone
 
     mask = create_block_mask(seen, None, None, length, length, device=device, BLOCK_SIZE=BLOCK)
     tiles: Any = {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK}

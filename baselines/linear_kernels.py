@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from baselines.compiled import INDUCTOR as INDUCTOR
+
 FLA_BASED = "(parallel|fused_chunk)_based_fwd_kernel"
 FLA_STATES = "chunk_fwd_kernel_h"
 FLA_OUTPUT = "chunk_fwd_kernel_o"
 FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
 MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
-INDUCTOR = "triton_(poi|per|red|tem)"
 TK = "kittens"
 
 EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK)

@@ -1,8 +1,7 @@
-"""What the baselines of the linear attentions ask of a problem before they take it."""
+"""What the baselines of the linear attentions read of a problem, and what more they ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 
@@ -54,17 +53,6 @@ class Mamba2Problem(LinearProblem, Protocol):
     G: int
     boundary: str
     return_final_state: bool
-
-
-def refuse(problem: Any, device: str, *, devices: Sequence[str], name: str) -> str | None:
-    """None if the problem is a bf16 forward pass on one of ``devices``, else why ``name`` does not take it."""
-    if device not in devices:
-        return f"{name} runs on {' and '.join(devices)}, not on {device}"
-    if problem.dtype != "bf16":
-        return f"{name}: got dtype {problem.dtype}, it takes bf16"
-    if problem.direction != "fwd":
-        return f"{name}: got direction {problem.direction}, it is compared in the forward pass alone"
-    return None
 
 
 def refuse_state(problem: Any, name: str) -> str | None:

@@ -7,23 +7,21 @@ has the package's folder and has not run its ``__init__``.
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
-from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import Mamba2Problem, refuse
+from baselines.gpu import AMPERE, refuse_other_gpus
+from baselines.linear_problems import Mamba2Problem
 from baselines.options import chosen
-from baselines.sites import distribution_version, find, holds, package_folders, use_site
+from baselines.problems import refuse
+from baselines.sites import distribution_version, find, holds, import_bare, use_site
 from baselines.triton_autotune import shorten, tune_for
 from baselines.tuning import fastest
 
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 INSTALL = (
     "MAMBA_SKIP_CUDA_BUILD=TRUE MAMBA_FORCE_BUILD=TRUE "
     "pip install --no-deps --no-build-isolation mamba-ssm==2.3.2.post1"
@@ -105,11 +103,7 @@ class Mamba2:
 
 def import_kernels() -> Any:
     """The module of the combined kernels, without running the package's own ``__init__``."""
-    if "mamba_ssm" not in sys.modules:
-        parent = types.ModuleType("mamba_ssm")
-        parent.__path__ = [str(folder) for folder in package_folders("mamba_ssm")]
-        sys.modules["mamba_ssm"] = parent
-    return importlib.import_module(MODULE)
+    return import_bare(MODULE, ["mamba_ssm"])
 
 
 def short_kernels() -> tuple[Any, ...]:

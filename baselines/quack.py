@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, refuse, refuse_unaligned
+from baselines.gemm_problems import GemmProblem, refuse_unaligned
 from baselines.gpu import HOPPER, refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, missing, use_cutlass_dsl, use_site
 from baselines.tuning import fastest
 

@@ -1,14 +1,14 @@
-"""What the baselines of the kernels that stream rows ask of a problem, and whose kernels are whose."""
+"""What the baselines of the kernels that stream rows read of a problem, and whose kernels are whose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
+
+from baselines.compiled import INDUCTOR as INDUCTOR
 
 FLASH_ATTN_ROTARY = "rotary_kernel"
 FLASH_ATTN_LAYER_NORM = "_layer_norm_fwd_1pass_kernel"
-INDUCTOR = "triton_(poi|per|red|tem)"
-EAGER = "at::native|at6native"
+LIGER_ROPE = "_triton_rope"
 TK = "kittens"
 
 
@@ -37,18 +37,7 @@ class LayernormProblem(Protocol):
     direction: str
 
 
-def refuse(problem: Any, device: str, *, devices: Sequence[str], name: str) -> str | None:
-    """None if the problem is a bf16 forward pass on one of ``devices``, else why ``name`` does not take it."""
-    if device not in devices:
-        return f"{name} runs on {' and '.join(devices)}, not on {device}"
-    if problem.dtype != "bf16":
-        return f"{name}: got dtype {problem.dtype}, it takes bf16"
-    if problem.direction != "fwd":
-        return f"{name}: got direction {problem.direction}, it is compared in the forward pass alone"
-    return None
-
-
 def others(*own: str) -> tuple[str, ...]:
     """The kernels of everyone but these, none of which may run in their place."""
-    everyone = (FLASH_ATTN_ROTARY, FLASH_ATTN_LAYER_NORM, INDUCTOR, TK)
+    everyone = (FLASH_ATTN_ROTARY, FLASH_ATTN_LAYER_NORM, LIGER_ROPE, INDUCTOR, TK)
     return tuple(pattern for pattern in everyone if pattern not in own)

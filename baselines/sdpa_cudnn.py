@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
 from baselines.sites import missing
 
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 MAX_HEAD_DIM = 128
 FORWARD = r"cudnn.*sdpa.*(fprop|fwd)"
 BACKWARD = r"cudnn.*sdpa.*(bprop|bwd)"

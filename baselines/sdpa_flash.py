@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, refuse_head_dim
-from baselines.gpu import refuse_other_gpus
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
 from baselines.sites import missing
 
 if TYPE_CHECKING:
     import torch
 
-AMPERE = 8
 MAX_HEAD_DIM = 256
 FORWARD = r"pytorch_flash.*flash_fwd"
 BACKWARD = r"pytorch_flash.*flash_bwd"

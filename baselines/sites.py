@@ -12,8 +12,10 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+import types
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 PREFIX = "TK_BASELINES_SITE_"
 
@@ -73,7 +75,7 @@ def holds(package: str, file: str) -> bool:
 
 
 def package_folders(package: str) -> list[Path]:
-    """Folders of a top-level package that is not imported for it; none if it cannot be found."""
+    """Folders of a package that is not imported for it, though what is above it is; none if it cannot be found."""
     loaded = sys.modules.get(package)
     if loaded is not None:
         return [Path(folder) for folder in getattr(loaded, "__path__", ())]
@@ -82,6 +84,19 @@ def package_folders(package: str) -> list[Path]:
     except (ImportError, ValueError):
         return []
     return [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+
+
+def import_bare(module: str, packages: Sequence[str]) -> Any:
+    """Import ``module`` of a library without running the ``__init__`` of these packages above it, outermost first.
+
+    Each that is not imported yet is a bare module that has the package's folders.
+    """
+    for package in packages:
+        if package not in sys.modules:
+            parent = types.ModuleType(package)
+            parent.__path__ = [str(folder) for folder in package_folders(package)]
+            sys.modules[package] = parent
+    return importlib.import_module(module)
 
 
 def distribution_version(*names: str) -> str | None:

@@ -5,21 +5,21 @@ Which of the two won is in the kernel names of the case: `triton_tem_...` is a t
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines.compiled import MAX_AUTOTUNE, compile_alone
 from baselines.cublas import CUBLAS_KERNELS
-from baselines.gemm_problems import GemmProblem, refuse
-from baselines.gpu import cuda_capability
+from baselines.gemm_problems import GemmProblem
+from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, missing
 
 if TYPE_CHECKING:
     import torch
 
 Compiled = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
-MODE = "max-autotune-no-cudagraphs"
 
 # A process keeps what it compiled: a problem is asked for once per set of inputs.
 _compiled: dict[tuple[int, int, int, int], Compiled] = {}
@@ -46,14 +46,13 @@ class Gemm:
         """PyTorch's and Triton's versions."""
         import torch
 
-        return f"torch {torch.__version__}, triton {distribution_version('triton') or 'not installed'}, mode {MODE}"
+        triton = distribution_version("triton") or "not installed"
+        return f"torch {torch.__version__}, triton {triton}, mode {MAX_AUTOTUNE}"
 
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem on a GPU; on a CPU it would be ``torch.matmul`` behind a slow compile."""
         reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
-        if reason is None and cuda_capability() is None:
-            reason = "torch_compile: there is no CUDA device here"
-        return reason
+        return reason or refuse_other_gpus("torch_compile")
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction."""
@@ -75,11 +74,14 @@ class Gemm:
 
 
 def inductor_options(*, tma: bool) -> dict[str, Any]:
-    """Inductor's settings: those of `MODE`, with the search space named. ``torch.compile`` refuses an unknown one."""
+    """Inductor's settings: those of `MAX_AUTOTUNE`, with the search space named.
+
+    ``torch.compile`` refuses an unknown one.
+    """
     import torch._inductor
 
     return {
-        **torch._inductor.list_mode_options(MODE),
+        **torch._inductor.list_mode_options(MAX_AUTOTUNE),
         "max_autotune_gemm_search_space": "DEFAULT",
         "max_autotune_gemm_backends": "ATEN,TRITON",
         "triton.enable_persistent_tma_matmul": tma,
@@ -91,15 +93,9 @@ def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def compile_matmul(name: str, *, tma: bool) -> Compiled:
-    """A compiled matmul with a code object of its own.
-
-    Dynamo keeps compiled versions by code object and gives up after eight, so that shapes which shared one function
-    would end in plain eager calls.
-    """
-    import torch
+    """The matmul, compiled by itself under this name."""
     from torch._inductor import select_algorithm
 
     if hasattr(select_algorithm, "PRINT_AUTOTUNE"):
         select_algorithm.PRINT_AUTOTUNE = False  # twenty lines a problem on stderr, in the middle of progress bars
-    own = types.FunctionType(_matmul.__code__.replace(co_name=name), globals(), name)
-    return torch.compile(own, fullgraph=True, dynamic=False, options=inductor_options(tma=tma))
+    return compile_alone(_matmul, name, options=inductor_options(tma=tma))

@@ -5,12 +5,12 @@ The score matrix goes through memory, so a problem whose matrices do not fit is 
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import attention_kernels, sdpa
 from baselines.attention_problems import AttentionProblem, refuse, scale
+from baselines.compiled import compile_alone
 from baselines.gpu import refuse_other_gpus
 from baselines.options import chosen
 from baselines.sites import distribution_version, missing
@@ -143,9 +143,5 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, 
 
 
 def compile_attention(name: str) -> Compiled:
-    """A compiled attention with a code object of its own, since Dynamo keeps eight versions of one at most."""
-    import torch
-
-    own = types.FunctionType(_attention.__code__.replace(co_name=name), globals(), name)
-    compiled: Compiled = torch.compile(own, fullgraph=True, dynamic=False, options={"pattern_matcher": False})
-    return compiled
+    """The attention, compiled by itself under this name."""
+    return compile_alone(_attention, name, options={"pattern_matcher": False})

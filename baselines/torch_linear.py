@@ -6,21 +6,12 @@ or states of all rows in memory and run out of it.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines import linear_kernels
-from baselines.gpu import refuse_other_gpus
-from baselines.linear_problems import (
-    BasedProblem,
-    HedgehogProblem,
-    LinearAttentionProblem,
-    Mamba2Problem,
-    refuse,
-)
-from baselines.options import chosen
-from baselines.sites import distribution_version, missing
+from baselines.linear_problems import BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem
+from baselines.plain_torch import PlainTorch
 
 if TYPE_CHECKING:
     import torch
@@ -31,48 +22,29 @@ BYTES_A_ROW = {"based": 16, "hedgehog": 16, "linear_attention": 12, "mamba2": 12
 MEMORY_SHARE = 0.6
 """Share of the GPU's memory that may be alive; the inputs and the other contestants are in the rest."""
 
-EAGER_KERNELS = r"at::native|at6native"
 
-# A process keeps what it compiled: a problem is asked for once per set of inputs.
-_compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
+class _Chunked(PlainTorch):
+    """A function of `chunked_torch`; a baseline says which, of what arguments, and what of it is in memory at once.
 
+    Compiled with Inductor's default settings: with max-autotune the five products of a shape take minutes to tune, and
+    cuBLAS wins.
+    """
 
-class _Chunked:
-    """What the four have in common."""
-
+    _algorithm = "chunked"
+    _strangers = linear_kernels.others(linear_kernels.INDUCTOR)
     _workload: str
     _function: str
     _chunk = 64
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("torch", options, {"compiled": (0, 1)}, {"compiled": 0})
-
-    def available(self) -> str | None:
-        """None, or how to install PyTorch, with Triton where it compiles."""
-        modules = ["torch", "triton"] if self._options["compiled"] else ["torch"]
-        return missing(modules, f"pip install {' '.join(modules)}")
-
-    def version(self) -> str:
-        """PyTorch's version, and whether the code is compiled."""
-        import torch
-
-        triton = distribution_version("triton", "pytorch-triton")
-        how = f"torch.compile, triton {triton}" if self._options["compiled"] else "eager"
-        return f"torch {torch.__version__}, chunked, {how}"
-
     def supports(self, problem: Any, device: str) -> str | None:
         """bf16 problems whose intermediate tensors fit; compiled, on a GPU alone."""
-        name = "torch_compile" if self._options["compiled"] else "torch"
-        reason = refuse(problem, device, devices=("cuda",) if self._options["compiled"] else ("cuda", "cpu"), name=name)
+        reason = super().supports(problem, device)
         if reason is not None or device != "cuda":
-            return reason
-        reason = refuse_other_gpus(name)
-        if reason is not None:
             return reason
         import torch
 
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
-        return refuse_large(name, self.alive_bytes(problem), total)
+        return refuse_large(self._name, self.alive_bytes(problem), total)
 
     def alive_bytes(self, problem: Any) -> int:
         """Memory of the intermediate tensors, estimated from above."""
@@ -83,29 +55,12 @@ class _Chunked:
         """Features of a row, and its share of the chunk's state."""
         raise NotImplementedError
 
-    def kernel_names(self, problem: Any) -> tuple[str, ...]:
-        """Inductor's fused kernels, or PyTorch's elementwise ones; the products are cuBLAS's in both."""
-        return (linear_kernels.INDUCTOR if self._options["compiled"] else EAGER_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels; eager, Inductor's too."""
-        return linear_kernels.others(*([linear_kernels.INDUCTOR] if self._options["compiled"] else []))
-
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
-        """Compile for this shape unless that was done, and run once; eager, bind the inputs."""
+        """Bind the inputs; compiled, compile and run once."""
         from baselines import chunked_torch
 
-        function: Callable[..., Any] = getattr(chunked_torch, self._function_of(problem))
-        if self._options["compiled"]:
-            key = (self._workload, problem.text if hasattr(problem, "text") else repr(problem))
-            if key not in _compiled:
-                _compiled[key] = compile_alone(function, f"{function.__name__}_{len(_compiled)}")
-            function = _compiled[key]
         arguments, options = self._arguments(problem, inputs)
-        call = _bind(function, arguments, options)
-        if self._options["compiled"]:
-            call()
-        return call
+        return self._bind(getattr(chunked_torch, self._function_of(problem)), *arguments, **options)
 
     def _function_of(self, problem: Any) -> str:
         return self._function
@@ -206,21 +161,3 @@ def refuse_large(name: str, alive: int, memory_bytes: int) -> str | None:
     if alive > share:
         return f"{name}: {alive / 1e9:.0f} GB of intermediate tensors, {share / 1e9:.0f} GB of this GPU's may be used"
     return None
-
-
-def compile_alone(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A compiled function with a code object of its own, since Dynamo keeps eight versions of one at most.
-
-    Inductor's default settings: with max-autotune the five products of a shape take minutes to tune, and cuBLAS wins.
-    """
-    import torch
-
-    code = function.__code__.replace(co_name=name)
-    own = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
-    own.__kwdefaults__ = function.__kwdefaults__
-    compiled: Callable[..., Any] = torch.compile(own, fullgraph=True, dynamic=False)
-    return compiled
-
-
-def _bind(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Callable[[], Any]:
-    return lambda: function(*arguments, **options)

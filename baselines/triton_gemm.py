@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from baselines.gemm_problems import GemmProblem, refuse
-from baselines.gpu import cuda_capability
+from baselines.gemm_problems import GemmProblem
+from baselines.gpu import cuda_capability, refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.tuning import fastest
 
@@ -87,9 +88,7 @@ class Gemm:
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem on a GPU."""
         reason = refuse(problem, device, devices=("cuda",), name="triton")
-        if reason is None and cuda_capability() is None:
-            reason = "triton: there is no CUDA device here"
-        return reason
+        return reason or refuse_other_gpus("triton")
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """The kernel that this size takes."""

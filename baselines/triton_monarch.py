@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from baselines.fft_conv_problems import CUFFT, INDUCTOR, MONARCH, OURS, FftConvProblem, points, refuse
-from baselines.gpu import refuse_other_gpus
+from baselines.fft_conv_problems import CUFFT, INDUCTOR, MONARCH, OURS, FftConvProblem, points
+from baselines.gpu import AMPERE, refuse_other_gpus
 from baselines.options import chosen
+from baselines.problems import refuse
 from baselines.sites import distribution_version, find, use_site
 from baselines.tuning import fastest
 
@@ -50,7 +51,7 @@ class FftConv:
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("triton_monarch", options, {}, {})
+        chosen("triton_monarch", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install Triton."""
@@ -66,7 +67,7 @@ class FftConv:
         reason = refuse(problem, device, devices=("cuda",), name="triton_monarch")
         if reason is None and points(problem) not in SHAPES:
             reason = f"triton_monarch: got N={problem.N}, it takes {', '.join(map(str, SHAPES))} points"
-        return reason or refuse_other_gpus("triton_monarch", least=8)
+        return reason or refuse_other_gpus("triton_monarch", least=AMPERE)
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
         """Its own; cuFFT's too where the filter is transformed in the call."""

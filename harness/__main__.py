@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 
 
 def main() -> int:
     """The command; gives its exit code."""
+    return guarded("harness.cli")
+
+
+def guarded(module: str) -> int:
+    """The exit code of the function `main` of a module; an interruption while it is imported is said in a sentence."""
     before = signal.getsignal(signal.SIGINT)
     if before == signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
-    from harness.cli import main as run  # about a second
+    run: Callable[[], int] = importlib.import_module(module).main  # about a second
 
     signal.signal(signal.SIGINT, before)
     try:

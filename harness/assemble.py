@@ -1,8 +1,10 @@
-"""From what the worker saw to what is stored: statistics, roofline, ratios.  Pure."""
+"""From what the worker saw to what is stored: statistics, roofline, ratios.
+
+Pure, but for the defaults in `configs/` that a row's command is told from.
+"""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 from harness import roofline, stats, workloads
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
+from harness.repetition import repro_command
 from harness.store import StoredGroup
 from harness.worker.messages import CaseOutcome, Machine
 from harness.worker.supervisor import GroupResult
@@ -48,26 +51,6 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
     }
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
     return StoredGroup(measurements, ratios, samples, energy_j=result.energy_j, seconds=result.seconds)
-
-
-def repro_command(plan: Plan, group: Group, index: int) -> str:
-    """The command that runs this one case again."""
-    contestant, problem = group.contestants[index], group.problem
-    keys = [f"problem.{key}={int(v) if isinstance(v, bool) else v}" for key, v in problem.as_mapping().items()]
-    label = str(contestant.variant)
-    quoted = f'"{label}"' if contestant.variant.options else label
-    words = [
-        f"workload={group.workload}",
-        *keys,
-        f"implementations=[{quoted}]",
-        f"dtype={problem.dtype}",
-        f"direction={problem.direction}",
-        f"distribution={group.distribution}",
-        f"seed={group.seed}",
-        *([] if any(word.startswith("timer=") for word in plan.carried) else [f"timer={plan.timer.kind}"]),
-        *plan.carried,
-    ]
-    return " ".join(["python -m harness", *(shlex.quote(word) for word in words)])
 
 
 def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:

@@ -33,6 +33,7 @@ from harness.provenance import ROOT, new_run_id, utc_now
 from harness.publish import publish
 from harness.runner import FAILURES, IDLE, run_job
 from harness.store import Store
+from harness.worker.supervisor import Worker
 
 CONFIG_DIR = ROOT / "configs"
 
@@ -40,12 +41,16 @@ _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "
 """Requests that Hydra answers by itself: no run is made."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with these arguments (the process's own by default) and gives its exit code."""
+def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int:
+    """Runs the command with these arguments (the process's own by default) and gives its exit code.
+
+    worker: of the commands before, if it is kept; one of its own otherwise.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
         invocation = _invocation(arguments)
+        invocation.worker = worker or Worker()
         invocation.on_event = screen.event
         return _run(invocation, screen)
     except HarnessError as error:

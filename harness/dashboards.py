@@ -60,6 +60,7 @@ class Section:
 def dashboard(runs: Iterable[Run]) -> tuple[Section, ...]:
     """An overview, a section a workload and regressions over time, of the keys that these runs publish.
 
+    What is a mean over the problems of an experiment has a panel an experiment: its keys begin with the experiment.
     A workload's directions have sections of their own, `attention_bwd`, as their metrics have names of their own.
     """
     history: set[str] = set()
@@ -72,10 +73,10 @@ def dashboard(runs: Iterable[Run]) -> tuple[Section, ...]:
             name if direction == "fwd" else f"{name}_{direction}"
             for name, direction in zip(run.measurements["workload"], run.measurements["direction"], strict=True)
         }
-    ratios = {name: _under(scalars, f"{name}/ratio/") for name in sorted(workloads)}
+    ratios = {key.partition("/ratio/")[0] for key in scalars if "/ratio/" in key}
     overview = (
         Bars("Cases that failed", ("failures",)),
-        *(Bars(f"{name}: speed of tk over", keys) for name, keys in ratios.items() if keys),
+        *(Bars(f"{name}: speed of tk over", _under(scalars, f"{name}/ratio/")) for name in sorted(ratios)),
     )
     own = {key: _owner(key, workloads) for key in history}
     sections = tuple(

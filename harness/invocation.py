@@ -18,7 +18,7 @@ from harness.library_sizes import library_sizes
 from harness.planning import Plan
 from harness.store import Store, run_folder
 from harness.worker.messages import Machine
-from harness.worker.supervisor import Supervisor
+from harness.worker.supervisor import Supervisor, Worker
 
 
 @dataclass
@@ -45,17 +45,13 @@ class Invocation:
     ledger: Ledger = field(default_factory=Ledger)
     """Where the time of this command goes."""
     _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
+    worker: Worker = field(default_factory=Worker)
     _merged: bool = False
-    _supervisor: Supervisor | None = None
-    _device: Mapping[str, Any] | None = None
     _machine: Machine | None = None
 
     def supervisor(self, device: Mapping[str, Any]) -> Supervisor:
         """The worker for this device, kept over jobs."""
-        if self._supervisor is None or self._device != device:
-            self.close_worker()
-            self._supervisor, self._device = Supervisor(device, lambda event: self.on_event(event)), dict(device)
-        return self._supervisor
+        return self.worker.on(device, lambda event: self.on_event(event))
 
     def machine(self, device: Mapping[str, Any], roofs: bool) -> Machine:
         """The machine, described once; the roofs are measured once a run."""
@@ -101,15 +97,9 @@ class Invocation:
         """Makes a run that other processes have measured this command's."""
         self.store, self.last_config, self._merged = store, store.manifest["config"], True
 
-    def close_worker(self, at_once: bool = False) -> None:
-        """Ends the worker; `at_once` does not wait for what it is doing."""
-        if self._supervisor is not None:
-            self._supervisor.kill() if at_once else self._supervisor.stop()
-            self._supervisor = None
-
     def close(self, status: str) -> None:
         """Ends the worker and marks the manifest."""
-        self.close_worker(at_once=status != "completed")
+        self.worker.leave(at_once=status != "completed")
         if self.store is not None:
             try:
                 self.store.update(status=status, ended_utc=provenance.utc_now(), **self.account())

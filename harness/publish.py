@@ -149,11 +149,11 @@ def _failures(run: Run) -> int:
 def summary(run: Run) -> dict[str, float]:
     """Scalars of a run: `failures`, when it `started`, and geometric means over its problems.
 
-    `<workload>/ratio/<baseline>/geomean` is the speed of `tk` without options over each baseline, and
-    `<workload>/<implementation>/latency_us/geomean` the median latency; for another direction than fwd the workload is
-    `<workload>_bwd`.
+    `<experiment>/<workload>/ratio/<baseline>/geomean` is the speed of `tk` without options over each baseline, and
+    `<experiment>/<workload>/<implementation>/latency_us/geomean` the median latency; for another direction than fwd the
+    workload is `<workload>_bwd`.  Means over other problems are other numbers: each experiment has keys of its own.
     """
-    table = run.measurements
+    table, experiment = run.measurements, run.manifest["experiment"]
     scalars: dict[str, float] = {
         "failures": float(_failures(run)),
         STARTED: _seconds(str(run.manifest["started_utc"])),
@@ -161,7 +161,7 @@ def summary(run: Run) -> dict[str, float]:
     latencies: dict[str, list[float]] = {}
     for row in table[table["n_samples"] > 0].itertuples():
         workload = row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}"
-        key = f"{workload}/{_label(row.implementation, row.variant)}/latency_us/geomean"
+        key = f"{experiment}/{workload}/{_label(row.implementation, row.variant)}/latency_us/geomean"
         latencies.setdefault(key, []).append(row.latency_us_p50)
     scalars |= {key: stats.geometric_mean(values) for key, values in latencies.items()}
     label = {
@@ -179,7 +179,7 @@ def summary(run: Run) -> dict[str, float]:
         if (implementation, variant) == ("tk", ""):
             pairs.setdefault((workload, _label(baseline, baseline_variant)), []).append(ratio.ratio_p50)
     for (workload, baseline), values in pairs.items():
-        scalars[f"{workload}/ratio/{baseline}/geomean"] = stats.geometric_mean(values)
+        scalars[f"{experiment}/{workload}/ratio/{baseline}/geomean"] = stats.geometric_mean(values)
     return scalars
 
 

@@ -1,5 +1,7 @@
 """Reader of stored runs: the only module of the harness that reports import.
 
+It also hands on how an experiment's problems are expanded, the state of the checkout, and the name of a GPU's folder.
+
 A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
 profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
 """
@@ -18,13 +20,23 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
+from harness.errors import HarnessError as HarnessError
+from harness.planning import closest as closest
+from harness.planning import expand_problems as expand_problems
+from harness.provenance import Source as Source
+from harness.provenance import source as source
 from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
+from harness.records import Status as Status
+from harness.roofline import gpu_slug as gpu_slug
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"
 RATIOS = "ratios.csv"
 SAMPLES = "samples.parquet"
 PROFILE = "profile.csv"
+
+GROUP = ("workload", "direction", "problem", "dtype", "distribution")
+"""Columns of measurements.csv that the cases of one group have in common."""
 
 
 _TEXT, _OBJECT, _LIST, _NONE = (str,), (dict,), (list,), (type(None),)
@@ -205,7 +217,32 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
             raise ResultsError(f"{path} line {line} has {len(cells)} cells, needs {len(header)}: restore the file")
         rows.append(cells)
     table = pd.DataFrame(rows, columns=list(header), dtype=object)
-    return _typed(path, table.reindex(columns=list(record.columns()), fill_value=""), record)
+    typed = _typed(path, table.reindex(columns=list(record.columns()), fill_value=""), record)
+    if record is Measurement:
+        _check_cases(path, typed)
+    return typed
+
+
+def _check_cases(path: Path, table: pd.DataFrame) -> None:
+    """Every status is one of `Status`, and no group has a case twice; raises `ResultsError`.
+
+    A group that was timed again begins with its first case again; any other case that comes back was written twice.
+    """
+    known, first, seen, problem = {str(one) for one in Status}, "", set[str](), None
+    for line, row in enumerate(table.to_dict("records"), start=2):
+        if row["status"] not in known:
+            raise ResultsError(
+                f"{path} line {line} has the status {row['status']!r}, needs one of {', '.join(sorted(known))}: "
+                "restore the file or measure again"
+            )
+        case, own = str(row["case_id"]), tuple(row[name] for name in GROUP)
+        if own != problem or case == first:
+            problem, first, seen = own, case, set()
+        if case in seen:
+            raise ResultsError(
+                f"{path} line {line} has case {case} for a second time in its group: restore the file or measure again"
+            )
+        seen.add(case)
 
 
 def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:

@@ -14,13 +14,13 @@ RESULTS = ROOT / "results"
 MANIFEST = "manifest.json"
 
 
-def find_campaign(results: Path, name: str | None = None) -> Path:
-    """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`.
+def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Path:
+    """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`; gpu: its folder.
 
     What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
     are passed over.  Raises `PaperFiguresError` if there is none.
     """
-    runs = [path for path in results.glob(f"*/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
+    runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
     folders = {path.parent.parent for path in runs if name is not None or not _of_a_night(path)}
     if name is not None:
         folders = {folder for folder in folders if folder.name == name}

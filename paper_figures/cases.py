@@ -6,7 +6,6 @@ the list.  A problem's text leaves out options at their default, in the experime
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from harness.results import HarnessError, expand_problems
 from paper_figures.errors import PaperFiguresError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -46,6 +46,8 @@ class Experiment:
     """Texts of the entries; one may name its own `direction`, `dtype` and `distribution` among its keys."""
     contestants: tuple[Contestant, ...]
     profiled: bool
+    timer: str = "cuda_events"
+    """`cuda_events` or `cuda_graph`: only what was timed so is of the experiment."""
 
     def stored_problem(self, problem: str) -> StoredProblem:
         """How the rows of one of its problems are stored: beside its text, what has a column of its own."""
@@ -96,20 +98,6 @@ def same_problem(left: str, right: str) -> bool:
     return problem_keys(left) == problem_keys(right)
 
 
-def expand_problems(entries: list[Any]) -> tuple[str, ...]:
-    """The problems of a list whose entries are a problem or `{"grid": {key: [values]}}`, the last key fastest."""
-    problems: list[str] = []
-    for entry in entries:
-        if not isinstance(entry, Mapping):
-            raise PaperFiguresError(f"got {entry!r} in a list of problems, need key: value pairs or a grid")
-        if "grid" not in entry:
-            problems.append(problem_text(entry))
-            continue
-        grid = entry["grid"]
-        problems += [problem_text(dict(zip(grid, point, strict=True))) for point in itertools.product(*grid.values())]
-    return tuple(dict.fromkeys(problems))
-
-
 def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
     """The cases of an experiment; raises `PaperFiguresError` if its file is missing or lists none."""
     path = configs / "experiment" / f"{name}.yaml"
@@ -127,22 +115,38 @@ def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
         direction=str(config.get("direction", "fwd")),
         dtype=str(config.get("dtype", "bf16")),
         distribution=str(config.get("distribution", "normal")),
-        problems=expand_problems(list(config["problems"])),
+        problems=_problems(config["problems"], path),
         contestants=tuple(parse_contestant(str(text)) for text in config["implementations"]),
         profiled=bool(config.get("profile")),
+        timer=_choice(config, "timer") or "cuda_events",
     )
+
+
+def _problems(entries: object, path: Path) -> tuple[str, ...]:
+    """The texts of an experiment's problems, each once, grids expanded as the harness expands them."""
+    try:
+        return tuple(dict.fromkeys(problem_text(one) for one in expand_problems(entries)))
+    except HarnessError as error:
+        raise PaperFiguresError(f"{path}: {error}") from None
 
 
 def _workload(config: Mapping[str, Any], path: Path) -> str:
     """The workload's name: the choice of the configuration group, or the key of that name."""
-    for choice in config.get("defaults", []):
-        if isinstance(choice, Mapping):
-            for group, value in choice.items():
-                if str(group).split()[-1].lstrip("/") == "workload":
-                    return str(value)
+    if choice := _choice(config, "workload"):
+        return choice
     workload = config.get("workload")
     if isinstance(workload, Mapping):
         workload = workload.get("name")
     if not isinstance(workload, str):
         raise PaperFiguresError(f"{path} names no workload, need `override /workload: <name>` among its defaults")
     return workload
+
+
+def _choice(config: Mapping[str, Any], group: str) -> str | None:
+    """What the defaults of an experiment choose of a configuration group; None where they leave it alone."""
+    for choice in config.get("defaults", []):
+        if isinstance(choice, Mapping):
+            for key, value in choice.items():
+                if str(key).split()[-1].lstrip("/") == group:
+                    return str(value)
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -57,6 +58,12 @@ _STYLE: Any = {
 
 LEAST_RATIO = 0.6
 """Ratios below it are triangles at the lower edge, so that a slow contestant does not flatten the others."""
+
+FARTHEST_ROOF = 2.0
+"""A roof higher than this many times the axis is left out."""
+
+LONGEST_LABEL = 22
+"""Characters in a line of a ratio axis's title: its panel is little over an inch high."""
 
 Value = Callable[[Line], float | None]
 Bounds = Callable[[Line], tuple[float, float] | None]
@@ -107,8 +114,10 @@ def _draw_problems(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float |
         axis.set_ylim(*_ratio_limits(lines))
     for axis in rates:
         _draw_roof(axis, roof_tflops)
-    for axis in ratios[-columns:]:
-        axis.set_xlabel(exhibit.axis)
+    titles = [exhibit.axis_of(panel).title for panel in panels]
+    for place, (axis, title) in enumerate(zip(ratios, titles, strict=True)):
+        if titles[place + columns : place + columns + 1] != [title]:  # the panel below says it
+            axis.set_xlabel(title)
     return figure
 
 
@@ -257,7 +266,8 @@ def _draw_ratios(
         if line.published_ratio is not None:
             axis.plot(x, line.published_ratio, "D", markersize=5, markerfacecolor=PAPER, markeredgecolor=INK, zorder=3)
     axis.axhline(1.0, color=INK, linewidth=0.9)
-    _finish_axis(axis, groups, f"speed / {exhibit.baseline_label}")
+    title = textwrap.fill(f"speed / {exhibit.baseline_label}", LONGEST_LABEL, break_long_words=False)
+    _finish_axis(axis, groups, title)
 
 
 def _ratio_limits(lines: Sequence[Line]) -> tuple[float, float]:
@@ -306,6 +316,17 @@ def _label_published(figure: Figure, lines: Sequence[Line]) -> None:
         )
 
 
+def bars_caption(lines: Sequence[Line]) -> str:
+    """How to read the figure of an exhibit, as `draw_exhibit` draws its lines."""
+    parts = ["Bars are measured rates", "thin lines reach from the 10th to the 90th percentile"]
+    if published_gpus(lines):
+        parts.append("hollow diamonds are the paper's numbers on its GPU")
+    parts.append("× marks a case without a time")
+    if len({line.problem for line in lines}) > 1:
+        parts.append(f"dots are ratios with their interval, a triangle one below {LEAST_RATIO}")
+    return f"{', '.join(parts)}."
+
+
 def _diamond(label: str) -> Any:
     return mpl.lines.Line2D(
         [], [], marker="D", linestyle="", markersize=5, markerfacecolor=PAPER, markeredgecolor=INK, label=label
@@ -313,8 +334,9 @@ def _diamond(label: str) -> Any:
 
 
 def _draw_roof(axis: Axes, roof_tflops: float | None) -> None:
+    """A dashed line at the roof where it is near what is drawn; a far one would flatten the bars to nothing."""
     top = axis.get_ylim()[1]
-    if roof_tflops is None or not 0.5 * top < roof_tflops:
+    if roof_tflops is None or not 0.5 * top < roof_tflops <= FARTHEST_ROOF * top:
         return
     axis.set_ylim(0, max(top, roof_tflops * 1.12))
     axis.axhline(roof_tflops, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))

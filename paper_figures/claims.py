@@ -108,7 +108,8 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
         raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(document, Mapping) or set(document) != {"exhibit", "claims"}:
         raise PaperFiguresError(f"{path} needs exactly the keys exhibit and claims")
-    claims = tuple(_claim(path, str(document["exhibit"]), entry) for entry in document["claims"])
+    entries = _mappings(str(path), "claims", document["claims"])
+    claims = tuple(_claim(path, str(document["exhibit"]), entry) for entry in entries)
     return ClaimFile(path.name, hashlib.sha256(content).hexdigest(), claims)
 
 
@@ -136,7 +137,9 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         "across": ("share of the roof over that on another problem", "x"),
     }
     metric, unit = defaults.get(comparison, ("", ""))
-    points = tuple(_point(where, comparison, entry, tolerance, point) for point in entry["points"])
+    _number(f"{where}, tolerance", "relative", tolerance.get("relative", 0.0))
+    numbers = _mappings(where, "points", entry["points"])
+    points = tuple(_point(where, comparison, entry, tolerance, point) for point in numbers)
     if not points:
         raise PaperFiguresError(f"{where}: no points, needs at least one number")
     return Claim(
@@ -161,22 +164,22 @@ def _point(
 ) -> Point:
     _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
     of = parse_contestant(str(entry["of"]))
-    over = _contestants(entry.get("over", ()))
+    over = _contestants(where, entry.get("over", []))
     if comparison in ("speedup", "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
     if comparison != "speedup" and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
-    problem = problem_text(entry["problem"]) if "problem" in entry else ""
-    among = tuple(problem_text(one) for one in entry.get("among", ()))
+    problem = _problem(where, "problem", entry)
+    among = tuple(problem_text(one) for one in _mappings(where, "among", entry.get("among", [])))
     if among and (problem or comparison != "speedup"):
         raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
     if (comparison == "across") != ("beside" in entry):
         raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
-    beside = problem_text(entry["beside"]) if "beside" in entry else ""
-    published = _interval(where, entry["published"]) if "published" in entry else None
+    beside = _problem(where, "beside", entry)
+    published = _interval(where, "published", entry["published"]) if "published" in entry else None
     accept = entry.get("accept", claim.get("accept"))
     if accept is not None:
-        accepted = _interval(where, accept)
+        accepted = _interval(where, "accept", accept)
     elif published is not None and "relative" in tolerance:
         accepted = around(published, float(tolerance["relative"]))
     else:
@@ -193,9 +196,37 @@ def _point(
     )
 
 
-def _contestants(value: Any) -> tuple[Contestant, ...]:
+def _contestants(where: str, value: Any) -> tuple[Contestant, ...]:
     """One name or a list of them."""
-    return tuple(parse_contestant(str(one)) for one in ([value] if isinstance(value, str) else value))
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list):
+        raise PaperFiguresError(f"{where}: over is {value!r}, needs to be a name or a list of names")
+    return tuple(parse_contestant(str(one)) for one in names)
+
+
+def _problem(where: str, key: str, entry: Mapping[str, Any]) -> str:
+    """The problem under a key as its text, empty where the key is not there."""
+    if key not in entry:
+        return ""
+    if not isinstance(entry[key], Mapping):
+        raise PaperFiguresError(f"{where}: {key} is {entry[key]!r}, needs to be a mapping such as {{N: 1024}}")
+    return problem_text(entry[key])
+
+
+def _mappings(where: str, key: str, value: Any) -> list[Mapping[str, Any]]:
+    """A list of mappings, as it was read."""
+    if not isinstance(value, list):
+        raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a list of mappings")
+    for number, one in enumerate(value, start=1):
+        if not isinstance(one, Mapping):
+            raise PaperFiguresError(f"{where}: entry {number} of {key} is {one!r}, needs to be a mapping")
+    return value
+
+
+def _number(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a number")
+    return float(value)
 
 
 def around(published: Interval, relative: float) -> Interval:
@@ -203,15 +234,19 @@ def around(published: Interval, relative: float) -> Interval:
     return Interval(published.low * (1 - relative), published.high * (1 + relative))
 
 
-def _interval(where: str, value: Any) -> Interval:
+def _interval(where: str, key: str, value: Any) -> Interval:
     """A number, or `{low:, high:}` of which one may be left out."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Interval(float(value), float(value))
     if isinstance(value, Mapping) and value and set(value) <= {"low", "high"}:
-        interval = Interval(float(value.get("low", -math.inf)), float(value.get("high", math.inf)))
+        ends = [
+            _number(f"{where}, {key}", end, value.get(end, away))
+            for end, away in (("low", -math.inf), ("high", math.inf))
+        ]
+        interval = Interval(*ends)
         if interval.low <= interval.high:
             return interval
-    raise PaperFiguresError(f"{where}: got {value!r}, need a number or low and high in ascending order")
+    raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a number or low and high in ascending order")
 
 
 def _check_keys(where: str, entry: Mapping[str, Any], needed: set[str], allowed: set[str]) -> None:

@@ -14,7 +14,7 @@ from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
 from paper_figures.machine import machine_facts
-from paper_figures.numbers import fixed, interval_text, significant
+from paper_figures.numbers import decimals, fixed, interval_text, significant
 from paper_figures.quantities import rate
 from paper_figures.selection import Cell, kernel_build
 from paper_figures.statistics import median_interval
@@ -102,7 +102,7 @@ def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
     entries = [("median latency, µs", fixed(latency.value, 2), interval_text(latency, 2))]
     if math.isfinite(float(cell.row["tflops"])):
         measured = rate(cell)
-        entries.append(("TFLOPS", fixed(measured.value, 1), interval_text(measured, 1)))
+        entries.append(("TFLOPS", significant(measured.value), interval_text(measured, decimals(measured.value) + 1)))
     if math.isfinite(float(cell.row["roof_pct_datasheet"])):
         entries.append(("% of the datasheet roof", fixed(float(cell.row["roof_pct_datasheet"]), 1), ""))
     return tuple(entries)

@@ -4,4 +4,11 @@ from __future__ import annotations
 
 
 class PaperFiguresError(Exception):
-    """Something the user can put right, in one sentence: what was got, what is needed, what to do."""
+    """Something the user can put right, in one sentence: what was got, what is needed, what to do.
+
+    `exit_code` is what the command ends with: 1, and 2 for wrong arguments.
+    """
+
+    def __init__(self, sentence: str, exit_code: int = 1) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
-from paper_figures.quantities import profile_value, published_share, rate, speedup, why_missing
+from paper_figures.labels import short_run
+from paper_figures.numbers import range_text, significant, with_unit
+from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
@@ -36,6 +39,8 @@ class PointResult:
     """Whether it is over a published number and not over a measured one."""
     problem: str = ""
     """The problem it is of: the point's own, or the one found among several; empty where it belongs to none."""
+    left_out: tuple[str, ...] = ()
+    """Those of several baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +78,68 @@ def evaluate(
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
     """Why the verdict is what it is, in one line."""
-    parts = [claim.not_comparable] if claim.not_comparable else [summary([result.outcome for result in points])]
+    parts = [claim.not_comparable or summary([result.outcome for result in points]) + _beyond(points)]
     missing = [result.measured.reason for result in points if isinstance(result.measured, Missing)]
     parts += [reason for reason in dict.fromkeys(missing) if reason]
-    return "; ".join(parts)
+    parts += [_short_of_range(points)] if claim.comparison == "speedup" and not claim.not_comparable else []
+    parts += _left_out(points)
+    return "; ".join(filter(None, parts))
+
+
+def _beyond(points: Sequence[PointResult]) -> str:
+    """` (above the accepted 0.9 to 1.1×)`, ` (2 above, 1 below the accepted values)`: on which side numbers fail."""
+    failing = [
+        (one, "above" if one.measured.low > one.accept.high else "below")
+        for one in points
+        if one.outcome is Outcome.FAILS and isinstance(one.measured, Measured)
+    ]
+    sides = Counter(side for _, side in failing)
+    if not failing:
+        return ""
+    side = ", ".join(f"{count} {side}" for side, count in sides.items()) if len(sides) > 1 else failing[0][1]
+    accepted = with_unit(range_text(points[0].accept), points[0].unit) if len(points) == 1 else "values"
+    return f" ({side} the accepted {accepted})"
+
+
+def _short_of_range(points: Sequence[PointResult]) -> str:
+    """Says that no speedup reaches an end of the published range, `1.1 to 2.3 times`; empty where one does.
+
+    The verdict is of the accepted values, which were fixed before the run and may be wider than the range.
+    """
+    ranges = [one.published for one in points if one.published is not None and one.published.low < one.published.high]
+    values = [one.measured.value for one in points if isinstance(one.measured, Measured)]
+    if not values or len(ranges) < len(points):
+        return ""
+    best, low, high = max(values), min(one.low for one in ranges), max(one.high for one in ranges)
+    if best < low:
+        return f"none reaches the paper's lower end, {with_unit(significant(low), points[0].unit)}"
+    if best < high < math.inf:
+        return f"none reaches the paper's upper end, {with_unit(significant(high), points[0].unit)}"
+    return ""
+
+
+def _left_out(points: Sequence[PointResult]) -> list[str]:
+    """`without FlashAttention-3 (unavailable)`: what the fastest was not chosen from, on how many numbers."""
+    numbers = [one for one in points if isinstance(one.measured, Measured)]
+    counts = Counter(name for one in numbers for name in one.left_out).items()
+    named = [name if count == len(numbers) else f"{name} on {count} of {len(numbers)}" for name, count in counts]
+    return [f"without {', '.join(named)}"] if named else []
 
 
 def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Sequence[PointResult]) -> str:
     """Says which runs behind the points started with another edition of the claim file."""
     used = {result.run_id for result in points}
     runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
-    changed = []
-    for run_id in sorted(used & set(runs)):
-        recorded = recorded_digest(runs[run_id], file.name)
-        if recorded is None:
-            changed.append(f"run {run_id} did not record the claims file {file.name}")
-        elif recorded != file.sha256:
-            changed.append(f"claims file {file.name} was changed after run {run_id} started")
-    return "; ".join(changed)
+    digests = {run_id: recorded_digest(runs[run_id], file.name) for run_id in sorted(used & set(runs))}
+    absent = [short_run(run_id) for run_id, digest in digests.items() if digest is None]
+    other = [short_run(run_id) for run_id, digest in digests.items() if digest not in (None, file.sha256)]
+    parts = [f"claims file {file.name} was not recorded by {_runs(absent)}"] if absent else []
+    parts += [f"claims file {file.name} was changed after {_runs(other)} started"] if other else []
+    return "; ".join(parts)
+
+
+def _runs(names: Sequence[str]) -> str:
+    return f"run{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def recorded_digest(run: Run, name: str) -> str | None:
@@ -138,6 +187,7 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], 
         case_key,
         of_the_paper,
         point.problem or found,
+        untimed(selected, point.over) if claim.comparison == "speedup" and len(point.over) > 1 else (),
     )
 
 

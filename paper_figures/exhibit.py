@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from harness.results import closest
 from paper_figures.cases import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
@@ -50,6 +51,16 @@ class RowColumn:
     """Decimals shown."""
 
 
+@dataclass(frozen=True)
+class Axis:
+    """How the problems of a panel are named in the figure."""
+
+    title: str
+    """What differs between them, and at what the rest is."""
+    tick: str
+    """A problem, with its keys in braces: `{N}`."""
+
+
 def one_panel(keys: Mapping[str, str]) -> str:
     """All problems together, without a title."""
     return ""
@@ -80,6 +91,8 @@ class Exhibit:
     """The contestant that ratios are against; of several, the fastest on each problem."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
+    other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))
+    """The axes of panels whose problems differ in something else, by the panel's title."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Labels of contestants, where the general ones do not do: `{"tk[stages=1]": "1 stage"}`."""
     profile: tuple[ProfileColumn, ...] = ()
@@ -123,7 +136,11 @@ class Exhibit:
 
     def name_tick(self, problem: str) -> str:
         """A problem's label on the axis of the figure."""
-        return self._format(self.tick, problem)
+        return self._format(self.axis_of(self.panel_of(problem)).tick, problem)
+
+    def axis_of(self, panel: str) -> Axis:
+        """The axis of a panel: its own, or the one that most panels share."""
+        return self.other_axes.get(panel, Axis(self.axis, self.tick))
 
     def _format(self, template: str, problem: str) -> str:
         keys = {**problem_keys(problem), "panel": self.panel_of(problem)}
@@ -156,11 +173,15 @@ class Derived:
     parts: tuple[Exhibit, ...] = ()
     """Exhibits whose measurements it uses; they need not be in the report themselves."""
     draw: Callable[[Sources], Figure] | None = None
+    caption: str = ""
+    """How to read what `draw` draws."""
     recorded: str = ""
     """The key of a run's manifest that it is made from, where it has no parts."""
     claims: tuple[str, ...] = ()
     """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    aliases: tuple[str, ...] = ()
+    """Other names that choose it: those of the figures that it stands for."""
 
     def name_problem(self, problem: str) -> str:
         """A problem's label, as the first of its parts that has it names it."""
@@ -210,7 +231,10 @@ def load_exhibits() -> tuple[AnyExhibit, ...]:
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
-    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`.  Raises on unknown ones."""
+    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`, and so is an alias.
+
+    Raises `PaperFiguresError` on unknown ones.
+    """
     exhibits = load_exhibits()
     if not names:
         return exhibits
@@ -218,8 +242,10 @@ def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
     for name in names:
         matching = [exhibit for exhibit in exhibits if exhibit.id == name]
         matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
+        matching = matching or [one for one in exhibits if isinstance(one, Derived) and name in one.aliases]
         if not matching:
-            known = ", ".join(exhibit.id for exhibit in exhibits)
-            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {known}")
+            known = [exhibit.id for exhibit in exhibits]
+            near = closest(name, [*dict.fromkeys(one.partition("_")[0] for one in known), *known])
+            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {', '.join(known)}{near}", exit_code=2)
         chosen += matching
     return tuple(exhibit for exhibit in exhibits if exhibit in chosen)

@@ -1,4 +1,4 @@
-"""Names for readers: of implementations, statuses and verdicts."""
+"""Names for readers: of implementations, runs, statuses and verdicts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
     "flash_attn_triton": "flash-attn (Triton)",
+    "liger": "Liger-Kernel (Triton)",
     "torch": "PyTorch",
     "pytorch_eager": "PyTorch eager",
     "fla": "flash-linear-attention",
@@ -46,6 +47,11 @@ def contestant_label(contestant: Contestant, names: Mapping[str, str] | None = N
         return names[str(contestant)]
     name = IMPLEMENTATIONS.get(contestant.implementation, contestant.implementation)
     return f"{name} [{contestant.variant}]" if contestant.variant else name
+
+
+def short_run(run_id: str) -> str:
+    """The part of a run's id that tells runs of one campaign apart: `20261120T141500Z-a1b2c3` is `a1b2c3`."""
+    return run_id.rsplit("-", 1)[-1]
 
 
 def words(key: str) -> str:

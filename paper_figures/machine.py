@@ -10,9 +10,9 @@ from paper_figures.numbers import significant
 from paper_figures.table import ABSENT, Column, Table, Text
 
 
-def measured_roof(run: Run) -> float | None:
-    """The matmul rate in bf16 that the run measured as a roof, in TFLOPS."""
-    value = (run.manifest.get("roofs") or {}).get("matmul_bf16_tflops")
+def measured_roof(run: Run, dtype: str) -> float | None:
+    """The matmul rate in a type, such as `e4m3`, that the run measured as a roof, in TFLOPS; None if it did not."""
+    value = (run.manifest.get("roofs") or {}).get(f"matmul_{dtype}_tflops")
     return float(value) if isinstance(value, int | float) else None
 
 

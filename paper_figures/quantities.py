@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.results import Run
 from paper_figures.cases import Contestant
+from paper_figures.labels import contestant_label, words
 from paper_figures.reference import Gpu
 from paper_figures.selection import EXCUSED, Cell, Selected
 from paper_figures.statistics import median_interval
@@ -21,9 +22,9 @@ GIGA = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
     """Why a case has no number: never run, or tried and ended otherwise than timed."""
     if cell is None or cell.row is None:
-        return Missing(Outcome.NOT_RUN, f"{contestant} was not run")
+        return Missing(Outcome.NOT_RUN, f"{contestant_label(contestant)} was not run")
     outcome = Outcome.NOT_RUN if cell.status in EXCUSED else Outcome.BLOCKED
-    return Missing(outcome, f"{contestant} {cell.status}: {cell.reason}")
+    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {cell.reason}")
 
 
 def rate(cell: Cell) -> Measured:
@@ -59,6 +60,18 @@ def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cel
     blocked = any(one.outcome is Outcome.BLOCKED for one in missing)
     return Missing(
         Outcome.BLOCKED if blocked else Outcome.NOT_RUN, "; ".join(dict.fromkeys(one.reason for one in missing))
+    )
+
+
+def untimed(selected: Selected | None, contestants: Sequence[Contestant]) -> tuple[str, ...]:
+    """The contestants that have no time, each with its status in words: `FlashAttention-3 (unavailable)`."""
+    if selected is None:
+        return ()
+    cells = [(one, selected.cell(one)) for one in contestants]
+    return tuple(
+        f"{contestant_label(one)} ({words(cell.status) if cell is not None else 'not run'})"
+        for one, cell in cells
+        if cell is None or not cell.timed
     )
 
 

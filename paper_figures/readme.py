@@ -11,10 +11,10 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED
 from paper_figures.exhibit import Exhibit, load_exhibits
 from paper_figures.labels import words
-from paper_figures.numbers import fixed
-from paper_figures.render.markdown import escape
+from paper_figures.numbers import significant
+from paper_figures.render.markdown import escape, markdown_table
 from paper_figures.report import ExhibitReport, Report, mean_ratio_texts
-from paper_figures.summary import summary_sentences
+from paper_figures.summary import subjects_table, summary_sentences
 from paper_figures.table import claim_numbers
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -50,14 +50,15 @@ def results_block(report: Report) -> str:
     """The block's Markdown: where the numbers are from, a table and a figure an exhibit, the verdicts."""
     run = report.used[0]
     gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
-    runs = ", ".join(f"`{one.run_id}`" for one in report.used)
+    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
     libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
     parts = [
-        f"Recorded on {gpu} with {libraries}, campaign `{report.campaign}`, ended "
-        f"{campaign_end(report.used).date().isoformat()}; runs {runs}. The tests run with the versions in "
+        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](results/), ended "
+        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
         "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
-        *(text for sentence in summary_sentences(report.headlines, report.results) for text in (escape(sentence), "")),
+        *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
+        markdown_table(subjects_table(report.headlines)),
     ]
     for exhibit in _shown(report):
         parts += _exhibit_block(exhibit)
@@ -87,25 +88,29 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
     for problem in dict.fromkeys(line.problem for line in report.lines):
         cells = []
         for line in (one for one in report.lines if one.problem == problem):
-            text = words(line.cell.status) if line.rate is None else fixed(line.rate.value, 0)
+            text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
             published = line.published.number if line.published is not None else None
-            cells.append(text if published is None else f"{text} ({fixed(published, 0)})")
+            cells.append(text if published is None else f"{text} ({significant(published)})")
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
     means = mean_ratio_texts(exhibit, report.lines)
     return [*lines, "", *(text for mean in means for text in (mean, ""))]
 
 
 def _verdict_block(report: Report) -> list[str]:
-    """Every claim on what was measured, with its numbers, in the paper's order; then what was not measured."""
-    lines = ["### Claims", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
-    for result in (one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results):
+    """Every claim on what was measured, folded, in the paper's order with its numbers; then what was not measured."""
+    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
+    lines = ["<details>", f"<summary>All {len(results)} claims, with their numbers</summary>", ""]
+    lines += ["| verdict | where | claim | numbers |", "|---|---|---|---|"]
+    for result in results:
         numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.reason, result.changed))))
         lines.append(
             f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
         )
+    lines += ["", "</details>"]
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
         names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
         claims = sum(len(one.results) for one in missing)
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}; {claims} claims are not judged yet."]
+        unjudged = f"; {claims} claims are not judged yet" if claims else ""
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
     return lines

@@ -17,33 +17,32 @@ from matplotlib.figure import Figure
 
 from harness.results import Run
 from paper_figures.campaign import campaign_end, load_runs
-from paper_figures.charts import draw_exhibit, save_figure
+from paper_figures.charts import bars_caption, draw_exhibit, save_figure
 from paper_figures.claims import load_claims
 from paper_figures.details import case_details, case_file, samples_csv, unique_cases
 from paper_figures.differences import differences
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
-from paper_figures.labels import words
+from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import fixed
+from paper_figures.reading import LEDE, READING, TITLE
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.render.whole import whole_latex, whole_markdown
 from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
-from paper_figures.summary import Headline, headlines, summary_sentences
+from paper_figures.summary import Headline, headlines, subjects_table, summary_sentences
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table, short_run
+from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
 
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
 ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
-
-TITLE = "ThunderKittens, reproduced"
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,13 @@ class ExhibitReport:
         if isinstance(self.exhibit, Derived):
             return self.exhibit.draw is not None and self.measured
         return self.measured or bool(self.lines)
+
+    @property
+    def roof_tflops(self) -> float | None:
+        """The matmul roof that its newest run measured in the type of its cases; None if they have several."""
+        dtypes = {str(line.cell.row["dtype"]) for line in self.lines if line.cell.row is not None}
+        runs = runs_used(self.selections)
+        return measured_roof(runs[0], dtypes.pop()) if runs and len(dtypes) == 1 else None
 
     def figure(self, roof_tflops: float | None) -> Figure:
         """Its drawing; `roof_tflops` is the machine's measured matmul roof."""
@@ -228,8 +234,7 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
     drawing = Markup("")
     if exhibit.drawn:
         name = exhibit.exhibit.id
-        roof = next((measured_roof(run) for run in runs_used(exhibit.selections)), None)
-        svg = save_figure(exhibit.figure(roof), out / "figures", name, campaign_end(report.used))
+        svg = save_figure(exhibit.figure(exhibit.roof_tflops), out / "figures", name, campaign_end(report.used))
         label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
         drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
@@ -266,12 +271,18 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
     verdicts = Counter(result.verdict for result in report.results)
     return {
         "title": TITLE,
+        "lede": LEDE,
+        "reading": READING,
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
+        "subjects": subjects_table(report.headlines),
         "banner": banner(report, measured_here),
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
-        "exhibits": [_exhibit_values(exhibit, drawings[exhibit.exhibit.id]) for exhibit in report.exhibits],
+        "exhibits": [
+            _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
+            for exhibit in report.exhibits
+        ],
         "machine": shared_facts(report.used),
         "roofs": roofs_table(report.used),
         "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
@@ -298,11 +309,22 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
         "reason": result.reason,
         "changed": result.changed,
         "numbers": claim_numbers(result),
+        "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
         "table": points_table(result, exhibit),
     }
 
 
-def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
+def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[ExhibitReport, ClaimResult]]:
+    """The claims that the paper makes where an exhibit without claims stands, with the exhibits that judge them."""
+    if exhibit.exhibit.claims:
+        return []
+    every = [(one, result) for one in report.exhibits for result in one.results]
+    return [(one, result) for one, result in every if result.claim.where == exhibit.exhibit.where]
+
+
+def _exhibit_values(
+    report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
+) -> dict[str, Any]:
     exhibit = report.exhibit
     verdicts = Counter(result.verdict for result in report.results)
     return {
@@ -313,16 +335,29 @@ def _exhibit_values(report: ExhibitReport, figure: Markup) -> dict[str, Any]:
         "measured": report.measured,
         "to_run": report.to_run,
         "figure": figure,
+        "caption": exhibit.caption if isinstance(exhibit, Derived) else bars_caption(report.lines),
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
         "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],
-        "verdict_text": _verdict_text(report),
+        "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
+        "verdict_text": _verdict_text(report, [judge.exhibit.where for judge, _ in elsewhere]),
     }
 
 
-def _verdict_text(report: ExhibitReport) -> str:
-    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict."""
+def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, Any]:
+    return {
+        "id": result.claim.id,
+        "sentence": result.claim.sentence,
+        "verdict": words(result.verdict),
+        "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
+    }
+
+
+def _verdict_text(report: ExhibitReport, elsewhere: Sequence[str]) -> str:
+    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict; `elsewhere`: where its claims are judged."""
     count = len(report.results)
+    if elsewhere:
+        return f"{len(elsewhere)} claims, judged under {', '.join(dict.fromkeys(elsewhere))}"
     if not count:
         return "no claim is judged on it"
     verdicts = Counter(result.verdict for result in report.results)

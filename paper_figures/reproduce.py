@@ -9,16 +9,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from harness.results import source
 from paper_figures import digest, steps
-from paper_figures.campaign import RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
+from paper_figures.keeping import Place, unfinished_campaign
 from paper_figures.labels import words
 from paper_figures.readme import update_readme
 from paper_figures.report import Report, make_report, write_report
 from paper_figures.verdicts import Verdict
+
+WRONG_ARGUMENTS = 2
+"""Exit status of a command that cannot be meant."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except PaperFiguresError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except OSError as error:
         print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -60,20 +66,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _check_arguments(arguments)
     exhibits = choose_exhibits(arguments.exhibit)
-    if arguments.check and (arguments.exhibit or arguments.write_digests):
-        raise PaperFiguresError("--check compares the whole report: leave out --exhibit and --write-digests")
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
     if gpu is not None:
-        campaign = arguments.campaign or default_campaign(arguments.quick, datetime.datetime.now(datetime.UTC).date())
-        failed = _measure(_to_measure(exhibits, arguments), campaign, gpu, arguments.quick)
-        folder = find_campaign(RESULTS, campaign)
+        measured = _to_measure(exhibits, arguments)
+        place = Place(RESULTS, arguments.campaign or "", gpu, source())
+        if arguments.campaign is None:
+            today = datetime.datetime.now(datetime.UTC).date()
+            place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
+        failed = _measure(measured, place, arguments.quick)
+        folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
     else:
         folder = _recorded(arguments)
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
+    print(f"making the report on {_shown(folder)}, then drawing its figures: about a minute for all", flush=True)
     report = make_report(folder, exhibits)
     files = write_report(report, arguments.output, measured_here=gpu is not None)
     _say_summary(report, arguments.output, gpu is not None)
@@ -90,9 +100,35 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def default_campaign(quick: bool, day: datetime.date) -> str:
-    """One campaign a day, so that the same command goes on where it stopped; short measurements have their own."""
-    return f"reproduce-{'quick-' if quick else ''}{day.isoformat()}"
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS
+        )
+    if arguments.quick and (arguments.check or arguments.source):
+        beside = "--check" if arguments.check else "--from"
+        raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
+    keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
+    if keeps is not None:
+        option = f"--{keeps.replace('_', '-')}"
+        if arguments.exhibit:
+            raise PaperFiguresError(f"{option} keeps the whole report: leave out --exhibit", WRONG_ARGUMENTS)
+        if arguments.source and (arguments.source / MANIFEST).exists():
+            raise PaperFiguresError(
+                f"{option} keeps the report on a whole campaign, and {arguments.source} is a single run: "
+                "give the folder of its campaign",
+                WRONG_ARGUMENTS,
+            )
+
+
+def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day: datetime.date) -> str:
+    """The newest campaign of this command that is unfinished, else one of the day; short measurements have their own.
+
+    So the same command goes on where it stopped, past midnight too.
+    """
+    prefix = f"reproduce-{'quick-' if quick else ''}"
+    return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
@@ -122,30 +158,39 @@ def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -
     return tuple(one for one in measured if one.quick_problems)
 
 
-def _measure(exhibits: Sequence[Exhibit], campaign: str, gpu: str, quick: bool) -> int:
+_KEPT = "kept, this campaign has a complete run of this code and these settings"
+
+
+def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
     mib, build = steps.estimated_mib(exhibits)
     print(
-        f"{gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built and "
-        f"about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {campaign}"
+        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built "
+        f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
     )
     _enough_disk(mib + build)
     _must(steps.build_step("sm_90a"))
-    failed = 0
-    for number, exhibit in enumerate(exhibits, start=1):
-        step = steps.measure_step(exhibit, campaign, quick, RESULTS)
-        own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
-        before = f"[{number}/{len(exhibits)}, {own}] "
-        if step is None:
-            print(f"{before}{exhibit.where}: kept, this campaign has a complete run of this commit")
-            continue
-        code = _run_step(step, before, accepted=(steps.MISTAKE,) if step.resumes else ())
-        if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
-            fresh = steps.measure_step(exhibit, campaign, quick, RESULTS, resume=False)
-            assert fresh is not None
-            code = _run_step(fresh, "    it cannot be resumed: ")
-        failed += code != steps.OK
+    failed, kept = 0, 0
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            step = steps.measure_step(exhibit, place, quick)
+            own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
+            before = f"[{number}/{len(exhibits)}, {own}] "
+            if step is None:
+                kept += 1
+                print(
+                    f"{before}{exhibit.where}: kept, this campaign has a complete run of this code and these settings"
+                )
+                continue
+            code = _run_step(step, harness, before, accepted=(steps.MISTAKE,) if step.resumes else ())
+            if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
+                fresh = steps.measure_step(exhibit, place, quick, resume=False)
+                assert fresh is not None
+                code = _run_step(fresh, harness, "    it cannot be resumed: ")
+            failed += code != steps.OK
+    if kept:
+        print(f"{kept} of {len(exhibits)} kept; to measure them again, name another campaign: --campaign NAME")
     return failed
 
 
@@ -165,10 +210,11 @@ def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
     )
     _must(steps.build_step("cpu"))
     failed, asked, passed = 0, 0, 0
-    for number, exhibit in enumerate(exhibits, start=1):
-        failed += _run_step(steps.verify_step(exhibit), f"[{number}/{len(exhibits)}] ") != steps.OK
-        asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
-        passed += steps.passed_cases(exhibit)
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            failed += _run_step(steps.verify_step(exhibit), harness, f"[{number}/{len(exhibits)}] ") != steps.OK
+            asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
+            passed += steps.passed_cases(exhibit)
     print(f"verified here, on the cpu target: {passed} of {asked} cases passed")
     return failed or int(passed < asked)
 
@@ -178,14 +224,16 @@ def _about(minutes: float) -> str:
     return "about a minute" if minutes < 1.5 else f"about {minutes:.0f} minutes"
 
 
-def _run_step(step: steps.Step, before: str = "", accepted: tuple[int, ...] = ()) -> int:
+def _run_step(
+    step: steps.Step, harness: steps.Harness | None = None, before: str = "", accepted: tuple[int, ...] = ()
+) -> int:
     """Runs a step, says what it is and how long it took; returns its exit status.
 
     An interruption ends everything, and so does a status that is neither of the harness's two nor `accepted`.
     """
     print(f"{before}{step.title}\n    {step.shown}", flush=True)
     started = time.monotonic()
-    code = steps.run_step(step)
+    code = steps.run_step(step, harness)
     if code == steps.INTERRUPTED:
         raise KeyboardInterrupt
     if code in accepted:

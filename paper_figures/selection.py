@@ -2,7 +2,7 @@
 
 Each problem comes from one run, so that no ratio mixes two: the newest run of the campaign in which all of its
 contestants were timed together.  A contestant that the machine does not have, or that does not support the problem,
-is no obstacle: its row says so.
+is no obstacle: its row says so.  One that the experiment has got since is none either, and has no cell there.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from harness.results import Run
-from paper_figures.cases import Contestant, Experiment, StoredProblem, problem_keys
+from paper_figures.cases import Contestant, Experiment, StoredProblem, parse_contestant, problem_keys
 
 EXCUSED = ("unavailable", "unsupported")
-TIMER = "cuda_events"
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _select_problem(
         for run, own in candidates
         if (rows := _rows(own, experiment, problem)) and _speaks_for(run, experiment, rows)
     ]
-    together = [(run, rows) for run, rows in found if _timed_together(rows, experiment.contestants)]
+    together = [(run, rows) for run, rows in found if _timed_together(rows, _asked(run, experiment))]
     run, rows = next(iter(together or found), (None, {}))
     newer = _newer_note(found, run) if together else ""
     if found and not together:
@@ -104,9 +103,23 @@ def _select_problem(
             rows.get(contestant),
             _stale(runs, run, rows.get(contestant)),
         )
-        for contestant in experiment.contestants
+        for contestant in (experiment.contestants if run is None else _asked(run, experiment))
     )
     return Selected(experiment, problem, run, cells, newer)
+
+
+def _asked(run: Run, experiment: Experiment) -> tuple[Contestant, ...]:
+    """The contestants that a run was asked for: of its own experiment those that it had when the run started.
+
+    A command line that names contestants says nothing about those that it leaves out.
+    """
+    manifest = run.manifest
+    named = (manifest.get("config") or {}).get("implementations")
+    chosen = any(str(word).lstrip("+").startswith("implementations") for word in manifest.get("arguments") or ())
+    if manifest.get("experiment") != experiment.name or not named or chosen:
+        return experiment.contestants
+    known = {parse_contestant(str(name)) for name in named}
+    return tuple(one for one in experiment.contestants if one in known)
 
 
 def _speaks_for(run: Run, experiment: Experiment, rows: dict[Contestant, dict[str, Any]]) -> bool:
@@ -131,7 +144,7 @@ def _workload_rows(run: Run, experiment: Experiment) -> list[_Row]:
     if run.manifest.get("device") != "cuda":
         return []
     table = run.measurements
-    table = table[(table["workload"] == experiment.workload) & table["timer"].isin(["", TIMER])]
+    table = table[(table["workload"] == experiment.workload) & table["timer"].isin(["", experiment.timer])]
     rows = [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
     parsed = [
         _Row(

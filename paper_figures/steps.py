@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -10,30 +11,25 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 import yaml
 
-from harness.results import ResultsError, load_manifest, load_run
-from paper_figures.campaign import MANIFEST, ROOT
+from harness.results import ResultsError, load_run
+from paper_figures.campaign import ROOT
 from paper_figures.cases import CONFIGS, Contestant
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import Exhibit
+from paper_figures.keeping import QUICK, Place, absent, installed_since, newest_run, settings
 
 OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of the harness: all passed; a case failed and its row says why; wrong arguments; interrupted."""
 
 STORING_SECONDS = 30
 """How long an interrupted process may take to store what it has."""
+ENDING_SECONDS = 10
+"""How long a process of the harness may take to end when there is nothing left to do."""
 
-QUICK = {
-    "timer.warmup_seconds": 0.3,
-    "timer.budget_seconds": 1.5,
-    "timer.ci_width": 0.01,
-    "timer.min_rounds": 10,
-    "timer.settled_seconds": 0.0,
-}
-"""How `--quick` times."""
 START_SECONDS = 9.0
 """What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
 RUN_MIB = 0.25
@@ -54,11 +50,18 @@ class Step:
     command: tuple[str, ...]
     resumes: bool = False
     """Whether it goes on with an unfinished run, which the harness may refuse."""
+    harness_words: tuple[str, ...] | None = None
+    """For a command of the harness, the words behind `python -m harness`."""
 
     @property
     def shown(self) -> str:
         """The command as one would type it."""
         return shlex.join(("python", *self.command[1:]))
+
+
+def _harness_step(title: str, words: tuple[str, ...], resumes: bool = False) -> Step:
+    """A command of the harness."""
+    return Step(title, _python("-m", "harness", *words), resumes, words)
 
 
 def build_step(target: str) -> Step:
@@ -74,11 +77,9 @@ def verified_contestants(exhibit: Exhibit) -> tuple[Contestant, ...]:
 def verify_step(exhibit: Exhibit) -> Step:
     """Verifies the kernels of an exhibit on the CPU, on its small problems."""
     own = verified_contestants(exhibit)
-    return Step(
+    return _harness_step(
         f"verify the kernels of {exhibit.where} on the cpu target",
-        _python(
-            "-m",
-            "harness",
+        (
             f"experiment={exhibit.experiment or exhibit.id}",
             "device=cpu",
             "campaign=verify",
@@ -103,22 +104,29 @@ def passed_cases(exhibit: Exhibit, root: Path = ROOT) -> int:
     return 0
 
 
-def measure_step(exhibit: Exhibit, campaign: str, quick: bool, results: Path, resume: bool = True) -> Step | None:
-    """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is complete.
+def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = True) -> Step | None:
+    """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is kept.
 
-    Only runs of the campaign and of this commit count: what was measured with other code is measured again.  `quick`
-    takes the exhibit's quick problems and contestants where it names any, and no profiler.
+    Only runs of this campaign, GPU, code and settings count, and a complete one only if nobody who was absent then is
+    installed now.  `quick` takes the exhibit's quick problems and contestants where it names any, and no profiler.
     """
     experiment = exhibit.experiment or exhibit.id
-    done = _newest_run(results, campaign, experiment)
-    if done is not None and resume:
-        folder, manifest = done
-        if manifest.get("status") == "completed":
-            return None
-        return Step(f"resume {exhibit.where}", _python("-m", "harness", f"resume={folder}"), resumes=True)
-    words = (f"experiment={experiment}", "device=cuda", f"campaign={campaign}", f"results_dir={results}")
+    found = newest_run(exhibit, place, quick)
+    again = ""
+    if found is not None and resume:
+        again = found.refusal
+        if not again and not found.complete:
+            return _harness_step(f"resume {exhibit.where}", (f"resume={found.folder}",), resumes=True)
+        if not again:
+            came = installed_since(experiment, absent(found.folder))
+            if not came:
+                return None
+            again = f"lacks {', '.join(came)}, installed since"
+    words = (f"experiment={experiment}", "device=cuda", f"campaign={place.campaign}", f"results_dir={place.results}")
     title = f"verify and measure {exhibit.where}: {exhibit.title}"
-    return Step(title, _python("-m", "harness", *words, *(_quick_words(exhibit) if quick else ())))
+    if found is not None and again:
+        title += f" (again: {found.folder.name} {again})"
+    return _harness_step(title, (*words, *(_quick_words(exhibit) if quick else ())))
 
 
 def _quick_words(exhibit: Exhibit) -> tuple[str, ...]:
@@ -129,25 +137,111 @@ def _quick_words(exhibit: Exhibit) -> tuple[str, ...]:
     return (*words, "profile=null")
 
 
-def run_step(step: Step) -> int:
+def run_step(step: Step, harness: Harness | None = None) -> int:
     """Runs a step with its own output on the terminal; returns its exit code, 130 for an interrupted one.
 
-    The process gets Ctrl-C from the terminal too, and is waited for while it stores what it has.
+    harness: runs the commands that are the harness's; without it each is a process of its own.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    if harness is not None and step.harness_words is not None:
+        return harness.run(step.harness_words)
     try:
-        process = subprocess.Popen(step.command, cwd=ROOT, env=environment)
+        process = subprocess.Popen(step.command, cwd=ROOT, env=_environment())
     except OSError as error:
         raise PaperFiguresError(f"cannot {step.title}: {step.command[0]} does not start ({error})") from None
     try:
         return process.wait()
     except KeyboardInterrupt:
+        return _interrupted(process)
+
+
+class Harness:
+    """A process that runs the harness's commands one after the other, so that what starting costs is paid once.
+
+    It starts with the first command, and again after it has ended.  Use as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._running: _Running | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._running is None:
+            return
+        self._running.commands.close()
         try:
-            process.wait(timeout=STORING_SECONDS)
-        except (KeyboardInterrupt, subprocess.TimeoutExpired):
-            process.kill()
-            process.wait()
-        return INTERRUPTED
+            self._running.process.wait(timeout=ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._running.process.kill()
+        self._forget()
+
+    def run(self, words: Sequence[str]) -> int:
+        """Runs a command with its output on the terminal; returns its exit code, 130 for an interrupted one."""
+        if self._running is not None and self._running.process.poll() is not None:
+            self._forget()
+        self._running = running = self._running or _start_harness()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
+                running.commands.write(f"{shlex.join(words)}\n")
+                running.commands.flush()
+            answer = running.answers.readline()
+        except KeyboardInterrupt:
+            code = _interrupted(running.process)
+            self._forget()
+            return code
+        if answer:
+            return int(answer)
+        code = running.process.wait()
+        self._forget()
+        return code or CASES_FAILED
+
+    def _forget(self) -> None:
+        if self._running is not None:
+            with contextlib.suppress(BrokenPipeError):  # a command that it did not live to read
+                self._running.commands.close()
+            self._running.process.wait()
+            self._running.answers.close()
+            self._running = None
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A process of the harness: the pipe that takes commands, and the one that gives exit codes."""
+
+    process: subprocess.Popen[str]
+    commands: IO[str]
+    answers: IO[str]
+
+
+def _start_harness() -> _Running:
+    mine, theirs = os.pipe()
+    process = subprocess.Popen(
+        _python("-m", "harness.batch", "--answers", str(theirs)),
+        cwd=ROOT,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        pass_fds=(theirs,),
+        text=True,
+    )
+    os.close(theirs)  # so that its end is seen here as the end of the pipe
+    assert process.stdin is not None
+    return _Running(process, process.stdin, os.fdopen(mine))
+
+
+def _interrupted(process: subprocess.Popen[Any]) -> int:
+    """Waits while a process stores what it has, which got Ctrl-C from the terminal too."""
+    try:
+        process.wait(timeout=STORING_SECONDS)
+    except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        process.kill()
+        process.wait()
+    return INTERRUPTED
+
+
+def _environment() -> dict[str, str]:
+    """That of a step's process: it finds the repository's packages."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:
@@ -162,12 +256,9 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
     experiment = exhibit.load_experiment()
     own = yaml.safe_load((configs / "experiment" / f"{experiment.name}.yaml").read_text())
-    timer = {**yaml.safe_load((configs / "timer" / "cuda_events.yaml").read_text()), **(own.get("timer") or {})}
-    if quick:
-        timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})
-    subset = quick and bool(exhibit.quick_problems)
-    problems = len(exhibit.quick_problems if subset else experiment.problems)
-    contestants = len(exhibit.quick_contestants if subset else experiment.contestants)
+    asked = settings(exhibit, quick, configs)
+    timer, contestants = asked["timer"], len(asked["implementations"])
+    problems = len((quick and exhibit.quick_problems) or experiment.problems)
     case = float({**_config(configs)["estimate"], **(own.get("estimate") or {})}["case_seconds"])
     timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
     return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)
@@ -206,34 +297,6 @@ def hopper_gpu() -> str | None:
         return None
     finally:
         pynvml.nvmlShutdown()
-
-
-def current_commit(root: Path = ROOT) -> str:
-    """The commit of this checkout, or of the bundle that stands for one; `unknown` where neither is there."""
-    if (root / ".git").exists():
-        done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
-            return done.stdout.strip()
-    try:
-        return str(json.loads((root / "build_info.json").read_text())["git_commit"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"
-
-
-def _newest_run(results: Path, campaign: str, experiment: str) -> tuple[Path, dict[str, Any]] | None:
-    """The newest run of an experiment in a campaign, on a GPU and of this commit."""
-    commit = current_commit()
-    for path in sorted(results.glob(f"*/{campaign}/*/{MANIFEST}"), key=lambda path: path.parent.name, reverse=True):
-        try:
-            manifest = load_manifest(path.parent)
-        except ResultsError:
-            continue
-        same = manifest["experiment"] == experiment and manifest["device"] == "cuda"
-        if same and manifest["git_commit"] == commit:
-            return path.parent, manifest
-    return None
 
 
 def _python(*words: str) -> tuple[str, ...]:

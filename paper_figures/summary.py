@@ -17,6 +17,7 @@ import yaml
 from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import ClaimResult
 from paper_figures.labels import words
+from paper_figures.table import ABSENT, Column, Table, Text
 from paper_figures.verdicts import Verdict
 
 SUBJECTS = Path(__file__).resolve().parent / "subjects.yaml"
@@ -45,7 +46,20 @@ class Headline:
     today: Verdict | None
     """None where no claim compares with today's baselines."""
     counts: str
-    """`2 of 3 claims`: how many of those against the paper are reproduced, of those with a verdict on numbers."""
+    """`2 of 3 claims`, `1 of 4 claims; 3 not run`: how many of those against the paper are reproduced, and how many
+    have no verdict on numbers."""
+    today_counts: str = ""
+    """The same of those against the fastest baseline of today."""
+
+    @property
+    def paper_words(self) -> str:
+        """`reproduced`, or how far it is known to be."""
+        return _words(self.paper, self.counts)
+
+    @property
+    def today_words(self) -> str:
+        """The same against the fastest baseline of today; empty where no claim compares with it."""
+        return _words(self.today, self.today_counts) if self.today else ""
 
     @property
     def overtaken(self) -> bool:
@@ -73,11 +87,23 @@ def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
         paper = [verdicts[one] for one in subject.paper if one in verdicts]
         today = [verdicts[one] for one in subject.today if one in verdicts]
         if paper or today:
-            judged = [one for one in paper if one in RANK]
-            held = sum(one is Verdict.REPRODUCED for one in judged)
-            counts = f"{held} of {len(judged)} claim{'s' if len(judged) > 1 else ''}"
-            found.append(Headline(subject, together(paper), together(today) if today else None, counts))
+            against_today = together(today) if today else None
+            found.append(Headline(subject, together(paper), against_today, _counted(paper), _counted(today)))
     return tuple(found)
+
+
+def _counted(verdicts: Sequence[Verdict]) -> str:
+    """`1 of 4 claims; 2 not run, 1 blocked`: the reproduced ones of all, and those without a verdict on numbers."""
+    count = Counter(verdicts)
+    missing = ", ".join(f"{count[one]} {words(one)}" for one in Verdict if one not in RANK and count[one])
+    held = f"{count[Verdict.REPRODUCED]} of {len(verdicts)} claim{'s' if len(verdicts) > 1 else ''}"
+    return f"{held}; {missing}" if missing else held
+
+
+def _words(verdict: Verdict, counts: str) -> str:
+    """A verdict in words; that it rests on a part of the claims is said beside it."""
+    partial = verdict in RANK and ";" in counts
+    return f"{words(verdict)} as far as judged ({counts})" if partial else words(verdict)
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:
@@ -89,7 +115,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResult]) -> tuple[str, ...]:
-    """What a reader should know first; every name and count is from the verdicts."""
+    """What a reader should know first, `subjects_table` has the rest; every name and count is from the verdicts."""
     if not results:
         return ()
     counts = Counter(result.verdict for result in results)
@@ -98,31 +124,58 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     sentences = [f"Of {len(results)} claims: {parts}."]
     for verdict, before in (
         (Verdict.REPRODUCED, "Reproduced against what the paper compared with"),
-        (Verdict.PARTLY, "Reproduced in part"),
         (Verdict.NOT_REPRODUCED, "Not reproduced"),
     ):
         own = [one for one in subjects if one.paper is verdict]
-        partly = verdict is Verdict.PARTLY
-        listed = [f"{one.subject.name} ({one.counts})" if partly else one.subject.name for one in own]
-        sentences += _sentence(before, listed)
+        sentences += _sentence(before, [_listed(one.subject.name, one.counts) for one in own])
     sentences += [
-        f"Overtaken by the field, {one.subject.name}: {words(one.paper)} against what the paper compared with, "
-        f"{words(one.today or '')} against the fastest baseline of today."
+        f"Overtaken by the field, {one.subject.name}: {one.paper_words} against what the paper compared with, "
+        f"{one.today_words} against the fastest baseline of today."
         for one in overtaken
     ]
-    sentences += _sentence("Holds against the fastest baseline of today", _names(_holding(subjects)))
+    holding = [_listed(one.subject.name, one.today_counts) for one in _holding(subjects)]
+    sentences += _sentence("Holds against the fastest baseline of today", holding)
     unknown = [one for one in subjects if one.paper not in RANK]
     fresh = [one for one in unknown if one.today in RANK]
     for one in fresh:
         sentences.append(
-            f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: {words(one.today or '')} against the fastest "
-            f"baseline of today, {words(one.paper)} against the paper's own."
+            f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: {one.today_words} against the fastest "
+            f"baseline of today, {one.paper_words} against the paper's own."
         )
     return (*sentences, *_sentence("No verdict yet", _names([one for one in unknown if one not in fresh])))
 
 
 def _holding(subjects: Sequence[Headline]) -> list[Headline]:
     return [one for one in subjects if one.today is Verdict.REPRODUCED and one.paper in RANK]
+
+
+def _listed(name: str, counts: str) -> str:
+    """A subject in a list of those with a verdict; that it rests on a part of the claims is said beside it."""
+    return f"{name} (as far as judged)" if ";" in counts else name
+
+
+def subjects_table(subjects: Sequence[Headline]) -> Table:
+    """A row a subject: the verdict against what the paper compared with, that against today's best, their counts."""
+    titles = ("Subject", "Against what the paper compared with", "Against the fastest of today")
+    return Table(
+        caption="By subject",
+        columns=tuple(Column(title) for title in titles),
+        rows=tuple(
+            (
+                Text(f"{one.subject.name[:1].upper()}{one.subject.name[1:]}"),
+                _cell(one.paper if one.subject.paper else None, one.counts),
+                _cell(one.today, one.today_counts),
+            )
+            for one in subjects
+        ),
+        remarks=(),
+    )
+
+
+def _cell(verdict: Verdict | None, counts: str) -> Text:
+    if verdict is None:
+        return Text(ABSENT)
+    return Text(words(verdict), detail=counts if verdict in RANK else "", kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

@@ -23,7 +23,7 @@ def inline_svg(svg: str, prefix: str, label: str) -> str:
     body = svg[svg.index("<svg") :]
     for superfluous in _SUPERFLUOUS:
         body = superfluous.sub("", body)
-    body = _NUMBER.sub(_shorter, body)
+    body = _TAG.sub(lambda tag: _NUMBER.sub(_shorter, tag[0]), body)
     body = re.sub(r"\s*\n\s*", " ", body)
     body = re.sub(r">\s+<", "><", body).replace(' "', '"')
     body = _ungrouped(_named(body, prefix))
@@ -46,6 +46,7 @@ _SUPERFLUOUS = (
     re.compile(r' transform="rotate\(-0 [^)]*\)"'),
     re.compile(r'<g id="[^"]*"/>'),
 )
+_TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paper_figures.claims import Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
-from paper_figures.labels import contestant_label, words
+from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.lines import Line
-from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, with_unit
+from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, significant, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
+LISTED = 5
+"""How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row = [
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
-        paper_text(published, 0, note),
+        paper_text(published, None, note),
         rate_text(line),
         paper_text(line.published_pct, 1),
         number_text(line.rate_pct, 1, key),
@@ -107,11 +111,6 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
     row.append(run_text(line))
     return tuple(row)
-
-
-def short_run(run_id: str) -> str:
-    """The part of a run's id that tells runs of one campaign apart: `20261120T141500Z-a1b2c3` is `a1b2c3`."""
-    return run_id.rsplit("-", 1)[-1]
 
 
 def footnotes(table: Table) -> tuple[str, ...]:
@@ -130,7 +129,7 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     detail = "stale" if line.cell.stale else ""
-    return Text(fixed(line.rate.value, 1), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
+    return Text(significant(line.rate.value), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
 
 
 def ratio_text(line: Line) -> Text:
@@ -141,9 +140,11 @@ def ratio_text(line: Line) -> Text:
     return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
 
 
-def paper_text(value: float | None, digits: int, note: str = "") -> Text:
-    """A published number; a dash where there is none."""
-    return Text(ABSENT if value is None else fixed(value, digits), note=note, kind="paper")
+def paper_text(value: float | None, digits: int | None, note: str = "") -> Text:
+    """A published number, with three figures where `digits` is None; a dash where there is none."""
+    if value is None:
+        return Text(ABSENT, note=note, kind="paper")
+    return Text(significant(value) if digits is None else fixed(value, digits), note=note, kind="paper")
 
 
 def number_text(value: float | None, digits: int, key: str) -> Text:
@@ -168,18 +169,30 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
         Text(words(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
-        Text(_span([range_text(point.published) for point in result.points], result.points)),
-        Text(_span([measured_text(point.measured) for point in result.points], result.points)),
+        Text(_span([point.published for point in result.points], result.points[0].unit)),
+        Text(_span(_values(result), result.points[0].unit)),
         Text(reason),
     )
 
 
-def _span(texts: list[str], points: Sequence[PointResult]) -> str:
-    """The values of a claim's points in one cell; a value that all of them share once."""
-    known = [text for text in texts if text]
-    if not known:
+def _span(intervals: Sequence[Interval | None], unit: str) -> str:
+    """The values of a claim's points in a line: each, the one that all share, or of many the least and the greatest."""
+    known = [one for one in intervals if range_text(one)]
+    texts = [range_text(one) for one in known]
+    if not texts:
         return ABSENT
-    return with_unit(", ".join(known if len(set(known)) > 1 else known[:1]), points[0].unit)
+    if len(set(texts)) == 1:
+        return with_unit(texts[0], unit)
+    ends = [end for one in known if one is not None for end in (one.low, one.high)]
+    if len(texts) <= LISTED or not all(map(math.isfinite, ends)):
+        return with_unit(", ".join(texts), unit)
+    return f"{with_unit(range_text(Interval(min(ends), max(ends))), unit)} ({len(texts)} numbers)"
+
+
+def _values(result: ClaimResult) -> list[Interval]:
+    """The measured values of a claim, those that there are."""
+    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
+    return [Interval(one.value, one.value) for one in known]
 
 
 def claim_numbers(result: ClaimResult) -> str:
@@ -187,10 +200,11 @@ def claim_numbers(result: ClaimResult) -> str:
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
     if not known:
         return ""
-    measured = with_unit(", ".join(measured_text(one) for one in known), result.points[0].unit)
+    unit = result.points[0].unit
+    measured = _span(_values(result), unit)
     if len(known) == 1 and known[0].low < known[0].high:
         measured += f" {interval_text(known[0], decimals(known[0].value))}"
-    published = _span([range_text(point.published) for point in result.points], result.points)
+    published = _span([point.published for point in result.points], unit)
     paper = "" if published == ABSENT else f"paper {published}, "
     return f"{paper}measured {measured}; "
 

@@ -44,7 +44,8 @@ class Row:
     """One case, judged.  Latencies are medians in microseconds, `before_us` the median over the earlier runs.
 
     verdict: None where there is nothing to compare, `remark` says why.  again: verdict of the second measurement, None
-    if there was none.  failed: it passed before and does not now.
+    if there was none.  failed: it passed before and does not now, or is
+    gone from the experiment.
     """
 
     case_id: str
@@ -94,7 +95,17 @@ def compare_cases(new: Run, earlier: Sequence[Run], subjects: Sequence[str], aga
     rows = [_judge(case, now, before, subjects) for case in now.rows]
     rows = [_repeated(row, after, before, subjects) if row.suspected else row for row in rows]
     missing = [row for case, row in before[-1].rows.items() if case not in now.rows]
-    return rows + [_row(row, subjects, remark="not in the new run") for row in missing]
+    asked = _shrunk(now, before[-1])
+    return rows + [
+        _row(row, subjects, failed=asked and row["status"] == Status.PASSED, remark="not in the new run")
+        for row in missing
+    ]
+
+
+def _shrunk(now: _Table, before: _Table) -> bool:
+    """Whether what one run lacks beside the other is missing: of the same experiment, and not all of it is new."""
+    same = now.run.manifest["experiment"] == before.run.manifest["experiment"]
+    return same and any(case in now.rows for case in before.rows)
 
 
 def _judge(case_id: str, table: _Table, earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:

@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def failures(self) -> tuple[Row, ...]:
-        """Cases under test that passed before and do not now: no circumstance excuses them."""
+        """Cases under test that passed before and do not now, or are gone: no circumstance excuses them."""
         return tuple(row for row in self.rows if row.subject and row.failed)
 
     @property

@@ -109,7 +109,7 @@ def _outcome(comparison: Comparison) -> str:
         )
     if not comparison.compared:
         lines.append("- Nothing is compared: no case under test was timed alike in both runs.")
-    return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails that passed before."])])
+    return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails or is gone that passed before."])])
 
 
 def _machine(comparison: Comparison) -> str:

@@ -132,30 +132,39 @@ def poison_free_memory(output_bytes: int) -> None:
     """Fills with NaN what the caching allocator would hand to the next call.
 
     First every free block of the allocator, largest first and at its exact size, so that each request is served by the
-    block it is meant for; then two fresh blocks of the size of the outputs, for a call whose outputs fit no free block.
-    Blocks that cannot be had (another stream's) are left. The pool of small blocks serves no request above 1 MiB, so
-    its free blocks are taken in pieces.
+    block it is meant for; then fresh blocks of the size of the outputs, until there are two that hold as much, for a
+    call whose outputs fit no free block. They stay with the allocator, and are free blocks the next time. Blocks that
+    cannot be had (another stream's) are left. The pool of small blocks serves no request above 1 MiB, so its free
+    blocks are taken in pieces.
     """
-    sizes = sorted(
+    small_output = output_bytes <= _SMALL_POOL_REQUEST
+    pieces = sorted(
         (
-            piece
+            (piece, small)
             for segment in torch.cuda.memory_snapshot()
             for block in segment["blocks"]
             if block["state"] == "inactive"
-            for piece in _pieces(int(block["size"]), segment["segment_type"] == "small")
+            for small in (segment["segment_type"] == "small",)
+            for piece in _pieces(int(block["size"]), small)
         ),
         reverse=True,
     )
-    held = []
-    for size in [*sizes, output_bytes, output_bytes]:
-        try:
-            held.append(torch.empty(max(size, 1), dtype=torch.uint8, device="cuda").fill_(_POISON_BYTE))
-        except torch.OutOfMemoryError:
-            continue
+    held = [(_filled(size), small) for size, small in pieces]
+    fit = sum(block is not None and block.numel() >= output_bytes and small == small_output for block, small in held)
+    fresh = [_filled(max(output_bytes, 1)) for _ in range(_BLOCKS_THAT_FIT - fit)]
     torch.cuda.synchronize()
-    del held
+    del held, fresh
 
 
+def _filled(size: int) -> torch.Tensor | None:
+    """A block of `size` bytes of NaN, or None where it cannot be had."""
+    try:
+        return torch.empty(size, dtype=torch.uint8, device="cuda").fill_(_POISON_BYTE)
+    except torch.OutOfMemoryError:
+        return None
+
+
+_BLOCKS_THAT_FIT = 2  # free blocks that hold the outputs, at least, when a poisoning ends
 _SMALL_POOL_REQUEST = 2**20  # bytes, PyTorch's kSmallSize
 
 

@@ -62,8 +62,8 @@ class Supervisor:
     """One worker at a time, started when needed and again after it died.  Use as a context manager."""
 
     def __init__(self, device: Mapping[str, Any], on_event: Callable[[object], None] = lambda event: None) -> None:
-        self._device = dict(device)
-        self._on_event = on_event
+        self.device = dict(device)
+        self.on_event = on_event
         self._context = multiprocessing.get_context("spawn")
         self._running = self._context.Value("i", -1, lock=False)
         self._process: Any = None
@@ -148,7 +148,7 @@ class Supervisor:
         allowance, phase = START_SECONDS, Phase("start", -1, START_SECONDS)
         while True:
             message = self._next(allowance, phase)
-            self._on_event(message)
+            self.on_event(message)
             match message:
                 case Phase():
                     allowance, phase = message.seconds, message
@@ -213,10 +213,11 @@ class Supervisor:
     def _start(self) -> None:
         self._kill()
         self._pipe, theirs = self._context.Pipe()
-        self._process = self._context.Process(
-            target=child.main, args=(theirs, self._running, self._device), name="tk-bench worker", daemon=False
+        process = self._context.Process(
+            target=child.main, args=(theirs, self._running, self.device), name="tk-bench worker", daemon=False
         )
-        self._process.start()
+        process.start()
+        self._process = process
         theirs.close()  # so that its end is seen here as the end of the pipe
 
     def _epitaph(self) -> str:
@@ -243,3 +244,38 @@ class Supervisor:
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
+
+
+class Worker:
+    """The worker of a command, or with `keep` of all commands that follow one another in this process."""
+
+    def __init__(self, keep: bool = False) -> None:
+        self._keep = keep
+        self._supervisor: Supervisor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep = False
+        self.leave()
+
+    def on(self, device: Mapping[str, Any], on_event: Callable[[object], None]) -> Supervisor:
+        """The one for this device; one for another device ends first."""
+        if self._supervisor is None or self._supervisor.device != device:
+            self._end(Supervisor.stop)
+            self._supervisor = Supervisor(device)
+        self._supervisor.on_event = on_event
+        return self._supervisor
+
+    def leave(self, at_once: bool = False) -> None:
+        """A command has ended; `at_once` does not wait for what the worker is doing."""
+        if at_once:
+            self._end(Supervisor.kill)
+        elif not self._keep:
+            self._end(Supervisor.stop)
+
+    def _end(self, how: Callable[[Supervisor], None]) -> None:
+        if self._supervisor is not None:
+            how(self._supervisor)
+            self._supervisor = None

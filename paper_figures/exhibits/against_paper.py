@@ -14,7 +14,7 @@ from paper_figures.exhibits._kernels import WITH_PUBLISHED_RATES
 from paper_figures.lines import Line
 from paper_figures.numbers import fixed
 from paper_figures.sources import Part, Sources
-from paper_figures.table import Column, Table, Text, number_text, paper_text, run_text
+from paper_figures.table import Column, Table, Text, number_text, paper_text, rate_text, run_text
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
@@ -47,13 +47,12 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
 def _row(part: Part, line: Line) -> tuple[Text, ...]:
     published = line.published.number if line.published is not None else None
     ratio = (line.rate_pct or 0.0) / (line.published_pct or 1.0)
-    digits = 2 if published is not None and published < 10 else 0
     return (
         Text(part.exhibit.where),
         Text(line.problem_label),
         Text(line.label, case=line.cell.key),
-        paper_text(published, digits),
-        number_text(line.rate.value if line.rate is not None else None, max(1, digits), line.cell.key),
+        paper_text(published, None),
+        rate_text(line),
         paper_text(line.published_pct, 1),
         number_text(line.rate_pct, 1, line.cell.key),
         number_text(ratio, 2, line.cell.key),
@@ -105,4 +104,5 @@ EXHIBIT = Derived(
     make_table=make_table,
     parts=WITH_PUBLISHED_RATES,
     draw=draw,
+    caption="A dot a problem; above the diagonal is closer to the roof than in the paper.",
 )

@@ -62,7 +62,8 @@ def draw(sources: Sources) -> Figure:
         for axis in axes[len(parts) :]:
             axis.remove()
         for axis, part in zip(axes, parts, strict=False):
-            for number, (name, lines) in enumerate(_series(part)):
+            series = _series(part)
+            for number, (name, lines) in enumerate(series):
                 points = [(int(problem_keys(line.problem)["B"]), line.rate_pct) for line in lines]
                 known = sorted((batch, percent) for batch, percent in points if percent is not None)
                 axis.plot(*zip(*known, strict=True), "o-", color=SERIES[number % len(SERIES)], label=name, markersize=4)
@@ -71,10 +72,10 @@ def draw(sources: Sources) -> Figure:
             batches = sorted({int(problem_keys(line.problem)["B"]) for line in part.ours})
             axis.set_xticks(batches, [str(batch) for batch in batches])
             axis.minorticks_off()
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, axis.get_ylim()[1] * (1 + 0.12 * len(series)))  # room for the legend above the lines
             axis.set_xlabel("batch")
             axis.set_ylabel("% of roof")
-            axis.legend(fontsize=7.5)
+            axis.legend(fontsize=7.5, loc="upper left")
         return figure
 
 
@@ -100,5 +101,6 @@ EXHIBIT = Derived(
     make_table=make_table,
     parts=PARTS,
     draw=draw,
+    caption="A dot a measured batch size; a line joins those of one form and length.",
     claims=("batch_scaling",),
 )

@@ -25,7 +25,7 @@ EXHIBIT = Exhibit(
     ),
     order=100,
     claims=("fig10_fp8",),
-    problem_label="{panel}, {M}",
+    problem_label="{panel}, M = N = K = {M}",
     axis="M = N = K",
     tick="{M}",
     baseline="cublas_fast",

@@ -13,7 +13,7 @@ EXHIBIT = Exhibit(
     ),
     order=70,
     claims=("fig7_gemm", "table6_gemm"),
-    problem_label="{M}",
+    problem_label="M = N = K = {M}",
     axis="M = N = K",
     tick="{M}",
     baseline="cublas",

@@ -5,7 +5,7 @@ from paper_figures.exhibits._attention import BASELINES, SMALL_BACKWARD, SMALL_F
 
 EXHIBIT = Exhibit(
     id="fig8_attention_d64",
-    where="Fig 8",
+    where="Beyond the paper",
     title="Attention, head dimension 64",
     summary=(
         "The problems of Figure 8 at head dimension 64. The paper says that its kernel supports them and publishes no "

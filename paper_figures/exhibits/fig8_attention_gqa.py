@@ -5,7 +5,7 @@ from paper_figures.exhibits._attention import BASELINES, SMALL_GROUPED, pass_and
 
 EXHIBIT = Exhibit(
     id="fig8_attention_gqa",
-    where="Fig 8",
+    where="Beyond the paper",
     title="Attention, grouped queries",
     summary=(
         "The problems of Figure 8 with four query heads on every key head. The paper says that its kernel supports "

@@ -1,7 +1,7 @@
 """Figure 9, dropout, residual addition and layer normalisation, and its row of Table 6."""
 
-from paper_figures.exhibit import Exhibit
-from paper_figures.exhibits._rows import BASELINES, dropout
+from paper_figures.exhibit import Axis, Exhibit
+from paper_figures.exhibits._rows import BASELINES, OTHER_WIDTHS, dropout
 
 EXHIBIT = Exhibit(
     id="fig9_layernorm",
@@ -15,10 +15,11 @@ EXHIBIT = Exhibit(
     order=96,
     claims=("fig9_layernorm", "table6_layernorm"),
     problem_label="{panel}, N = {N}, D = {D}",
-    axis="Sequence length, at B = 16",
+    axis="Sequence length, at B = 16, D = 1024",
     tick="{N}",
     baseline=BASELINES,
     panel=dropout,
+    other_axes={OTHER_WIDTHS: Axis("Row width D, at B = 16, N = 2048, without dropout", "{D}")},
     small_problems=(
         {"B": 2, "N": 19, "D": 1024},
         {"B": 2, "N": 19, "D": 1024, "p": "0.1"},

@@ -5,7 +5,7 @@ from paper_figures.exhibits._linear import LINEAR_BASELINES, decay
 
 EXHIBIT = Exhibit(
     id="fig9_linear_attention",
-    where="Fig 9",
+    where="Beyond the paper",
     title="Linear attention with decays",
     summary=(
         "Linear attention at batch 16, 16 heads and head dimension 128 without a decay, with one of each head (as "

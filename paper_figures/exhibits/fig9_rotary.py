@@ -1,7 +1,7 @@
 """Figure 9, rotary embedding, and its row of Table 6."""
 
-from paper_figures.exhibit import Exhibit
-from paper_figures.exhibits._rows import BASELINES, pairing_and_layout
+from paper_figures.exhibit import Axis, Exhibit
+from paper_figures.exhibits._rows import NARROW_HEADS, ROTARY_BASELINES, pairing_and_layout
 
 EXHIBIT = Exhibit(
     id="fig9_rotary",
@@ -15,10 +15,11 @@ EXHIBIT = Exhibit(
     order=95,
     claims=("fig9_rotary", "table6_rotary"),
     problem_label="{panel}, N = {N}",
-    axis="Sequence length",
+    axis="Sequence length, at B = 16, H = 8, D = 128",
     tick="{N}",
-    baseline=BASELINES,
+    baseline=ROTARY_BASELINES,
     panel=pairing_and_layout,
+    other_axes={NARROW_HEADS: Axis("Sequence length, at B = H = 16, D = 64", "{N}")},
     small_problems=(
         {"B": 2, "H": 3, "N": 70, "D": 128, "tensors": 2},
         {"B": 1, "H": 9, "N": 33, "D": 64, "layout": "bnhd"},

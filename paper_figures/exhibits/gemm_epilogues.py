@@ -28,9 +28,9 @@ EXHIBIT = Exhibit(
     ),
     order=985,
     claims=(),
-    problem_label="{panel}, {M} x {N} x {K}",
-    axis="M x N x K",
-    tick="{M} x {N} x {K}",
+    problem_label="{panel}, {M} × {N} × {K}",
+    axis="M × N × K",
+    tick="{M} × {N} × {K}",
     baseline=("torch", "torch_compile"),
     panel=_panel,
     small_problems=(

@@ -108,7 +108,7 @@ def _range(row: Row) -> str:
 
 def _measured(row: Row, sources: Sources) -> Text:
     if row.exhibit is None:
-        return Text(f"not_run: {row.needs}", kind="status")
+        return Text("not run", note=row.needs, kind="status")
     part = sources.part(row.exhibit.id)
     found = [
         speedup(one, TK, (Contestant(row.baseline),))
@@ -118,7 +118,7 @@ def _measured(row: Row, sources: Sources) -> Text:
     known = [one.value for one in found if isinstance(one, Measured)]
     if not known:
         reasons = dict.fromkeys(one.reason for one in found if isinstance(one, Missing))
-        return Text(f"not_run: {'; '.join(reasons) or 'no run of this campaign has it'}", kind="status")
+        return Text("not run", note="; ".join(reasons) or "no run of this campaign has it", kind="status")
     return Text(f"{fixed(min(known), 2)} to {fixed(max(known), 2)}", kind="number")
 
 
@@ -131,6 +131,7 @@ EXHIBIT = Derived(
         "and what it would take to measure them."
     ),
     order=120,
+    aliases=("fig11", "fig12"),
     make_table=make_table,
     parts=(GEMM_FP8, FFT_CONV),
     claims=("scaleml_extended",),

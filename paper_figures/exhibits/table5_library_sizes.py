@@ -8,11 +8,11 @@ from typing import Any
 from paper_figures.cases import Contestant
 from paper_figures.evaluation import MEGABYTE, ClaimResult
 from paper_figures.exhibit import Derived
-from paper_figures.labels import contestant_label
+from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
 from paper_figures.reference import load_reference
 from paper_figures.sources import Sources
-from paper_figures.table import ABSENT, Column, Table, Text, short_run
+from paper_figures.table import ABSENT, Column, Table, Text
 
 KINDS = {"headers": "Headers MB", "libraries": "Shared libraries MB", "all": "Everything installed MB"}
 

@@ -78,7 +78,7 @@ def published(workload: str, metric: str, contestant: str) -> Published | None:
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a kernel: lines and ranges of speedups, published and measured."""
     titles = (
-        "Kernel", "Paper's baseline", "Paper lines, baseline", "Paper lines, TK", "Lines", "With comments",
+        "Kernel", "Baseline", "Paper lines, baseline", "Paper lines, TK", "Lines", "With comments",
         "Paper × baseline", "× baseline", "× best baseline of today",
     )  # fmt: skip
     return Table(
@@ -100,14 +100,14 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
 def _row(kernel: Kernel, part: Part) -> tuple[Text, ...]:
     evaluated = [one for one in part.selections if kernel.evaluated(problem_keys(one.problem))]
     theirs = kernel.published_baseline or kernel.baseline
-    lines, with_comments, key = _lines(kernel, evaluated)
+    build, key = _build(evaluated)
     return (
         Text(kernel.name),
         Text(contestant_label(Contestant(kernel.baseline))),
         _published_lines(kernel.workload, theirs),
         _published_lines(kernel.workload, "tk"),
-        Text(ABSENT if lines is None else str(lines), case=key, kind="number"),
-        Text(ABSENT if with_comments is None else str(with_comments), case=key, kind="number"),
+        _lines(build, "lines_by_stem", kernel.stems, key),
+        _lines(build, "lines_with_comments", kernel.stems, key),
         _published_range(kernel.workload),
         _range(evaluated, (Contestant(kernel.baseline),)),
         _range(evaluated, kernel.exhibit.baselines),
@@ -125,25 +125,24 @@ def _published_range(workload: str) -> Text:
     return Text(" to ".join(values) or ABSENT, kind="paper")
 
 
-def _lines(kernel: Kernel, selections: Sequence[Selected]) -> tuple[int | None, int | None, str]:
-    """Lines of code, lines with comments, and the case whose run recorded them; None where it did not."""
+def _build(selections: Sequence[Selected]) -> tuple[Mapping[str, object], str]:
+    """The build manifest of the kernel and the case whose run recorded it; empty where none did."""
     for selected in selections:
         cell = selected.cell(TK)
         build = kernel_build(cell.run, cell.row) if cell is not None and cell.run and cell.row else None
         if build is not None and cell is not None:
-            return (
-                _sum(build, "lines_by_stem", kernel.stems),
-                _sum(build, "lines_with_comments", kernel.stems),
-                cell.key,
-            )
-    return None, None, ""
+            return build, cell.key
+    return {}, ""
 
 
-def _sum(build: Mapping[str, object], name: str, stems: Sequence[str]) -> int | None:
+def _lines(build: Mapping[str, object], name: str, stems: Sequence[str], key: str) -> Text:
+    """The lines of some source files, or of all; runs from before they were counted by file have the sum of all."""
     entry = build.get(name)
-    if not isinstance(entry, dict) or any(stem not in entry for stem in stems):
-        return None
-    return sum(int(entry[stem]) for stem in stems or entry)
+    if isinstance(entry, dict) and all(stem in entry for stem in stems):
+        return Text(str(sum(int(entry[stem]) for stem in stems or entry)), case=key, kind="number")
+    if name == "lines_by_stem" and not stems and "lines_of_code" in build:
+        return Text(str(build["lines_of_code"]), case=key, kind="number")
+    return Text(ABSENT, note="the run did not record them" if build else "", case=key, kind="number")
 
 
 def _range(selections: Sequence[Selected], over: Sequence[Contestant]) -> Text:

@@ -107,7 +107,7 @@ def html_table(table: Table, name: str, sortable: bool = True, above: str = "") 
 
 
 def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str) -> str:
-    inner = badge(text.text) if text.kind == "verdict" else escape(text.text)
+    inner = str(badge(text.text)) if text.kind == "verdict" else escape(text.text)
     if text.case:
         inner = f'<a class="case" href="{above}{case_file(text.case)}">{inner}</a>'
     elif text.run:

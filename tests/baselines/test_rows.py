@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from baselines import row_problems, torch_rows
+from baselines import liger, row_problems, torch_rows
 from baselines.flash_attn_triton import DropoutAddLayernorm, Rotary
 from tests.baselines.test_contract import LayernormProblem, RotaryProblem
 
 # Names as the profiler gives them, by who runs them.
 NAMES = {
     "flash_attn_rotary": "rotary_kernel",
+    "liger_rotary": "_triton_rope",
     "flash_attn_norm": "_layer_norm_fwd_1pass_kernel",
     "inductor": "triton_per_fused_add_native_dropout_native_layer_norm_0",
     "eager": "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int)",
@@ -75,10 +76,11 @@ def test_pytorch_normalises_what_it_returns(p: float) -> None:
     [
         (Rotary(), RotaryProblem(), ("flash_attn_rotary", "eager")),
         (DropoutAddLayernorm(), LayernormProblem(), ("flash_attn_norm", "eager")),
+        (liger.Rotary(), RotaryProblem(), ("liger_rotary", "eager")),
         (torch_rows.Rotary(), RotaryProblem(), ("eager",)),
         (torch_rows.DropoutAddLayernorm(compiled=1), LayernormProblem(), ("inductor", "eager")),
     ],
-    ids=["flash-attn rotary", "flash-attn norm", "eager", "compiled"],
+    ids=["flash-attn rotary", "flash-attn norm", "liger rotary", "eager", "compiled"],
 )
 def test_each_knows_its_kernels_and_disowns_the_others(implementation, problem, own: tuple[str, ...]) -> None:
     (pattern,) = implementation.kernel_names(problem)
@@ -91,6 +93,11 @@ def test_each_knows_its_kernels_and_disowns_the_others(implementation, problem, 
 
 def test_no_kernel_is_everyones() -> None:
     assert set(row_problems.others(row_problems.TK)) == set(row_problems.others()) - {row_problems.TK}
+
+
+def test_liger_takes_q_and_k_whose_halves_are_paired() -> None:
+    assert "tensors=1" in str(liger.Rotary().supports(RotaryProblem(tensors=1), "cuda"))
+    assert "interleaved=1" in str(liger.Rotary().supports(RotaryProblem(interleaved=True), "cuda"))
 
 
 def test_sizes_that_the_library_does_not_take() -> None:
@@ -121,4 +128,42 @@ def test_the_kernels_are_imported_without_running_the_package(tmp_path: Path, mo
         assert torch.equal(k_out, -inputs["k"])
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("layout", ["bhnd", "bnhd"])
+@pytest.mark.parametrize("n", [1, 20])
+def test_what_works_in_place_gets_copies(layout: str, n: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Liger's function as it behaves: heads outside, rows outside heads in memory, turned where they are.
+
+    Guards: the copies in the call, without which a second call turns twice and the inputs change; the clone in
+    `prepare`, without which the strides of one position are those of heads.
+    """
+    folder = tmp_path / "liger_kernel" / "ops"
+    folder.mkdir(parents=True)
+    for package in (folder.parent, folder):
+        (package / "__init__.py").write_text("raise ImportError('every kernel of the library')\n")
+    (folder / "rope.py").write_text(
+        "def rope_forward(q, k, cos, sin):\n"
+        "    for x in (q, k):\n"
+        "        rows = x.transpose(1, 2)\n"
+        "        assert rows.stride() == (x.shape[1] * x.shape[2] * 64, x.shape[1] * 64, 64, 1), rows.stride()\n"
+        "        first, second = x.clone().chunk(2, -1)\n"
+        "        c, s = cos[..., :32], sin[..., 32:]\n"
+        "        x[..., :32], x[..., 32:] = first * c - second * s, second * c + first * s\n"
+        "    return q, k, cos, sin\n"
+    )
+    monkeypatch.setenv("TK_BASELINES_SITE_LIGER", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    problem = RotaryProblem(B=2, N=n, layout=layout)
+    inputs = rotary_inputs(problem)
+    before = {name: tensor.clone() for name, tensor in inputs.items()}
+    wanted = torch_rows.Rotary().prepare(problem, inputs)()
+    try:
+        call = liger.Rotary().prepare(problem, inputs)
+        for got in (call(), call()):
+            assert all(torch.equal(one, other) for one, other in zip(got, wanted, strict=True))
+        assert all(torch.equal(inputs[name], tensor) for name, tensor in before.items())
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "liger_kernel"]:
             del sys.modules[name]

@@ -48,13 +48,13 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "kernels")),
+        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "liger", "kernels")),
         ((), (), True, ("core", "kernels")),
-        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "wandb", "kernels")),
-        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "kernels")),
+        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "liger", "wandb", "kernels")),
+        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "liger", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
         (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
-        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "kernels")),
+        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "liger", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
@@ -62,7 +62,7 @@ def test_choose(groups, with_, without, minimal, parts):
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, wandb, kernels"
+    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, wandb, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
         choose(groups, (), ("flash",), False)
 
@@ -112,6 +112,18 @@ def test_the_triton_kernels_of_flash_attn_are_the_ones_that_the_baselines_import
     assert {f"flash_attn/ops/triton/{module}.py" for module in modules} <= set(group.keep)
     # What would hide flash-attn-4, or be another version of it, in the folder that both own.
     assert not [path for path in group.keep if path == "flash_attn/__init__.py" or "cute" in path or "*" in path]
+
+
+def test_the_rotary_kernel_of_liger_is_the_one_that_the_baseline_imports(groups):
+    from baselines import liger
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
+    (pin,) = groups["liger"].requirements
+    assert str(pin) in extras
+    assert str(pin) in liger.INSTALL
+    assert str(pin) in (ROOT / "constraints.txt").read_text().splitlines()
+    assert groups["liger"].keep == (f"{liger.MODULE.replace('.', '/')}.py",)
+    assert {"torch", "triton"} <= groups["liger"].never
 
 
 def test_node_packages_from_a_file_a_pip_freeze_and_names(tmp_path):

@@ -170,6 +170,31 @@ def drop_samples(run):
     samples[samples["case_id"].isin(timed)].to_parquet(run / "samples.parquet", index=False)
 
 
+def without_a_problem(source, target, **manifest):
+    """A copy of a run that has not measured K = 128."""
+    run = altered(source, target, **manifest)
+    table = pd.read_csv(run / "measurements.csv")
+    kept = table[table["problem"] != "M=64;N=48;K=128"]
+    assert 0 < len(kept) < len(table)
+    kept.to_csv(run / "measurements.csv", index=False)
+    return run
+
+
+def test_a_case_that_is_gone_is_a_failure(nights, tmp_path, capsys):
+    """Guard: a kernel that is measured no more does not pass for one that is as fast as before."""
+    run = without_a_problem(nights["second"], tmp_path / "gone")
+    assert main([str(nights["first"]), str(run)]) == 1
+    said = capsys.readouterr().out
+    assert "- FAILED: gemm M=64 N=48 K=128 tk: not in the new run" in said
+    assert said.count("- FAILED") == 1, "a control that is gone is only a remark"
+    assert main([str(run), str(nights["first"])]) == 0, "a case more is none less"
+
+
+def test_a_case_of_another_experiment_was_not_asked_for(nights, tmp_path):
+    run = without_a_problem(nights["second"], tmp_path / "other", experiment="a_smaller_one")
+    assert main([str(nights["first"]), str(run)]) == 0
+
+
 def test_an_unfinished_run_is_a_failure(nights, tmp_path):
     """Guard: a night that was cut short does not pass for a quiet one."""
     run = altered(nights["second"], tmp_path / "run", status="interrupted")

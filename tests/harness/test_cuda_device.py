@@ -89,38 +89,64 @@ def test_without_a_gpu(monkeypatch):
         cuda.CudaDevice()
 
 
+class Allocator:
+    """Blocks as the caching allocator lists them; what it was asked for, with how many were held then."""
+
+    def __init__(self, monkeypatch, *, small, large, refused=()):
+        self.asked, self.filled, self.held, self.refused = [], [], 0, refused
+        segments = [("small", small), ("large", large)]
+        snapshot = [
+            {"segment_type": name, "blocks": [{"size": abs(size), "state": self.state(size)} for size in sizes]}
+            for name, sizes in segments
+        ]
+        monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: snapshot)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        monkeypatch.setattr(torch, "empty", lambda size, dtype, device: self.give(size))
+
+    @staticmethod
+    def state(size):
+        return "inactive" if size > 0 else "active_allocated"
+
+    def give(self, size):
+        if size in self.refused:
+            raise torch.OutOfMemoryError("another stream's")
+        self.asked.append((size, self.held))
+        self.held += 1
+
+        def fill(value):
+            self.filled.append(value)
+            return block
+
+        block = types.SimpleNamespace(numel=lambda: size, fill_=fill)
+        return block
+
+
 def test_every_free_block_is_filled_at_its_size_and_held_until_the_end(monkeypatch):
-    blocks = [
-        {"size": 512, "state": "inactive"},
-        {"size": 4096, "state": "active_allocated"},
-        {"size": 2048, "state": "inactive"},
-        {"size": 9999, "state": "inactive"},
-    ]
-    asked, filled = [], []
+    allocator = Allocator(monkeypatch, small=[512, -4096], large=[2048, 9999], refused=[9999])
+    cuda.poison_free_memory(4000)
+    assert allocator.asked == [(2048, 0), (512, 1), (4000, 2), (4000, 3)]  # none freed before the last was had
+    assert allocator.filled == [0xFF] * 4
 
-    class Memory:
-        alive = 0
 
-        def __init__(self, size):
-            if size == 9999:
-                raise torch.OutOfMemoryError("another stream's")
-            asked.append((size, Memory.alive))
-            Memory.alive += 1
-
-        def fill_(self, value):
-            filled.append(value)
-            return self
-
-    snapshot = [
-        {"segment_type": "small", "blocks": blocks[:2]},
-        {"segment_type": "large", "blocks": blocks[2:]},
-    ]
-    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: snapshot)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(torch, "empty", lambda size, dtype, device: Memory(size))
-    cuda.poison_free_memory(100)
-    assert asked == [(2048, 0), (512, 1), (100, 2), (100, 3)]  # none freed before the last was had
-    assert filled == [0xFF] * 4
+@pytest.mark.parametrize(
+    ("output_bytes", "small", "large", "fresh"),
+    [
+        (5 * 2**20, [2**19], [6 * 2**20], 1),
+        (5 * 2**20, [2**19], [6 * 2**20, 5 * 2**20, 2**22], 0),
+        (2**19, [2**19, 2**18], [6 * 2**20] * 4, 1),
+        (2**19, [2**21], [], 0),
+        (0, [], [], 2),
+    ],
+)
+def test_blocks_are_added_until_two_hold_the_outputs(monkeypatch, output_bytes, small, large, fresh):
+    """Guard: an output that fits no free block meets NaN too, and a block that was added is not added again: without
+    that the free memory grows with every poisoning, and so does the time that it takes."""
+    allocator = Allocator(monkeypatch, small=small, large=large)
+    cuda.poison_free_memory(output_bytes)
+    sizes = [size for size, _ in allocator.asked]
+    assert sizes[len(sizes) - fresh :] == [max(output_bytes, 1)] * fresh
+    assert sum(sizes[: len(sizes) - fresh]) == sum(small) + sum(large)
+    assert allocator.filled == [0xFF] * len(sizes)
 
 
 def test_a_small_block_above_the_pool_s_largest_request_is_filled_in_pieces():

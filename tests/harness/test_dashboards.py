@@ -1,6 +1,7 @@
 """The dashboard as code: every panel's key is one that a published run really has."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from harness_support import key_of, replace_columns
@@ -21,7 +22,7 @@ def test_every_panels_key_is_in_a_real_offline_run(published, stored_run):
     sections = dashboard([load_run(stored_run)])
     shown = {key for section in sections for panel in section.panels for key in keys_of(panel)}
     assert shown <= written
-    assert {"failures", "started", "size", "gemm/tk/tflops", "gemm/ratio/cublas/geomean"} <= shown
+    assert {"failures", "started", "size", "gemm/tk/tflops", "gemm/gemm/ratio/cublas/geomean"} <= shown
 
 
 def test_nothing_that_is_published_is_left_out(published, stored_run):
@@ -40,8 +41,21 @@ def test_an_overview_a_section_a_workload_and_regressions_over_time(stored_run):
     assert [section.name for section in sections] == ["Overview", "gemm", "Regressions over time"]
     assert [panel.unit for panel in sections[1].panels if isinstance(panel, Lines)] == [*dashboards.UNITS.values()]
     over_time = [panel.key for panel in sections[2].panels if isinstance(panel, OverTime)]
-    assert "gemm/tk/latency_us/geomean" in over_time
-    assert "gemm/ratio/cublas/geomean" in over_time
+    assert "gemm/gemm/tk/latency_us/geomean" in over_time
+    assert "gemm/gemm/ratio/cublas/geomean" in over_time
+
+
+def test_means_of_one_experiment_are_no_others(stored_run):
+    """Guard: the experiment in the key.  Two experiments of one workload would be one series of two means."""
+    run = load_run(stored_run)
+    night = replace(run, manifest={**run.manifest, "experiment": "nightly_gemm"})
+    overview, *_, last = dashboard([run, night])
+    keys = [panel.key for panel in last.panels]
+    assert len(keys) == len(set(keys)) == 2 * len(dashboard([run])[-1].panels)
+    assert {key.split("/")[0] for key in keys} == {"gemm", "nightly_gemm"}
+    titles = [panel.title for panel in overview.panels]
+    assert titles == ["Cases that failed", "gemm/gemm: speed of tk over", "nightly_gemm/gemm: speed of tk over"]
+    assert all(len({key.split("/")[0] for key in panel.keys}) == 1 for panel in overview.panels)
 
 
 def test_directions_and_names_that_begin_alike_have_sections_of_their_own(stored_run):

@@ -4,6 +4,9 @@ import re
 
 from harness_support import ROOT
 
+from harness.overhead import report
+from harness.results import load_campaign
+
 PAGE = (ROOT / "docs" / "measurement.md").read_text()
 
 
@@ -19,3 +22,14 @@ def test_every_file_that_the_page_names_exists():
     named = set(re.findall(r"`((?:harness|tests|docs|configs|tools)/[\w/.]+)`", PAGE))
     assert {"harness/roofs.py", "harness/timing/settled.py"} <= named
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_overhead_of_the_page_is_the_recorded_one():
+    """Guard: the sum that the page gives, against the runs that the repository keeps."""
+    said = report(load_campaign(ROOT / "results" / "h200-sxm" / "2026-11-paper")).splitlines()[-1]
+    runs, seconds, share = re.search(r"^(\d+) runs .*: ([\d.]+) s, .*overhead (\d+) %", said).groups()
+    text = " ".join(PAGE.split())
+    assert f"{share} % of the {float(seconds):.0f} s of its {runs} runs with an account" in text
+    spent = dict(re.findall(r"(\w+) ([\d.]+)", said.partition("%: ")[2]))
+    for names, value in re.findall(r"^\| (`\w+`(?: and `\w+`)?) \| (\d+) \|", PAGE, flags=re.MULTILINE):
+        assert int(value) == round(sum(float(spent[name]) for name in re.findall(r"\w+", names) if name != "and"))

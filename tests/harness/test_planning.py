@@ -20,6 +20,7 @@ MAMBA2 = ["tk", "mamba_ssm", "simple_gla", "torch", "torch_compile"]
 LINEAR = ["tk", "simple_gla", "fla_linear_attn", "torch"]
 FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
 ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
+ROTARY = ["tk", "flash_attn_triton", "liger", "torch", "torch_compile"]
 CASES = {
     "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
@@ -45,7 +46,8 @@ CASES = {
     "small_batch_linear_attention": (6, LINEAR[:2]),
     "fig9_fft_conv": (6, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
-    "fig9_rotary": (14, ROWS),
+    "fig9_rotary": (14, ROTARY),
+    "rotary_cuda_graph": (3, ROTARY),
     "app_c1_block_order": (2, ["tk[order=supergroup]", "tk[order=row_major]"]),
     "unaligned_gemm": (8, ["tk", "cublas"]),
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_4"]),

@@ -45,7 +45,7 @@ def test_the_summary_has_geomean_and_failures(published, stored_run):
     for record in published[1]:
         if record.HasField("summary"):
             summary.update({key_of(item): json.loads(item.value_json) for item in record.summary.update})
-    assert summary["gemm/ratio/cublas/geomean"] == pytest.approx(1.1, rel=0.01)
+    assert summary["gemm/gemm/ratio/cublas/geomean"] == pytest.approx(1.1, rel=0.01)
     assert summary["failures"] == 0
 
 

@@ -52,6 +52,17 @@ def bad_number(folder):
     path.write_text(path.read_text() + "r,c,b,fast,0.9,1.1,SAME\n")
 
 
+def last_row_twice(folder):
+    path = folder / "measurements.csv"
+    path.write_text(path.read_text() + path.read_text().splitlines(keepends=True)[-1])
+
+
+def other_status(folder):
+    path = folder / "measurements.csv"
+    assert ",passed," in path.read_text()
+    path.write_text(path.read_text().replace(",passed,", ",Passed,", 1))
+
+
 DAMAGES = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
     "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
@@ -74,6 +85,8 @@ DAMAGES = {
     "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
     "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
     "column gone": (drop_column, "tflops differ"),
+    "a row twice": (last_row_twice, "measurements.csv line 4 has case b for a second time in its group"),
+    "status": (other_status, "measurements.csv line 2 has the status 'Passed', needs one of error, failed_"),
     "short row": (short_row, "has 3 cells, needs 7"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
     "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
@@ -105,8 +118,16 @@ def test_damage_is_one_sentence(folder, name):
             assert len(load_run(folder).ratios) == 2
         except HarnessError as refused:
             refusal = str(refused)
-        cut = name in ("short row", "bad number")  # behind the last group
+        cut = name in ("short row", "bad number", "a row twice")  # behind the last group
         assert refusal == ("" if cut else str(caught.value))
+
+
+def test_a_case_may_be_timed_again_in_a_later_group(folder):
+    """Guard: what a repetition of the last group appends is no damage."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+        made.append(group(latency_us_p50=9.0))
+    assert load_run(folder).measurements["latency_us_p50"].tolist() == [9.0, 9.0]
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):

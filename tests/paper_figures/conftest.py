@@ -1,37 +1,41 @@
-"""A made-up campaign of all exhibits, and the report on it, made once a session."""
+"""A made-up campaign of all exhibits, and the report on it, made once a session; and a place for `reproduce-paper`.
+
+The modules beside this file that are no tests are found by name, so this folder is on the path.
+"""
 
 from __future__ import annotations
 
 import datetime
-import importlib.util
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 from matplotlib.figure import Figure
 
-from paper_figures import reproduce
+from paper_figures import digest, reproduce, steps
 from paper_figures.charts import save_figure
-from paper_figures.exhibit import load_exhibits, measured_exhibits
+from paper_figures.exhibit import choose_exhibits, load_exhibits, measured_exhibits
 from paper_figures.report import Report, make_report, write_report
 
+if TYPE_CHECKING:
+    from report_support import Page
+    from reproduction_support import Processes
 
-def _load_synthetic() -> ModuleType:
-    """The module beside this file, which is no test and in no package."""
-    name = "paper_figures_synthetic"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("synthetic.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+
+HERE = Path(__file__).resolve().parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
 
 
 @pytest.fixture(scope="session")
 def synthetic() -> ModuleType:
-    return _load_synthetic()
+    """The module that writes made-up runs."""
+    import synthetic
+
+    return synthetic
 
 
 @pytest.fixture(scope="session")
@@ -73,3 +77,55 @@ def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path
     """The report on the runs that the repository keeps, and what comparing it with the kept digests ended with."""
     out = tmp_path_factory.mktemp("recorded") / "report"
     return reproduce.main(["--check", "--output", str(out)]), out
+
+
+@pytest.fixture(scope="session")
+def page(written: Path) -> Page:
+    """The written page, parsed."""
+    from report_support import Page
+
+    return Page((written / "index.html").read_text())
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository root of its own, with no recorded digests and no GPU, in which no process is started."""
+    from reproduction_support import CODE, FEW
+
+    monkeypatch.setattr(reproduce, "ROOT", tmp_path)
+    monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
+    monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
+    monkeypatch.setattr(reproduce, "source", lambda: CODE)
+    monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
+    monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def few_runs(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
+    """The folder of one campaign, made once."""
+    from reproduction_support import FEW
+
+    folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "paper"
+    for number, exhibit in enumerate(FEW):
+        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
+    return folder
+
+
+@pytest.fixture
+def recorded(place: Path, few_runs: Path) -> Path:
+    """The results folder with one campaign, a copy that a test may damage."""
+    return shutil.copytree(few_runs, place / "results" / "h200-sxm" / "paper")
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    """In place of every process that a step would start."""
+    from reproduction_support import Processes, small_cases
+
+    fake = Processes()
+    monkeypatch.setattr(steps, "run_step", fake)
+    counts = small_cases()
+    monkeypatch.setattr(steps, "passed_cases", lambda exhibit: counts[exhibit.id])
+    return fake

@@ -8,7 +8,6 @@ import pytest
 
 from paper_figures.cases import (
     Contestant,
-    expand_problems,
     load_experiment,
     parse_contestant,
     problem_text,
@@ -51,16 +50,17 @@ def test_problems_are_compared_by_their_keys() -> None:
     assert not same_problem("M=1;N=2", "M=1;N=2;causal=1")
 
 
-def test_a_grid_is_a_product_with_the_last_key_fastest() -> None:
-    assert expand_problems([{"M": 5}, {"grid": {"M": [1, 2], "N": [3, 4]}}, {"M": 5}]) == (
+def test_a_grid_is_a_product_with_the_last_key_fastest_and_a_problem_is_there_once(tmp_path: Path) -> None:
+    (tmp_path / "experiment").mkdir()
+    problems = "problems: [{M: 5}, {grid: {M: [1, 2], N: [3, 4]}}, {M: 5}]"
+    (tmp_path / "experiment" / "e.yaml").write_text(f"{problems}\nimplementations: [tk]\nworkload: {{name: gemm}}")
+    assert load_experiment("e", tmp_path).problems == (
         "M=5",
         "M=1;N=3",
         "M=1;N=4",
         "M=2;N=3",
         "M=2;N=4",
     )
-    with pytest.raises(PaperFiguresError, match="in a list of problems"):
-        expand_problems(["M=5"])
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,10 @@ def test_a_grid_is_a_product_with_the_last_key_fastest() -> None:
         ("problems: [", "is not YAML"),
         ("name: e", "names no problems or no implementations"),
         ("problems: [{M: 1}]\nimplementations: [tk]", "names no workload"),
+        (
+            "problems: [M=5]\nimplementations: [tk]\nworkload: {name: gemm}",
+            "e.yaml: problems: 'M=5' is not",
+        ),
     ],
 )
 def test_a_wrong_experiment_is_one_sentence(tmp_path: Path, text: str | None, message: str) -> None:

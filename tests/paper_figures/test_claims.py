@@ -228,6 +228,19 @@ def load(tmp_path: Path, **changes: object) -> None:
         ),
         ({"comparison": "over_published", "points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
         (
+            {"tolerance": {"relative": "lots", "reason": "r"}},
+            r"claim x, tolerance: relative is 'lots', needs to be a n",
+        ),
+        ({"points": {"of": "tk"}}, r"claim x: points is \{'of': 'tk'\}, needs to be a list of mappings"),
+        ({"points": ["tk"]}, r"claim x: entry 1 of points is 'tk', needs to be a mapping"),
+        ({"accept": {"low": "abc"}}, r"claim x, accept: low is 'abc', needs to be a number"),
+        ({"accept": "much"}, r"claim x: accept is 'much', needs to be a number or low and high"),
+        ({"points": [{"of": "tk", "over": 3, "published": 1}]}, r"claim x: over is 3, needs to be a name or a list"),
+        (
+            {"points": [{"of": "tk", "over": "a", "problem": "M=1"}]},
+            r"claim x: problem is 'M=1', needs to be a mapping",
+        ),
+        (
             {"comparison": "over_published", "points": [{"of": "tk", "over": ["a", "b"], "published": 1}]},
             r"is over several, which only a speedup can be",
         ),
@@ -245,3 +258,7 @@ def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text("exhibit: [")
     with pytest.raises(PaperFiguresError, match="is not YAML"):
         load_claims("t", tmp_path)
+    for text, message in (("null", "claims is None, needs to be a list"), ("[hello]", "entry 1 of claims is 'hello'")):
+        (tmp_path / "t.yaml").write_text(f"exhibit: e\nclaims: {text}")
+        with pytest.raises(PaperFiguresError, match=rf"t\.yaml: {message}"):
+            load_claims("t", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,9 +13,11 @@ from harness.results import load_campaign
 from paper_figures.cases import Contestant, load_experiment, problem_keys
 from paper_figures.claims import load_claims
 from paper_figures.evaluation import ClaimResult, evaluate
+from paper_figures.labels import short_run
 from paper_figures.quantities import in_giga, rate, stored_ratio
 from paper_figures.reference import load_gpus
 from paper_figures.selection import select
+from paper_figures.table import claim_numbers
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict
 
 RUN = "20260101T000000Z-aaaaaa"
@@ -62,13 +65,13 @@ def test_a_ratio_is_the_stored_one_with_its_interval(results: Evaluate) -> None:
 def test_the_wrong_direction_is_not_reproduced(results: Evaluate) -> None:
     found = results("table1_stages", rate=stages(700, 600, 500, 400))
     assert found["table1-more-stages-are-faster"].verdict is Verdict.NOT_REPRODUCED
-    assert found["table1-more-stages-are-faster"].reason == "0 of 3 hold, 3 fail"
+    assert found["table1-more-stages-are-faster"].reason == "0 of 3 hold, 3 fail (below the accepted values)"
 
 
 def test_a_failed_case_blocks_and_says_why(results: Evaluate) -> None:
     found = results("table1_stages", rate=stages("timeout: no answer for 20 s", 484, 683, 760))
     assert found["table1-four-stages-over-one"].verdict is Verdict.BLOCKED
-    assert "tk[stages=1] timeout: no answer for 20 s" in found["table1-four-stages-over-one"].reason
+    assert "TK (ours) [stages=1] timeout: no answer for 20 s" in found["table1-four-stages-over-one"].reason
     assert found["table1-rates"].verdict is Verdict.PARTLY
 
 
@@ -84,6 +87,48 @@ def test_a_library_that_is_missing_is_not_run(results: Evaluate) -> None:
     assert "pip install it" in found["table6-gemm-over-cutlass"].reason
     assert found["table6-gemm-lines"].verdict is Verdict.REPRODUCED
     assert found["table6-gemm-lines"].points[0].measured == Measured(101.0, 101.0, 101.0)
+
+
+def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
+    return lambda problem, contestant: ours if contestant.implementation == "tk" else 1.0
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict", "said"),
+    [
+        (1.05, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's lower end, 1.10×"),
+        (1.5, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.30×"),
+        (2.5, Verdict.REPRODUCED, "5 of 5 hold"),
+    ],
+)
+def test_a_range_whose_ends_nothing_reaches_is_said(
+    results: Evaluate, ours: float, verdict: Verdict, said: str
+) -> None:
+    """Guard: 1.01 to 1.03 times as fast was "reproduced" of 1.1 to 2.3 times, within a tolerance fixed before."""
+    found = results("fig9_rotary", "table6_rotary", rate=rotary(ours))["table6-rotary-speedup"]
+    assert (found.verdict, found.reason) == (verdict, said)
+
+
+def test_a_single_published_number_is_no_range(results: Evaluate) -> None:
+    found = results("table1_stages", rate=stages(250, 500, 600, 700))
+    assert not any("end" in result.reason for result in found.values())
+
+
+def test_baselines_that_the_fastest_is_not_chosen_from_are_named(results: Evaluate) -> None:
+    """Guard: "the fastest of today" held without a word of the library that was not installed."""
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        if contestant.implementation == "flash_attn_triton":
+            return "unavailable: pip install it"
+        if contestant.implementation == "torch_compile" and problem_keys(problem)["N"] == "1024":
+            return "unsupported: too short"
+        return 2.5 if contestant.implementation == "tk" else 1.0
+
+    found = results("fig9_rotary", rate=rate)["fig9-rotary-over-todays-best"]
+    assert found.verdict is Verdict.REPRODUCED
+    assert found.reason == (
+        "5 of 5 hold; without flash-attn (Triton) (unavailable), torch.compile (unsupported) on 1 of 5"
+    )
 
 
 def test_a_metric_comes_from_the_profile(results: Evaluate) -> None:
@@ -113,14 +158,32 @@ def test_a_gpu_without_a_datasheet_is_not_comparable(
     assert found["table1-more-stages-are-faster"].verdict is Verdict.REPRODUCED
 
 
+def test_a_number_that_fails_says_on_which_side(results: Evaluate) -> None:
+    """Guard: a gain of three times what the paper has read as "fails"."""
+    found = results("table1_stages", rate=stages(350, 484, 500, 760))
+    assert found["table1-four-stages-over-one"].reason == "fails (below the accepted 2.19 to 3.65×)"
+    assert found["table1-rates"].reason == "2 of 4 hold, 2 fail (1 above, 1 below the accepted values)"
+
+
+def test_many_numbers_are_a_range_in_a_line(results: Evaluate) -> None:
+    many = results("fig8_attention", rate=attention(tk=600.0, flash_attn_4=500.0))["fig8-forward-matches-todays-best"]
+    assert len(many.points) == 10
+    values = [Measured(1.0 + number / 10, 1.0, 2.0) for number in range(10)]
+    points = tuple(replace(point, measured=value) for point, value in zip(many.points, values, strict=True))
+    assert claim_numbers(replace(many, points=points)).endswith("measured 1.00 to 1.90× (10 numbers); ")
+    assert claim_numbers(replace(many, points=points[:3])).endswith("measured 1.00, 1.10, 1.20×; ")
+    same = tuple(replace(point, measured=values[1]) for point in many.points)
+    assert claim_numbers(replace(many, points=same)).endswith("measured 1.10×; ")
+
+
 def test_a_claim_file_that_changed_after_the_run_is_said(results: Evaluate) -> None:
     found = results("table1_stages", manifest={"claim_files": {"table1_stages.yaml": "0" * 64}})
-    assert all(f"was changed after run {RUN} started" in result.changed for result in found.values())
+    assert all(f"was changed after run {short_run(RUN)} started" in result.changed for result in found.values())
 
 
 def test_a_run_that_recorded_no_claim_files_is_said(results: Evaluate) -> None:
     found = results("table1_stages", manifest={"claim_files": {}})
-    assert all("did not record the claims file" in result.changed for result in found.values())
+    assert all(result.changed.endswith(f"was not recorded by run {short_run(RUN)}") for result in found.values())
 
 
 def test_an_unchanged_claim_file_is_silent(results: Evaluate) -> None:
@@ -181,20 +244,21 @@ def test_a_ratio_is_to_the_fastest_of_several(results: Evaluate) -> None:
     assert best.points[0].measured.value == pytest.approx(600 / 550, rel=5e-3)
     assert best.verdict is Verdict.REPRODUCED
     assert found["fig8-backward-beats-fa3"].verdict is Verdict.NOT_RUN
-    assert "flash_attn_3 unavailable: pip install it" in found["fig8-backward-beats-fa3"].reason
+    assert "FlashAttention-3 unavailable: pip install it" in found["fig8-backward-beats-fa3"].reason
 
 
 def test_without_any_baseline_the_reason_names_each(results: Evaluate) -> None:
     best = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-todays-best"]
     assert best.verdict is Verdict.NOT_RUN
-    assert all(f"{name} unavailable" in best.reason for name in ("flash_attn_3", "flash_attn_4", "sdpa_cudnn"))
+    names = ("FlashAttention-3", "FlashAttention-4", "cuDNN (SDPA)")
+    assert all(f"{name} unavailable" in best.reason for name in names)
 
 
 def test_a_baseline_that_was_tried_and_has_no_time_blocks(results: Evaluate) -> None:
     found = results("fig8_attention", rate=attention(tk=600.0, flash_attn_4="timeout: no answer"))
     best = found["fig8-forward-matches-todays-best"]
     assert best.verdict is Verdict.BLOCKED
-    assert "flash_attn_4 timeout: no answer; " in f"{best.reason}; "
+    assert "FlashAttention-4 timeout: no answer; " in f"{best.reason}; "
 
 
 def test_a_published_baseline_is_compared_by_the_share_of_its_own_roof(results: Evaluate) -> None:
@@ -236,7 +300,7 @@ def test_a_sum_of_the_build_manifest_needs_every_part(results: Evaluate) -> None
 
 def test_a_contestant_without_a_time_says_so_rather_than_that_it_has_no_profile(results: Evaluate) -> None:
     found = results("table4_attention")
-    assert "flash_attn_3 unavailable" in found["table4-shared-memory-stalls-of-fa3"].reason
+    assert "FlashAttention-3 unavailable" in found["table4-shared-memory-stalls-of-fa3"].reason
     assert found["table4-bank-conflicts"].verdict is Verdict.NOT_COMPARABLE
     tensor = found["table4-tensor-pipe"].points[0].measured
     assert tensor == Measured(61.0, 61.0, 61.0)  # of the longest kernel, not of the one beside it
@@ -301,7 +365,7 @@ def test_up_to_passes_over_problems_without_a_time(results: Evaluate) -> None:
 def test_up_to_without_any_time_says_why(results: Evaluate) -> None:
     claim = results("fig9_based", rate=lambda *_: "unavailable: no GPU")["text-based-up-to-14x"]
     assert claim.verdict is Verdict.NOT_RUN
-    assert "tk unavailable: no GPU" in claim.reason
+    assert "TK (ours) unavailable: no GPU" in claim.reason
     assert claim.points[0].problem == ""
 
 

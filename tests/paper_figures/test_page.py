@@ -134,6 +134,46 @@ def test_the_board_is_the_first_thing_and_leads_to_every_exhibit(opened: Opened)
     page.go_back()
 
 
+def test_every_link_to_a_section_ends_at_it(browser: Any, opened: Opened) -> None:
+    """Those of the board too: what lies between is laid out only as the page scrolls past it."""
+    page = browser.new_page(viewport=size(DESKTOP))
+    page.goto(opened.address)
+    targets = page.eval_on_selector_all(
+        "nav a, .board td a", "all => [...new Set(all.map(one => one.getAttribute('href')))]"
+    )
+    assert len(targets) > 12
+    away = {}
+    for number, target in enumerate(targets):
+        if number % 6 == 0:  # from a page that has laid out nothing below
+            page.goto("about:blank")
+            page.goto(opened.address)
+        page.eval_on_selector(f"main a[href='{target}'], nav a[href='{target}']", "link => link.click()")
+        away[target] = distance(page, target)
+    page.go_back()
+    away["gone back to"] = distance(page, targets[-2])
+    page.goto("about:blank")
+    page.goto(f"{opened.address}{targets[-4]}")
+    away["opened there"] = distance(page, targets[-4])
+    page.close()
+    assert {target: pixels for target, pixels in away.items() if abs(pixels) > 60} == {}
+
+
+def distance(page: Any, target: str) -> float:
+    """How far an element is from where a link to it should lead, in pixels, once the page has come to rest.
+
+    That is the upper edge of the window, or as near as the end of the page lets it come.
+    """
+    page.wait_for_timeout(400)
+    return page.evaluate(
+        """name => {
+          const left = document.documentElement.scrollHeight - innerHeight - scrollY;
+          const top = document.querySelector(name).getBoundingClientRect().top;
+          return top > 0 ? Math.min(top, left) : top;
+        }""",
+        target,
+    )
+
+
 def column(opened: Opened, title: str) -> int:
     return opened.texts(f"{TABLE} thead th").index(title) + 1
 

@@ -1,4 +1,4 @@
-"""The report: the same bytes twice, every link resolves, tables are well-formed, missing data is said."""
+"""The report: the same bytes twice, every link resolves, missing data is said."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import html
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
@@ -19,73 +16,21 @@ import markupsafe
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from report_support import Page, bytes_of, case_pages, part
 
 from paper_figures.campaign import ROOT
-from paper_figures.charts import draw_exhibit
 from paper_figures.details import unique_cases
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibit import Exhibit, choose_exhibits, load_exhibits
-from paper_figures.lines import mean_ratios
-from paper_figures.render.latex import LONG, escape, latex_table
-from paper_figures.render.markdown import markdown_table
-from paper_figures.report import ExhibitReport, Report, make_report, write_report
-from paper_figures.table import Column, Table, Text, claims_table, exhibit_table
+from paper_figures.exhibit import choose_exhibits, load_exhibits
+from paper_figures.numbers import significant
+from paper_figures.report import Report, make_report, write_report
 from paper_figures.verdicts import Verdict
-
-VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
-
-
-class Page(HTMLParser):
-    """Identifiers, links and the balance of tags."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.sources: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            elif name == "href" and tag == "a":
-                self.links.append(value or "")
-            elif name in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
-                self.sources.append(value or "")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open, tag
-            assert self.open.pop() == tag
-
-
-@pytest.fixture(scope="session")
-def page(written: Path) -> Page:
-    return Page((written / "index.html").read_text())
-
-
-def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
     for name, content in bytes_of(written).items():
         assert str(campaign.parents[1]).encode() not in content, name
         assert str(Path.cwd()).encode() not in content, name
-
-
-def case_pages(written: Path) -> dict[str, Page]:
-    return {path.name: Page(path.read_text()) for path in sorted((written / "cases").glob("*.html"))}
 
 
 def test_every_link_resolves(page: Page, written: Path) -> None:
@@ -158,7 +103,7 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report
             assert float(np.median([float(line.split(",")[1]) for line in lines[1:]])) == pytest.approx(
                 float(row["latency_us_p50"])
             )
-            tflops = f"{float(row['tflops']):.1f}"
+            tflops = significant(float(row["tflops"]))
             assert tflops in shown[cell.key]
             assert f"<dd>{tflops} <small>" in text
         assert f"../runs/{run.run_id}/manifest.json" in links
@@ -181,9 +126,15 @@ def test_a_page_is_light(written: Path, report: Report) -> None:
     assert max(path.stat().st_size for path in (written / "cases").iterdir()) < 100_000
 
 
+def table_of(text: str, kind: str) -> str:
+    """The table of a class in a page."""
+    start = text.index(f'<table class="{kind}">')
+    return text[start : text.index("</table>", start)]
+
+
 def test_the_board_says_what_became_of_every_claim(report: Report, written: Path) -> None:
     text = (written / "index.html").read_text()
-    board = text[text.index('<table class="board">') : text.index("</table>")]
+    board = table_of(text, "board")
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', board, re.S)
     assert [where for where, _ in rows] == [exhibit.exhibit.where for exhibit in report.exhibits]
     for (_, row), exhibit in zip(rows, report.exhibits, strict=True):
@@ -221,121 +172,6 @@ def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_
     assert "Measured on this machine" in (tmp_path / "here" / "index.html").read_text()
 
 
-def cells(line: str) -> list[str]:
-    return re.split(r"(?<!\\)\|", line)[1:-1]
-
-
-def tables(written: Path, suffix: str) -> Iterator[str]:
-    paths = sorted((written / "tables").glob(f"*.{suffix}"))
-    assert len(paths) == len(load_exhibits()) + 1
-    yield from (path.read_text() for path in paths)
-
-
-def test_markdown_tables_have_as_many_cells_in_every_row(written: Path) -> None:
-    for text in tables(written, "md"):
-        rows = [line for line in text.splitlines() if line.startswith("|")]
-        assert len(rows) > 2
-        assert {len(cells(row)) for row in rows} == {len(cells(rows[0]))}
-
-
-def test_latex_tables_have_as_many_cells_in_every_row_and_balance(written: Path) -> None:
-    for text in tables(written, "tex"):
-        rows = [line for line in text.splitlines() if line.endswith(r" \\")]
-        assert len({len(re.split(r"(?<!\\)&", row)) for row in rows}) == 1
-        plain = text.replace(r"\{", "").replace(r"\}", "")
-        assert plain.count("{") == plain.count("}")
-        begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
-        assert sorted(begun) == sorted(ended)
-        assert begun in (["table", "tabular"], ["longtable"])
-        assert text.isascii()
-        assert not re.search(r"(?<!\\)[%#_]", "\n".join(rows))
-
-
-def test_the_whole_report_is_one_markdown_file_and_one_latex_document(report: Report, written: Path) -> None:
-    plain, document = (written / "report.md").read_text(), (written / "report.tex").read_text()
-    for exhibit in report.exhibits:
-        name = exhibit.exhibit.id
-        assert (f"](figures/{name}.svg)" in plain) == exhibit.drawn
-        assert (written / "tables" / f"{name}.md").read_text().rstrip() in plain
-        for file in re.findall(rf"(?:figures|tables)/{name}\.\w+", document):
-            assert (written / file).is_file()
-        assert rf"\input{{tables/{name}.tex}}" in document
-        for result in exhibit.results:
-            assert escape(result.claim.sentence) in document
-    assert document.isascii()
-    begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", document) for word in ("begin", "end"))
-    assert sorted(begun) == sorted(ended)
-    text = document.replace(r"\{", "").replace(r"\}", "")
-    assert text.count("{") == text.count("}")
-
-
-def test_a_long_latex_table_repeats_its_head_and_nothing_else() -> None:
-    rows = tuple((Text(f"row {number}"), Text("1", kind="number")) for number in range(LONG + 1))
-    latex = latex_table(Table("Many rows", (Column("Name"), Column("n", True)), rows, ()), "many")
-    first, again = (
-        latex[: latex.index(r"\endfirsthead")],
-        latex[latex.index(r"\endfirsthead") : latex.index(r"\endhead")],
-    )
-    assert all(r"Name & n \\" in head for head in (first, again))
-    assert r"\label{tab:many}" in first
-    assert latex.count(r"\caption") == latex.count(r"\label") == 1
-
-
-def test_a_wide_latex_table_has_broken_headings_and_cells() -> None:
-    narrow = ((Text("TK"), Text("760.1", kind="number")),)
-    columns = (Column("Implementation"), Column("Paper × best baseline", True))
-    assert r"\begin{tabular}{lr}" in latex_table(Table("Narrow", columns, narrow, ()), "narrow")
-    assert "shortstack" not in latex_table(Table("Narrow", columns, narrow, ()), "narrow")
-
-    numbers = latex_table(Table("Numbers", columns * 10, (narrow[0] * 10,), ()), "numbers")
-    assert rf"\begin{{tabular}}{{{'lr' * 10}}}" in numbers
-    assert numbers.count(r"\shortstack[r]{Paper $\times$\\best\\baseline}") == 10
-
-    sentence = (Text("TK"), Text("word " * 100), Text("word " * 50), Text("word " * 3))
-    text = latex_table(Table("Sentences", tuple(Column(name) for name in "abcd"), (sentence,), ()), "sentences")
-    shares = [float(share) for share in re.findall(r"p{(0\.\d+)\\linewidth}", text)]
-    assert len(shares) == 2
-    assert 0.5 < sum(shares) < 1
-    assert shares[0] == pytest.approx(2 * shares[1], rel=0.05)
-    assert "array" in text.splitlines()[0]
-
-
-TEX_FILES = ("article.cls", "array.sty", "booktabs.sty", "caption.sty", "geometry.sty", "longtable.sty")
-
-
-@pytest.mark.skipif(
-    not (shutil.which("pdflatex") and shutil.which("kpsewhich"))
-    or subprocess.run(["kpsewhich", *TEX_FILES], capture_output=True, text=True).stdout.count("\n") < len(TEX_FILES),
-    reason="pdflatex with array, booktabs, caption, geometry and longtable is not installed",
-)
-def test_the_latex_document_compiles_and_fits_its_pages(written: Path, tmp_path: Path) -> None:
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"-output-directory={tmp_path}", "report.tex"]
-    run = subprocess.run(command, cwd=written, capture_output=True, text=True, errors="replace")
-    assert run.returncode == 0, run.stdout[-2000:]
-    log = (tmp_path / "report.log").read_text(errors="replace")
-    assert (tmp_path / "report.pdf").stat().st_size > 0
-    assert [line for line in log.splitlines() if line.startswith("Overfull") or "multiply defined" in line] == []
-
-
-def test_special_characters_survive() -> None:
-    table = Table(
-        "A_b & c", (Column("x|y"), Column("n", True)), ((Text("a|b*c", note="50% of #1"), Text("1", "±")),), ()
-    )
-    assert r"x\|y" in markdown_table(table)
-    assert r"(1) 50% of \#1" in markdown_table(table) or "(1) 50% of #1" in markdown_table(table)
-    latex = latex_table(table, "t")
-    assert r"A\_b \& c" in latex
-    assert r"50\% of \#1" in latex
-    assert escape("pip --no-deps 1–2 a-b") == "pip -{}-no-deps 1--2 a-b"
-    assert escape("{~^\\}") == r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}"
-
-
-def test_the_claims_table_has_every_claim(report: Report) -> None:
-    table = claims_table(report.results)
-    assert len(table.rows) == sum(len(exhibit.results) for exhibit in report.exhibits) >= 16
-    assert all(row[-1].text for row in table.rows)
-
-
 def test_a_campaign_without_an_exhibits_runs_says_so(
     tmp_path: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,8 +193,10 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
     unpublished = {"fig10_fp8", "fig9_fft_conv", "fig9_hedgehog", "fig9_linear_attention", "fig9_rotary"}
     beyond = {
+        "attention_small_grids",
         "gemm_epilogues",
         "input_distribution",
+        "rotary_cuda_graph",
         "unaligned_gemm",
         "unaligned_attention",
         "batch_scaling",
@@ -406,28 +244,6 @@ def test_an_old_report_is_replaced_and_nothing_else(report: Report, tmp_path: Pa
         assert (tmp_path / "mine" / name).read_text() == text
 
 
-@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
-def test_figures_are_whole(written: Path, suffix: str) -> None:
-    starts = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
-    ends = {"svg": b"</svg>", "pdf": b"%%EOF", "png": b"IEND\xaeB`\x82"}
-    paths = sorted((written / "figures").glob(f"*.{suffix}"))
-    drawn = [exhibit.id for exhibit in load_exhibits() if isinstance(exhibit, Exhibit) or exhibit.draw]
-    assert [path.stem for path in paths] == sorted(drawn)
-    for path in paths:
-        assert path.read_bytes().startswith(starts[suffix])
-        assert path.read_bytes().rstrip().endswith(ends[suffix])
-
-
-def test_exhibits_are_found_by_a_short_name() -> None:
-    assert [exhibit.id for exhibit in choose_exhibits(["fig7", "table1_stages"])] == ["table1_stages", "fig7_gemm"]
-    assert [exhibit.id for exhibit in choose_exhibits(["table3"])] == ["table3_block_order", "table3_attention_order"]
-    assert [exhibit.id for exhibit in choose_exhibits(["fig8_attention"])] == ["fig8_attention"]
-    assert len(choose_exhibits(["fig8"])) == 3
-    assert choose_exhibits(None) == load_exhibits()
-    with pytest.raises(PaperFiguresError, match="there is no exhibit 'table9': choose of abstract, table1_stages"):
-        choose_exhibits(["table9"])
-
-
 def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:
     synthetic.write_run(tmp_path / "c", "table1_stages", "20260101T000000Z-aaaaaa")
     synthetic.write_run(tmp_path / "c", "table2_persistent", "20260102T000000Z-bbbbbb", machine_code="beef")
@@ -455,101 +271,17 @@ def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_pat
     assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
 
 
-def part(report: Report, name: str) -> ExhibitReport:
-    return next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == name)
-
-
-def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
-    lines = [line for line in part(report, "fig8_attention").lines if line.problem.endswith("N=768;D=128")]
-    forward = {line.label: line for line in lines if line.panel == "Forward"}
-    assert [label for label, line in forward.items() if line.is_baseline] == ["FlashAttention-4"]
-    ours, fa4 = forward["TK (ours)"], forward["FlashAttention-4"]
-    assert ours.ratio is not None
-    assert ours.rate is not None
-    assert fa4.rate is not None
-    assert ours.ratio.value == pytest.approx(ours.rate.value / fa4.rate.value)
-    assert ours.published_ratio == pytest.approx(508 / 444)  # to the best published one, FlashAttention-3
-    assert (fa4.ratio, forward["FlashAttention-3"].published_ratio) == (None, None)
-    texts = {row[1].text: row for row in part(report, "fig8_attention").table.rows if row[0].text == "Forward, N = 768"}
-    columns = [column.title for column in part(report, "fig8_attention").table.columns]
-    assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
-
-
-def test_means_are_taken_panel_by_panel(report: Report) -> None:
-    fig8 = part(report, "fig8_attention")
-    panels = list(dict.fromkeys(line.panel for line in fig8.lines))
-    assert sorted(panels) == ["Backward", "Backward, causal", "Forward", "Forward, causal"]
-    means = mean_ratios(fig8.lines)
-    assert {one.panel for one in means} == set(panels)
-    assert {one.problems for one in means} == {5}
-    assert "FlashAttention-3" not in {one.label for one in means}
-    remarks = [text for text in fig8.table.remarks if "geometric mean" in text]
-    assert [text.split(":")[0] for text in remarks] == panels
-    assert all("relative to the best baseline" in text for text in remarks)
-
-
-def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> None:
-    fig8 = part(report, "fig8_attention")
-    figure = draw_exhibit(fig8.exhibit, fig8.lines, 715.0)
-    axes = figure.get_axes()
-    rates = [axis for axis in axes if axis.get_ylabel() == "TFLOPS"]
-    ratios = [axis for axis in axes if axis.get_ylabel() == "speed / best baseline"]
-    assert [axis.get_title() for axis in rates] == ["Forward", "Backward", "Forward, causal", "Backward, causal"]
-    assert len(ratios) == 4
-    assert len({axis.get_ylim() for axis in rates}) == len({axis.get_ylim() for axis in ratios}) == 1
-    assert ratios[0].get_ylim()[0] > 0.4  # torch.compile at 0.12 is a triangle at the edge
-    assert all(len(axis.get_xticks()) == 5 for axis in axes)
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "FlashAttention-3" in names  # not installed, but published
-    assert "paper (H100 80GB SXM)" in names
-
-
-def test_contestants_without_any_number_are_in_the_table_alone(report: Report) -> None:
-    d64 = part(report, "fig8_attention_d64")
-    names = [text.get_text() for text in draw_exhibit(d64.exhibit, d64.lines, None).legends[0].get_texts()]
-    assert "FlashAttention-3" not in names
-    assert {row[1].text for row in d64.table.rows} - set(names) == {"FlashAttention-3"}
-    assert not any(column.title.startswith("Paper") for column in d64.table.columns)
-
-
-def test_a_profile_is_a_panel_a_metric(report: Report) -> None:
-    table4 = part(report, "table4_attention")
-    figure = draw_exhibit(table4.exhibit, table4.lines, 715.0)
-    titles = [axis.get_ylabel() for axis in figure.get_axes()]
-    assert titles == [
-        "TFLOPS", "Tensor pipe, %", "Issue slots, %", "HBM, GB/s", "HBM stalls, cycles", "Shared stalls, cycles"
-    ]  # fmt: skip
-    row = dict(zip((column.title for column in table4.table.columns), table4.table.rows[0], strict=True))
-    assert (row["Paper Shared stalls cycles"].text, row["Shared stalls cycles"].text) == ("0.14", "0.20")
-    assert (row["Paper HBM GB/s"].text, row["HBM GB/s"].text) == ("490", "1100")
-
-
-def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report) -> None:
-    """Guards: `distribution` of a stored problem in selection.py; `columns` of an exhibit."""
-    lines = part(report, "input_distribution").lines
-    inputs = [str(line.cell.row["distribution"]) for line in lines if line.cell.row is not None]
-    assert inputs == [kind for kind in ("normal", "uniform", "sparse24", "zeros") for _ in range(2)]
-    assert [line.problem_label for line in lines] == inputs
-    table = exhibit_table(part(report, "input_distribution").exhibit, lines, ())
-    titles = [column.title for column in table.columns]
-    for title, text in (("Settled SM clock MHz", "1410"), ("Settled power W", "690")):
-        assert {row[titles.index(title)].text for row in table.rows} == {text}
-    assert float(table.rows[0][titles.index("Energy a call mJ")].text) > 0
-
-
-def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:
-    lines = {line.label: line for line in part(report, "table3_attention_order").lines}
-    assert lines["head by head"].published_ratio == pytest.approx(600 / 494)
-    assert [entry.published_number for entry in lines["row by row"].profile] == [2390]
-    remarks = part(report, "table3_attention_order").table.rows[0]
-    assert "B, H and N are not stated" in {text.note for text in remarks}
-
-
-def test_means_are_geometric_and_over_all_problems(report: Report) -> None:
-    fig7 = next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == "fig7_gemm")
-    means = {one.label: one for one in mean_ratios(fig7.lines)}
-    ratios = [line.ratio.value for line in fig7.lines if line.label == "TK (ours)" and line.ratio is not None]
-    assert means["TK (ours)"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
-    assert means["TK (ours)"].least == min(ratios)
-    assert "quack (CuTe DSL)" not in means  # it has no time at 1024
-    assert "geometric mean over 5 problems" in " ".join(fig7.table.remarks)
+def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> None:
+    """Guard: the board said of Table 6 that no claim is judged on it."""
+    text = (written / "index.html").read_text()
+    section = text[text.index('<section id="table6_lines_and_speedups"') :]
+    section = section[: section.index("</section>")]
+    claims = [result.claim for result in report.results if result.claim.where == "Table 6"]
+    assert len(claims) > 10
+    for claim in claims:
+        assert f'<a href="#{claim.id}">' in section
+        assert f'id="{claim.id}"' in text
+    assert "<small>judged under Fig 9: Rotary embedding</small>" in section
+    board = table_of(text, "board")
+    assert f"{len(claims)} claims, judged under Fig 7, Fig 8, " in board
+    assert "judged under" not in text.replace(section, "").replace(board, "")

@@ -2,94 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import errno
-import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from matplotlib.figure import Figure
+from reproduction_support import FEW, TABLE1, Processes, run, small_cases
 
-from paper_figures import digest, reproduce, steps
+from paper_figures import reproduce, steps
 from paper_figures.campaign import find_campaign, load_runs
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibit import choose_exhibits, load_exhibits, measured_exhibits
-from paper_figures.readme import BEGIN, END, results_block, update_readme
+from paper_figures.keeping import settings
 from paper_figures.report import Report, make_report, write_report
-
-FEW = measured_exhibits(choose_exhibits(["table1", "table2", "fig6"]))
-"""What the command is asked for here: each step is the same for all exhibits, and a report on all takes a while."""
-TABLE1 = FEW[0]
-MEASURED = measured_exhibits(load_exhibits())
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository root of its own, with no recorded digests and no GPU, in which no process is started."""
-    monkeypatch.setattr(reproduce, "ROOT", tmp_path)
-    monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
-    monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
-    monkeypatch.setattr(steps, "current_commit", lambda root=None: "0123456789abcdef")
-    monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
-    monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def few_runs(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
-    """The folder of one campaign, made once."""
-    folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "paper"
-    for number, exhibit in enumerate(FEW):
-        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
-    return folder
-
-
-@pytest.fixture
-def recorded(place: Path, few_runs: Path) -> Path:
-    """The results folder with one campaign, a copy that a test may damage."""
-    return shutil.copytree(few_runs, place / "results" / "h200-sxm" / "paper")
-
-
-class Processes:
-    """Stands for the processes: keeps the steps and answers with exit codes."""
-
-    def __init__(self, *codes: int) -> None:
-        self.steps: list[steps.Step] = []
-        self.codes = list(codes)
-
-    def __call__(self, step: steps.Step) -> int:
-        self.steps.append(step)
-        return self.codes.pop(0) if self.codes else 0
-
-    @property
-    def words(self) -> list[str]:
-        return [" ".join(step.command[1:]) for step in self.steps]
-
-
-@pytest.fixture
-def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    fake = Processes()
-    monkeypatch.setattr(steps, "run_step", fake)
-    counts = small_cases()
-    monkeypatch.setattr(steps, "passed_cases", lambda exhibit: counts[exhibit.id])
-    return fake
-
-
-def small_cases() -> dict[str, int]:
-    """How many cases each exhibit verifies where nothing is timed."""
-    return {one.id: len(one.small_problems) * len(steps.verified_contestants(one)) for one in FEW}
-
-
-def run(place: Path, *words: str) -> int:
-    return reproduce.main([*words, "--output", str(place / "report")])
 
 
 def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
@@ -130,18 +54,6 @@ def test_cases_that_did_not_run_are_no_pass(
     assert f"{len(FEW)} of {sum(small_cases().values())} cases passed" in capsys.readouterr().out
 
 
-def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
-    folder = tmp_path / steps.VERIFICATION / "cpu" / "verify"
-    assert steps.passed_cases(TABLE1, tmp_path) == 0
-    synthetic.write_run(folder, "table1_stages", "20260101T000000Z-aaaaaa")
-    synthetic.write_run(folder, "fig7_gemm", "20260103T000000Z-cccccc")
-    assert steps.passed_cases(TABLE1, tmp_path) == 5
-    broken = synthetic.write_run(folder, "table1_stages", "20260102T000000Z-bbbbbb", rate=lambda *_: "error: wrong")
-    assert steps.passed_cases(TABLE1, tmp_path) == 0
-    (broken / "measurements.csv").unlink()
-    assert steps.passed_cases(TABLE1, tmp_path) == 5
-
-
 def test_a_compiler_that_fails_ends_it(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,12 +78,15 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
 ) -> None:
     monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
 
-    def measure(step: steps.Step) -> int:
+    def measure(step: steps.Step, harness: steps.Harness) -> int:
         processes(step)
         words = dict(word.split("=", 1) for word in step.command if "=" in word)
         if "experiment" in words:
             folder = Path(words["results_dir"]) / "h200-sxm" / words["campaign"]
-            synthetic.write_run(folder, words["experiment"], f"20260203T0405{len(processes.steps):02}Z-abc123")
+            exhibit = next(one for one in FEW if one.id == words["experiment"])
+            config = {"config": settings(exhibit, any("timer." in word for word in step.command))}
+            name = f"20260203T0405{len(list(folder.glob('*'))):02}Z-abc123"
+            synthetic.write_run(folder, exhibit.id, name, manifest=config)
         return 0
 
     monkeypatch.setattr(steps, "run_step", measure)
@@ -185,71 +100,65 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     assert "times: measured on this machine" in capsys.readouterr().out
 
     processes.steps.clear()  # a second time, all is there
-    assert run(place, "--campaign", "mine") == 0
+    assert run(place, "--campaign", "mine", "--quick") == 0
     assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
-    assert capsys.readouterr().out.count("kept, this campaign has a complete run") == len(FEW)
+    said = capsys.readouterr().out
+    assert said.count("kept, this campaign has a complete run") == len(FEW)
+    assert "to measure them again, name another campaign: --campaign NAME" in said
+
+    processes.steps.clear()  # short measurements are not those that were asked for
+    assert run(place, "--campaign", "mine") == 0
+    assert len(processes.words) == 1 + len(FEW)
+    assert "as --quick has)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("manifest", "expected"),
-    [
-        ({"status": "completed"}, None),
-        ({"status": "interrupted"}, "resume="),
-        ({"status": "running"}, "resume="),
-        ({"status": "completed", "git_commit": "other"}, "experiment=table1_stages"),
-        ({"status": "completed", "experiment": "other"}, "experiment=table1_stages"),
-    ],
-)
-def test_only_finished_runs_of_this_commit_are_kept(
-    place: Path, synthetic: ModuleType, manifest: dict[str, str], expected: str | None
+def test_from_a_folder_is_the_report_alone_and_says_so_before(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest=manifest)
-    step = steps.measure_step(TABLE1, "mine", False, place / "results")
-    assert (step is None) == (expected is None)
-    if step is not None and expected is not None:
-        assert expected in step.shown
-        assert step.resumes == expected.startswith("resume")
+    """Guard: the line that comes before the half minute in which nothing else is said."""
+    said: list[str] = []
 
+    def made(*arguments: object) -> Report:
+        said.append(capsys.readouterr().out)
+        return make_report(*arguments)  # type: ignore[arg-type]
 
-def test_a_damaged_run_is_not_resumed(place: Path, synthetic: ModuleType) -> None:
-    folder = synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages")
-    (folder / "manifest.json").write_text("[]")
-    step = steps.measure_step(TABLE1, "mine", False, place / "results")
-    assert step is not None
-    assert not step.resumes
-
-
-def test_a_run_that_cannot_be_resumed_is_measured_anew(
-    place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
-) -> None:
-    synthetic.write_run(place / "results" / "h200-sxm" / "mine", "table1_stages", manifest={"status": "interrupted"})
-    monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
-    processes.codes = [0, steps.MISTAKE, 0]
-    assert run(place, "--campaign", "mine", "--exhibit", "table1") == 0
-    assert "resume=" in processes.words[1]
-    assert "experiment=table1_stages" in processes.words[2]
-
-
-def test_from_a_folder_is_the_report_alone(place: Path, recorded: Path, processes: Processes) -> None:
+    monkeypatch.setattr(reproduce, "make_report", made)
     assert run(place, "--from", str(recorded)) == 0
     assert processes.steps == []
+    assert said[0].startswith("making the report on results/h200-sxm/paper")
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        ((), "holds no recorded run: restore the folder"),
-        (("--campaign", "nothing"), "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), "nowhere is not a folder"),
-        (("--exhibit", "table9"), "there is no exhibit 'table9'"),
-        (("--check",), "report.sha256 does not exist"),
-        (("--check", "--exhibit", "table1"), "--check compares the whole report"),
+        ((), 1, "holds no recorded run: restore the folder"),
+        (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), 1, "nowhere is not a folder"),
+        (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
+        (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
+        (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
+        (("--check",), 1, "report.sha256 does not exist"),
+        (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
+        (("--check", "--readme"), 2, "--check compares the whole report"),
+        (("--check", "--quick"), 2, "--check measures nothing: leave out --quick"),
+        (("--from", "nowhere", "--quick"), 2, "--from measures nothing: leave out --quick"),
+        (("--readme", "--exhibit", "table1"), 2, "--readme keeps the whole report: leave out --exhibit"),
+        (("--write-digests", "--exhibit", "table1"), 2, "--write-digests keeps the whole report: leave out --exhibit"),
     ],
 )
 def test_mistakes_are_one_sentence(
-    place: Path, processes: Processes, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+    place: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    code: int,
+    message: str,
 ) -> None:
-    assert run(place, *words) == 1
+    assert run(place, *words) == code
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.startswith("error: ")
@@ -293,62 +202,6 @@ def test_damaged_results_are_one_sentence_before_anything_runs(
     assert processes.steps == []
 
 
-def test_digests_are_kept_and_checked(
-    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(place, "--from", str(recorded), "--write-digests") == 0
-    assert "# campaign: results/h200-sxm/paper" in digest.DIGESTS.read_text()
-    assert run(place, "--check") == 0
-    assert "byte for byte" in capsys.readouterr().out
-    digest.DIGESTS.write_text(digest.DIGESTS.read_text().replace("index.html", "page.html", 1))
-    assert run(place, "--check") == 1
-    err = capsys.readouterr().err
-    assert "index.html: no digest is kept of it" in err
-    assert "page.html: was not made" in err
-
-
-def test_other_versions_are_named_when_bytes_differ(
-    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(place, "--from", str(recorded), "--write-digests") == 0
-    text = digest.DIGESTS.read_text().replace("matplotlib ", "matplotlib 0.")
-    digest.DIGESTS.write_text(text.replace(next(line for line in text.splitlines() if ".png" in line)[:8], "00000000"))
-    assert run(place, "--check") == 1
-    assert "install the versions of constraints.txt" in capsys.readouterr().err
-
-
-def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nof an older run\n{END}\n\nThe end.\n")
-    update_readme(report, written, tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert text.startswith(f"# Title\n\n{BEGIN}\n")
-    assert text.endswith(f"{END}\n\nThe end.\n")
-    assert "of an older run" not in text
-    shown = [exhibit.id for exhibit in MEASURED if exhibit.in_readme]
-    assert shown == ["fig7_gemm", "fig8_attention"]
-    for name in shown:
-        assert f"](docs/figures/{name}.svg)" in text
-        assert (tmp_path / "docs" / "figures" / f"{name}.svg").read_bytes().startswith(b"<?xml")
-    assert all(result.claim.sentence in text for result in report.results)
-    update_readme(report, written, tmp_path)
-    assert (tmp_path / "README.md").read_text() == text
-
-
-def test_the_readme_names_what_is_not_measured_yet(tmp_path: Path, synthetic: ModuleType) -> None:
-    synthetic.write_run(tmp_path / "c", "table1_stages")
-    block = results_block(make_report(tmp_path / "c", choose_exhibits(["table1", "fig6", "fig8_attention"])))
-    assert "reproduced" in block
-    assert "Not measured yet in this campaign: Fig 6 (Occupancy), Fig 8 (Attention)" in block
-    assert "18 claims are not judged yet." in block
-    assert "docs/figures" not in block
-
-
-def test_a_readme_without_the_block_is_said(report: Report, written: Path, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("# Title\n")
-    with pytest.raises(PaperFiguresError, match="needs the lines"):
-        update_readme(report, written, tmp_path)
-
-
 def test_the_newest_campaign_is_found_and_cpu_runs_and_nights_are_passed_over(
     place: Path, synthetic: ModuleType
 ) -> None:
@@ -369,88 +222,9 @@ def test_the_newest_campaign_is_found_and_cpu_runs_and_nights_are_passed_over(
     assert [run.path for run in load_runs(one)] == [one]
 
 
-def test_commands_can_be_read_by_the_harness() -> None:
-    """Hydra composes every verification command, and its plan has the small problems and our variants only."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
-    from harness.planning import make_plan
-
-    for exhibit in (one for one in MEASURED if one.small_problems):
-        words = [word for word in steps.verify_step(exhibit).command if "=" in word]
-        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
-            config = OmegaConf.to_container(compose("config", overrides=words), resolve=True)
-        assert isinstance(config, dict)
-        plan = make_plan({str(key): value for key, value in config.items()}, words)
-        assert len(plan.groups) == len(exhibit.small_problems) > 0
-        assert {str(one.variant) for one in plan.contestants} <= {
-            str(one) for one in exhibit.load_experiment().contestants
-        }
-        assert any(one.variant.provider == "tk" for one in plan.contestants)
-
-
-def test_experiments_are_read_as_the_harness_reads_them() -> None:
-    """The problems' texts are those that the harness will store."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
-    from harness.planning import make_plan
-
-    for exhibit in MEASURED:
-        experiment = exhibit.load_experiment()
-        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
-            config = OmegaConf.to_container(
-                compose("config", overrides=[f"experiment={experiment.name}"]), resolve=True
-            )
-        assert isinstance(config, dict)
-        plan = make_plan({str(key): value for key, value in config.items()})
-        assert plan.name == experiment.name
-        assert plan.workload == experiment.workload
-        stored = [experiment.stored_problem(problem) for problem in experiment.problems]
-        assert [(one.problem.text, one.problem.direction, one.problem.dtype) for one in plan.groups] == [
-            (one.text, one.direction, one.dtype) for one in stored
-        ]
-        assert tuple(str(one.variant) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
-        assert bool(plan.profile_metrics) == experiment.profiled
-        assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)
-        assert config["distribution"] == experiment.distribution
-        assert config["timer"]["kind"] == "cuda_events"
-
-
-def test_time_is_announced_from_the_harness_own_estimate() -> None:
-    assert steps.estimated_minutes(MEASURED, timed=True) <= 45
-    assert max(steps.estimated_minutes([one], timed=True) for one in MEASURED) < 8
-    quick = [one for one in MEASURED if one.quick_problems]
-    assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
-    verified = [one for one in MEASURED if one.small_problems]
-    assert steps.estimated_minutes(verified, timed=False) < 5
-
-
-def test_the_commit_of_a_bundle_comes_from_its_stamp(tmp_path: Path) -> None:
-    assert steps.current_commit(tmp_path) == "unknown"
-    (tmp_path / "build_info.json").write_text(json.dumps({"git_commit": "abc", "git_dirty": False}))
-    assert steps.current_commit(tmp_path) == "abc"
-
-
-def test_the_recorded_report_is_the_same_bytes_here(request: pytest.FixtureRequest) -> None:
-    """The digests that the repository keeps, against a report made from the results that it keeps."""
-    if not digest.DIGESTS.exists():
-        pytest.skip("no recorded report: report.sha256 is written with the recorded runs")
-    if note := digest.version_note(digest.DIGESTS):
-        pytest.skip(note)
-    status, _ = request.getfixturevalue("recorded_report")
-    assert status == 0
-
-
 def test_a_report_on_one_exhibit_has_only_its_files(campaign: Path, tmp_path: Path) -> None:
     files = write_report(make_report(campaign, [TABLE1]), tmp_path / "report")
     assert {path.stem for path in files if path.parent.name == "figures"} == {"table1_stages"}
-
-
-def test_short_measurements_have_a_campaign_of_their_own() -> None:
-    day = datetime.date(2026, 1, 2)
-    assert reproduce.default_campaign(False, day) == "reproduce-2026-01-02"
-    assert reproduce.default_campaign(True, day) == "reproduce-quick-2026-01-02"
 
 
 def test_an_output_that_cannot_be_written_is_one_sentence(
@@ -459,49 +233,3 @@ def test_an_output_that_cannot_be_written_is_one_sentence(
     (place / "file").write_text("")
     assert reproduce.main(["--from", str(recorded), "--output", str(place / "file" / "report")]) == 1
     assert capsys.readouterr().err.startswith("error: cannot write ")
-
-
-@pytest.mark.parametrize("code", [0, 1, 2])
-def test_a_step_is_a_process_in_the_repository(code: int, capfd: pytest.CaptureFixture[str]) -> None:
-    program = f"import os, harness.results; print(os.getcwd()); raise SystemExit({code})"
-    assert steps.run_step(steps.Step("try", (sys.executable, "-c", program))) == code
-    assert capfd.readouterr().out.strip() == str(steps.ROOT)
-    with pytest.raises(PaperFiguresError, match=r"cannot try: /nowhere/python does not start"):
-        steps.run_step(steps.Step("try", ("/nowhere/python",)))
-
-
-def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
-    """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
-    child = (
-        "import sys, time, pathlib\ntry:\n pathlib.Path(sys.argv[1] + '/ready').touch(); time.sleep(60)\n"
-        "except KeyboardInterrupt:\n time.sleep(1); pathlib.Path(sys.argv[1] + '/stored').touch(); sys.exit(130)"
-    )
-    parent = (
-        "import sys; from paper_figures import steps\n"
-        f"sys.exit(steps.run_step(steps.Step('try', (sys.executable, '-c', {child!r}, sys.argv[1]))))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", parent, str(tmp_path)], cwd=steps.ROOT, start_new_session=True)
-    for _ in range(300):
-        if (tmp_path / "ready").exists():
-            break
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=20) == steps.INTERRUPTED
-    assert (tmp_path / "stored").exists()
-
-
-@pytest.mark.parametrize(("capability", "expected"), [((9, 0), "NVIDIA H200"), ((8, 0), None), ((10, 0), None)])
-def test_only_a_hopper_gpu_is_measured_on(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], expected: str | None
-) -> None:
-    import pynvml
-
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", lambda handle: capability)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
-    assert steps.hopper_gpu() == expected
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert steps.hopper_gpu() is None

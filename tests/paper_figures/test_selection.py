@@ -137,3 +137,34 @@ def test_a_profiled_experiment_is_not_answered_by_a_run_without_a_profile(
     runs = load_campaign(tmp_path / "c")
     assert {one.run.run_id for one in select(runs, load_experiment("table4_attention")) if one.run} == {OLD}
     assert {one.run.run_id for one in select(runs, load_experiment("fig8_attention")) if one.run} == {NEW}
+
+
+def test_a_contestant_that_joined_later_is_no_obstacle(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: `_asked`. A run knows what its experiment had; it lacks a row of what has joined since."""
+    before = [str(one) for one in load_experiment(EXPERIMENT).contestants if one != CUBLAS]
+    asked = {"config": {"implementations": before}}
+    selected = choose((OLD, {"without": (CUBLAS,), "manifest": asked}))
+    assert all(one.run is not None and not one.note for one in selected)
+    assert {str(cell.contestant) for one in selected for cell in one.cells} == set(before)
+    assert all(cell.timed for one in selected for cell in one.cells)
+
+
+def test_a_contestant_that_the_command_line_left_out_was_not_run(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: `chosen` in `_asked`, without which a run of some contestants would hide that the others have no time."""
+    asked = {"config": {"implementations": ["tk"]}, "arguments": [f"experiment={EXPERIMENT}", "implementations=[tk]"]}
+    selected = choose((OLD, {}), (NEW, {"without": (CUBLAS,), "manifest": asked}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert all(one.cell(CUBLAS) is not None for one in selected)
+
+
+def test_an_experiment_takes_only_what_was_timed_in_its_way(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: the filter by `experiment.timer`: both experiments have N = 1024 and 2048 with the same contestants."""
+    plain, graphs = load_experiment("fig9_rotary"), load_experiment("rotary_cuda_graph")
+    assert (plain.timer, graphs.timer) == ("cuda_events", "cuda_graph")
+    assert set(plain.problems) & set(graphs.problems)
+    synthetic.write_run(tmp_path / "c", plain, OLD)
+    assert not runs_used(select(load_campaign(tmp_path / "c"), graphs))
+    synthetic.write_run(tmp_path / "c", graphs, NEW)
+    runs = load_campaign(tmp_path / "c")
+    assert {run.run_id for run in runs_used(select(runs, graphs))} == {NEW}
+    assert {run.run_id for run in runs_used(select(runs, plain))} == {OLD}

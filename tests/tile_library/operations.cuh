@@ -150,6 +150,117 @@ template <typename T, int R, int C, layout L> struct reductions : family<uniform
     }
 };
 
+// Softmax of the rows (op 0) or of the rows with the other sign (1), at least 1/64 and three times that.
+template <typename T, int R, int C, layout L> struct softmaxes : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C, L> x, z;
+        load(x, g.a, coord{});
+        if (g.op == 0) row_softmax<1>(z, x, 1.f / 64, g.value);
+        else row_softmax<-1>(z, x, 1.f / 64, g.value);
+        store(g.out, z, coord{});
+    }
+};
+
+// A tile of any type times a vector of fp32, added to what a vector holds.
+template <typename T, int R, int C, layout L> struct row_products
+    : family<operands<matrix<T>, matrix<float>, matrix<float>, matrix<float>>> {
+    using globals = operands<matrix<T>, matrix<float>, matrix<float>, matrix<float>>;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& weights = *memory.allocate<sv_fl<C>>("weights");
+        rv_fl<C> across;
+        load(across, g.b, coord{});
+        store(weights, across);
+        sync_block();
+        rt<T, R, C, L> x;
+        typename rt<float, R, C, L>::col_vec down;
+        load(x, g.a, coord{});
+        zero(down);
+        row_dot_partial(down, x, weights);
+        row_dot_partial(down, x, weights);
+        row_sum_finish(down);
+        store(g.out, down, coord{});
+    }
+};
+
+// Matrices that are kept as they are (op 0, 2) or transposed (1, 3): loaded (0, 1) or stored (2, 3).
+template <typename T, int R, int C> struct either_orders : family<uniform<T>> {
+    kittens_device static void run(const uniform<T>& g) {
+        rt<T, R, C> x;
+        const element_coord at{0, 0, g.numbers[0], g.numbers[1]};
+        if (g.op < 2) {
+            load(x, either_order<matrix<T>>{g.a, g.op == 0}, at);
+            store(g.out, x, coord{});
+        } else {
+            load(x, g.a, coord{});
+            store(either_order<matrix<T>>{g.out, g.op == 2}, x, at);
+        }
+    }
+};
+
+// phi(q) phi(k)^T of 64 rows each: what the features of both sides make of one another.
+template <typename T> struct second_orders : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
+    using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto* tiles = memory.allocate<st<T, 64, 64>>("features of k", second_order_groups);
+        rt<T, 16, 16> q;
+        rt<T, 64, 16, layout::col> k;
+        rt<T, 16, 64> kt, f[second_order_groups];
+        warpgroup::load(q, g.a, element_coord{});
+        load(k, g.b, coord{});
+        transpose_layout(kt, k);
+        warpgroup::second_order_keys(f, kt);
+        for (int i = 0; i < second_order_groups; i++) warpgroup::store(tiles[i], f[i]);
+        fence_async();
+        sync_block();
+        second_order_queries<T> of_q;
+        of_q.make(q, 0.25f, 0.03125f);
+        rt_fl<16, 64> weights;
+        warpgroup::mm_AB(weights, of_q.first, tiles[0]);
+        warpgroup::mma_AB(weights, of_q.second, tiles[1]);
+        warpgroup::mma_AB(weights, of_q.lines, subtile<32, 64>(tiles[2], 0, 0));
+        warpgroup::mma_AB(weights, of_q.last, subtile<16, 64>(tiles[2], 2, 0));
+        warpgroup::mma_wait(weights);
+        warpgroup::store(g.out, weights, element_coord{});
+    }
+};
+
+// Decays and weights of 64 steps, in base 2: scores (op 0) and values (1, transposed) with their factors, and the two factors of
+// the state, a row each (2: at each step, 3: at the end).
+template <typename T> struct decays : family<operands<matrix<float>, matrix<float>, matrix<T>, matrix<float>>, 4> {
+    using globals = operands<matrix<float>, matrix<float>, matrix<T>, matrix<float>>;
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        auto& factors = *memory.allocate<decay_factors>("factors");
+        auto& values = *memory.allocate<st<T, 64, 64>>("values");
+        if (warp_index() == 3) {
+            rv_fl<decay_steps> a, log_weight;
+            load(a, g.a, coord{});
+            load(log_weight, g.b, coord{});
+            make_factors(factors, a, log_weight, g.value);
+        }
+        group<4>::load(values, g.c, coord{});
+        sync_block();
+        rt<T, 16, 64> x;
+        rt_fl<16, 16> state;
+        rt_fl<16, 16>::col_vec by;
+        if (g.op == 0) {
+            rt_fl<16, 64> scores;
+            warpgroup::load(scores, values);
+            warpgroup::decay_scores(x, scores, factors);
+        } else if (g.op == 1) {
+            warpgroup::load_decayed(x, values, factors);
+        } else {
+            if (g.op == 2) warpgroup::load(by, factors.grown);
+            else kittens::load(by, factors.decay);
+            broadcast_row(state, by);
+            return warpgroup::store(g.out, state, element_coord{});
+        }
+        warpgroup::store(g.out, x, element_coord{});
+    }
+};
+
 template <typename T, int R, int C, layout L> struct masks : family<uniform<T>> {
     kittens_device static void run(const uniform<T>& g) {
         rt<T, R, C, L> x, z;

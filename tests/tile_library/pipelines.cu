@@ -49,6 +49,87 @@ struct running_sum {
     kittens_device static void finish(state&, const task&, const globals&) {}
 };
 
+// The same with another division of labour: one warpgroup carries the sum, from a tile of the strip's own on, and hands over
+// what was there before each step; another adds the step to it.
+struct carried_sum {
+    static constexpr int stages = 3, consumers = 2, consumer_registers = 232;
+    using tile = st_bf<64, 64>;
+    using sums = st_fl<64, 64>;
+    using matrix = gl<bf16, 1, 1, dynamic, dynamic, tile>;
+    using registers = rt_fl<16, 64>;
+    struct globals {
+        matrix in, begin, out;
+    };
+    struct input {
+        tile x;
+    };
+    struct resident {
+        tile begin;
+    };
+    struct workspace {
+        sums* before;
+        kittens_device explicit workspace(shared_allocator& memory) : before(memory.allocate<sums>("before")) {}
+    };
+    static constexpr int workspace_bytes = int(sizeof(sums));
+    struct task {
+        int column, first, end;
+    };
+
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.in, g.begin); }
+    kittens_device static bool get_task(task& t, const globals& g, int i) {
+        t.column = block_index() + i * block_count();
+        t.first = 0, t.end = divide_up(g.in.rows(), tile::rows);
+        return t.column * tile::cols < g.in.cols();
+    }
+    kittens_device static void load_resident(resident& into, const task& t, semaphore& full, const globals& g) {
+        load_async(into.begin, g.begin, coord{0, 0, 0, t.column}, full);
+    }
+    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const globals& g) {
+        load_async(into.x, g.in, coord{0, 0, step, t.column}, full);
+    }
+    template <typename Shared> kittens_device static void carry(Shared& shared, const globals& g) {
+        typename Shared::walk s{shared};
+        registers sum, x;
+        task t;
+        int copies = 0;
+        for (int i = 0; get_task(t, g, i); i++) {
+            s.begin(t);
+            s.hold(i);
+            warpgroup::load(sum, s.held().begin);
+            s.release_held();
+            for (int step = t.first; step < t.end; step++) {
+                s.ask(copies++);
+                warpgroup::store(*s.own().before, sum);
+                s.hand_over();
+                warpgroup::load(x, s.step(step).x);
+                add(sum, sum, x);
+                s.release_before(step);  // one late: the window of two steps that the ring has room for
+            }
+            s.release_before(t.end);
+        }
+    }
+    template <typename Shared> kittens_device static void compute(Shared& shared, const globals& g) {
+        typename Shared::walk s{shared};
+        registers sum, x;
+        task t;
+        int copies = 0;
+        for (int i = 0; get_task(t, g, i); i++) {
+            s.begin(t);
+            s.hold(i);
+            s.release_held();
+            for (int step = t.first; step < t.end; step++) {
+                warpgroup::load(x, s.step(step).x);
+                s.take(copies++);
+                warpgroup::load(sum, *s.own().before);
+                s.give_back();
+                add(x, x, sum);
+                warpgroup::store(g.out, x, element_coord{0, 0, step * tile::rows, t.column * tile::cols});
+                s.release_before(step + 1);
+            }
+        }
+    }
+};
+
 // softmax(q k^T / 8 + causal mask) v for 64 queries a block, 64 keys a step, 64 columns; one warpgroup.
 struct attention {
     static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1, dim = 64;
@@ -147,6 +228,58 @@ EXPORT int run_running_sum(void* in, void* out, int rows, int cols, int blocks, 
             launch<pipeline>({blocks, pipeline::shared_bytes}, nullptr, g);
         },
         message, size);
+}
+
+EXPORT int run_carried_sum(void* in, void* begin, void* out, int rows, int cols, int blocks, char* message, int size) {
+    return guarded(
+        [&] {
+            using matrix = carried_sum::matrix;
+            using pipeline = lcf_carry<carried_sum>;
+            const carried_sum::globals g{matrix(static_cast<bf16*>(in), 1, 1, rows, cols),
+                                         matrix(static_cast<bf16*>(begin), 1, 1, 64, cols),
+                                         matrix(static_cast<bf16*>(out), 1, 1, rows, cols)};
+            launch<pipeline>({blocks, pipeline::shared_bytes}, nullptr, g);
+        },
+        message, size);
+}
+
+// States of 64 features and 128 values.
+EXPORT int run_sum_states(void* k, void* kv, int sequences, int count, char* message, int size) {
+    return guarded(
+        [&] {
+            const linear_states<64, 128> states{{static_cast<float*>(k), sequences, count, 1, 64},
+                                                {static_cast<float*>(kv), sequences, count, 64, 128}};
+            sum_states(states, nullptr);
+        },
+        message, size);
+}
+
+// Of states of 128 values x 64 keys: two units a head. `initial` may be null.
+EXPORT int run_carry_states(void* initial, int values_first, void* states, void* totals, int batch, int heads,
+                            int borders, char* message, int size) {
+    return guarded(
+        [&] {
+            const int units = 2 * heads, rows = values_first ? 128 : 64, cols = values_first ? 64 : 128;
+            carry_states<64>(batch * units, nullptr,
+                             {{{static_cast<float*>(initial), batch, heads, rows, cols}, values_first != 0},
+                              {static_cast<float*>(states), 1, batch * units * borders, 64, 64},
+                              {static_cast<float*>(totals), 1, batch * units * borders, 1, 64},
+                              head_units{divisor(2)},
+                              divisor(units),
+                              borders});
+        },
+        message, size);
+}
+
+// Segments of a sequence, as count * 1000000 + length * 1000 + the number that costs |count - cheapest| chooses.
+EXPORT int segments_of(int steps, int wanted, int most, int cheapest) {
+    const segmentation cut(steps, wanted);
+    return cut.count * 1000000 + cut.length * 1000 +
+           cheapest_segments(most, [=](int count) { return count < cheapest ? cheapest - count : count - cheapest; });
+}
+
+EXPORT int counts_fit(long long count, int room, char* message, int size) {
+    return guarded([&] { require_counts("some_kernel", room, {1, count, 2}); }, message, size);
 }
 
 EXPORT int run_attention(void* q, void* k, void* v, void* out, int batch, int depth, int queries, int keys, int causal,

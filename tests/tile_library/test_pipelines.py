@@ -59,6 +59,86 @@ def test_load_compute_store_finish_has_no_report(run: Run, device: str, monkeypa
         running_sum_is_right(run, device, 700, 136, 2)
 
 
+def carried_sum_is_right(run: Run, device: str, rows: int, cols: int, blocks: int) -> None:
+    torch.manual_seed(rows + cols)
+    x = torch.randint(-4, 5, (rows, cols)).to(torch.bfloat16)
+    begin = torch.randint(-4, 5, (64, cols)).to(torch.bfloat16)
+    out = torch.full_like(x, float("nan")).to(device)
+    run("run_carried_sum", x.to(device), begin.to(device), out, rows, cols, blocks)
+    padded = torch.zeros(-(-rows // 64) * 64, cols)
+    padded[:rows] = x.float()
+    expected = (padded.view(-1, 64, cols).cumsum(0) + begin.float()).view(-1, cols)[:rows]
+    assert torch.equal(out.cpu().float(), expected)  # small integers: exact in bf16
+
+
+@pytest.mark.parametrize(("rows", "cols", "blocks"), [(64, 64, 1), (1024, 512, 3), (900, 200, 2), (1, 8, 1)])
+def test_load_compute_finish_with_a_carried_state(run: Run, device: str, rows: int, cols: int, blocks: int) -> None:
+    carried_sum_is_right(run, device, rows, cols, blocks)
+
+
+def test_a_carried_state_has_no_report(run: Run, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(60):
+        monkeypatch.setenv("KITTENS_SEED", str(seed))
+        carried_sum_is_right(run, device, 500, 200, 2)
+
+
+@pytest.mark.parametrize(("sequences", "count"), [(1, 1), (3, 8), (2, 19)])
+def test_states_of_segments_are_summed(run: Run, device: str, sequences: int, count: int) -> None:
+    torch.manual_seed(count)
+    k = torch.randint(-9, 10, (sequences, count, 64)).float().to(device)
+    kv = torch.randint(-9, 10, (sequences, count, 64, 128)).float().to(device)
+    expected = k.cumsum(1), kv.cumsum(1)
+    run("run_sum_states", k, kv, sequences, count)
+    assert torch.equal(k, expected[0])
+    assert torch.equal(kv, expected[1])
+
+
+@pytest.mark.parametrize(("batch", "heads", "borders"), [(1, 1, 1), (2, 3, 8), (1, 2, 11)])
+@pytest.mark.parametrize("initial", ["none", "values first", "keys first"])
+def test_states_of_segments_are_carried(
+    run: Run, device: str, batch: int, heads: int, borders: int, initial: str
+) -> None:
+    torch.manual_seed(borders)
+    start = torch.randn(batch, heads, 128, 64)
+    states = torch.randn(batch, heads, 2, borders, 64, 64)
+    totals = torch.rand(batch, heads, 2, borders, 1).expand(batch, heads, 2, borders, 64).contiguous()
+    now = start.double().view(batch, heads, 2, 64, 64) * (initial != "none")
+    expected = torch.empty(states.shape, dtype=torch.double)
+    for border in range(borders):
+        now = now * totals[:, :, :, border, :, None] + states[:, :, :, border]
+        expected[:, :, :, border] = now
+    given = (start if initial == "values first" else start.mT).contiguous().to(device)
+    found, left = states.to(device), totals.to(device)
+    run(
+        "run_carry_states", torch.empty(0) if initial == "none" else given, int(initial == "values first"), found, left,
+        batch, heads, borders,
+    )  # fmt: skip
+    assert (found.cpu().double() - expected).abs().max() < 1e-5
+
+
+def test_segments_have_one_length_and_none_is_empty(host: ctypes.CDLL) -> None:
+    for steps in (1, 2, 7, 16, 63, 100):
+        for wanted in range(1, 70):
+            count, rest = divmod(host.segments_of(steps, wanted, 1, 1), 1000000)
+            length = rest // 1000
+            assert length == -(-steps // wanted)
+            assert 1 <= count <= wanted
+            assert (count - 1) * length < steps <= count * length
+
+
+@pytest.mark.parametrize(("most", "cheapest", "chosen"), [(8, 5, 5), (8, 1, 1), (8, 20, 8), (0, 3, 1)])
+def test_the_cheapest_segments_are_chosen(host: ctypes.CDLL, most: int, cheapest: int, chosen: int) -> None:
+    assert host.segments_of(100, 1, most, cheapest) % 1000 == chosen
+
+
+def test_counts_beyond_32_bits_are_refused(host: ctypes.CDLL) -> None:
+    message = ctypes.create_string_buffer(1 << 10)
+    most = 2**31 - 1
+    for count, room, refused in ((most, 1, 0), (most + 1, 1, 1), (most // 4, 4, 0), (most // 4 + 1, 4, 1)):
+        assert host.counts_fit(ctypes.c_longlong(count), room, message, len(message)) == refused
+    assert message.value.decode() == "some_kernel: the problem is too large for 32-bit indices; split the batch"
+
+
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize(("batch", "depth", "queries", "keys"), [(1, 1, 64, 64), (2, 3, 192, 192), (1, 2, 200, 200)])
 def test_attention(run: Run, device: str, batch: int, depth: int, queries: int, keys: int, causal: int) -> None:

@@ -65,6 +65,10 @@ def _register_instances() -> list[Instance]:
         *_tiles("broadcasts"),
         *_tiles("reductions"),
         *_tiles("masks"),
+        *_tiles("softmaxes", ("fp32",)),
+        *_tiles("row_products"),
+        *(Instance("either_orders", (dtype, *shape)) for dtype, shape in product(DTYPES, REGISTER_SHAPES)),
+        *(Instance("decays", (dtype,)) for dtype in HALVES),
         *_tiles("layouts", HALVES),
         *_tiles("transposed_layouts"),
         *(Instance("conversions", (source, to, *shape, layout)) for source, to, shape, layout in conversions),
@@ -117,6 +121,7 @@ def _multiply_instances() -> list[Instance]:
         *(Instance("complex_maps", (dtype, *shape)) for dtype, shape in product(DTYPES, ((16, 16), (32, 64)))),
         *(Instance("exchanges", key) for key in product(DTYPES, (32, 64))),
         *(Instance("butterflies", ("fp32", cols)) for cols in (32, 96)),
+        *(Instance("second_orders", (dtype,)) for dtype in HALVES),
         *(Instance("halves", (r, m, cols)) for r, m, cols in product(DTYPES, HALVES, (16, 64)) if r in ("fp32", m)),
     ]
 

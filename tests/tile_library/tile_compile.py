@@ -81,7 +81,10 @@ def load(library: Path) -> ctypes.CDLL:
 def _forget_old(folder: Path) -> None:
     """Removes libraries that no test has made for two weeks, and precompiled headers, which are large, after a day."""
     for path in folder.iterdir():
-        days = (time.time() - path.stat().st_mtime) / (24 * 3600)
+        try:
+            days = (time.time() - path.stat().st_mtime) / (24 * 3600)
+        except FileNotFoundError:  # another process renamed or removed it since it was listed
+            continue
         if path.suffix == ".pch" and days > 1:
             shutil.rmtree(path, ignore_errors=True)
         elif path.is_file() and days > 14:

@@ -153,6 +153,84 @@ def reductions(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
             yield _case(instance, "row_max_partial", inputs, most, op=13)
 
 
+def softmaxes(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x = 3 * _values(rng, dtype, rows, cols)
+    for op, sign in enumerate((1, -1)):
+        weights = np.exp(sign * x - (sign * x).max(axis=1, keepdims=True))
+        shares = np.maximum(weights / weights.sum(axis=1, keepdims=True), 1 / 64)
+        yield _case(instance, f"sign {sign}", (x,), 3 * shares, op=op, value=3.0, slack=4 * APPROXIMATE)
+
+
+def row_products(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols, _ = instance.parameters
+    x, weights = _values(rng, dtype, rows, cols), _values(rng, "fp32", 1, cols)
+    expected = 2 * (x @ weights.T).T
+    tolerance = 2.0**-20 * (np.abs(x) @ np.abs(weights.T)).T
+    yield _case(
+        instance, "twice", (x, weights), expected, dtypes=(dtype, "fp32", "fp32", "fp32"), tolerance=tolerance
+    )  # fmt: skip
+
+
+def either_orders(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    for r, c in ((0, 0), (5, 3), (rows - 1, cols - 2)):
+        kept = _values(rng, dtype, rows + 7, cols + 5)
+        piece = _window(kept, r, c, rows, cols)
+        exact = np.zeros_like(piece)
+        yield _case(instance, f"from {r} {c}", (kept,), piece, op=0, numbers=(r, c, 0, 0), tolerance=exact)
+        yield _case(instance, f"from {r} {c} turned", (kept.T,), piece, op=1, numbers=(r, c, 0, 0), tolerance=exact)
+        x, before = _values(rng, dtype, rows, cols), np.full_like(kept, -7.0)
+        after = _placed(before, x, r, c)
+        common = {"numbers": (r, c, 0, 0), "pitch": 1}
+        yield _case(instance, f"to {r} {c}", (x,), after, op=2, before=before, tolerance=0 * after, **common)
+        yield _case(
+            instance, f"to {r} {c} turned", (x,), after.T, op=3, before=before.T, tolerance=0 * after.T, **common
+        )  # fmt: skip
+
+
+def second_orders(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype = str(instance.parameters[0])
+    for name, q, k in (
+        ("random", _values(rng, dtype, 64, 16), _values(rng, dtype, 64, 16)),
+        # Only columns i and j of q, i and l of k are there: each product is on its own.
+        *((f"columns {i}", np.eye(16)[np.arange(64) % 16] + np.eye(16)[i], np.eye(16)[np.arange(64) // 4])
+          for i in range(0, 16, 3)),
+    ):  # fmt: skip
+        product, size = q @ k.T, np.abs(q) @ np.abs(k).T
+        expected = 1 + product / 4 + product**2 / 32
+        # Products of two columns are rounded on either side, and so is q with its factor.
+        tolerance = 4 * ROUNDING[dtype] * (size / 4 + size**2 / 32) + 2.0**-20
+        dtypes = (dtype, dtype, "fp32", "fp32")
+        yield _case(instance, name, (q, k, np.zeros((1, 1))), expected, dtypes=dtypes, tolerance=tolerance)
+
+
+def decays(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype = str(instance.parameters[0])
+    scale = -1.25  # log2
+    for name, strength in (("slow", 0.01), ("fast", 3.0)):
+        a = rounded(-strength * np.abs(rng.standard_normal((1, 64))), "fp32")
+        log_weight = rounded(rng.standard_normal((1, 64)), "fp32")
+        x = _values(rng, dtype, 64, 64)
+        running = np.cumsum(a)
+        step = np.arange(64)
+        left = np.exp2(running[:, None] - running[None, :] + log_weight + scale)
+        weights = np.where(step[None, :] <= step[:, None], left, 0.0)
+        tail = np.exp2(running[-1] - running + log_weight[0])
+        grown = np.repeat(np.exp2(running + scale)[:, None], 16, axis=1)
+        kept = np.full((64, 16), np.exp2(running[-1]))
+        # Differences of sums of up to 64 decays, in fp32.
+        slack = 2.0**-22 * (4 + np.abs(running).max()) + APPROXIMATE
+        results = {"scores": x * weights, "values": (x * tail[:, None]).T, "grown": grown, "kept": kept}
+        for op, (what, expected) in enumerate(results.items()):
+            rounding = ROUNDING[dtype] * 1.01 if op < 2 else 0.0
+            tolerance = np.abs(expected) * (rounding + slack) + (TINY[dtype] if op < 2 else 1e-30)
+            yield _case(
+                instance, f"{name}, {what}", (a, log_weight, x), expected, op=op, value=scale,
+                dtypes=("fp32", "fp32", dtype, "fp32"), tolerance=tolerance,
+            )  # fmt: skip
+
+
 def masks(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols, _ = instance.parameters
     x = _values(rng, dtype, rows, cols)
@@ -527,6 +605,11 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "broadcasts": broadcasts,
     "reductions": reductions,
     "masks": masks,
+    "softmaxes": softmaxes,
+    "row_products": row_products,
+    "either_orders": either_orders,
+    "second_orders": second_orders,
+    "decays": decays,
     "conversions": conversions,
     "layouts": layouts,
     "transposed_layouts": transposed_layouts,

@@ -285,6 +285,14 @@ def test_it_is_an_operator(device: str, out_dtype: torch.dtype) -> None:
     assert torch.equal(compiled(a, b).float(), tk.gemm_fp8(a, b, out_dtype=out_dtype).float())
 
 
+@pytest.mark.parametrize("options", [{"stages": 4}, {"tile": "128x128"}, {"persistent": 0, "schedule": "cooperative"}])
+def test_options_given_in_part_reach_the_kernel_through_the_dispatcher(device: str, options: dict[str, Any]) -> None:
+    """It leaves out the last of an operator's arguments where they are the defaults."""
+    a, b = quantised(40, 32, device), quantised(48, 32, device, 1).t()
+    compiled = torch.compile(lambda a, b: tk.gemm_fp8(a, b, **options), backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(a, b), tk.gemm_fp8(a, b, **options))
+
+
 @pytest.mark.gpu
 def test_cuda_graphs() -> None:
     a, w = quantised(300, 640, "cuda"), quantised(304, 640, "cuda", 1)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
-from .operands import is_dense_bfloat16, launch, like, require_shape, require_tensor
-from .options import flag
+from .library import is_plain_eager, refuse_tangents, register
+from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
+from .options import flag, require_scale
 
 HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
@@ -93,11 +93,7 @@ def attention(
     refuse_tangents(q=q, k=k, v=v)
     causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
     deterministic = flag("deterministic", deterministic) or torch.are_deterministic_algorithms_enabled()
-    if isinstance(scale, bool) or (scale is not None and not isinstance(scale, (float, int, torch.SymFloat))):
-        raise ValueError(f"scale: got {scale!r}, needs a number or None")
-    if isinstance(scale, (float, int)) and not -LARGEST_SCALE <= scale <= LARGEST_SCALE:
-        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
-        raise ValueError(f"scale: got {got}, needs a finite number in float32")
+    require_scale(scale, LARGEST_SCALE)
     if scale is not None and -math.inf < scale < 0:
         q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
@@ -210,9 +206,7 @@ def _fake(
 ) -> tuple[Tensor, Tensor]:
     """Shapes, dtypes and strides of out and lse, for tracing."""
     _require_problem(q, k, v, scale)
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.stride(3) != 1:
-            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    require_dense_rows(q=q, k=k, v=v)
     return _outputs(q)
 
 
@@ -253,22 +247,18 @@ def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | Non
 
 
 _COMMON = "bool causal=False, float? scale=None, bool deterministic=False"
-LIBRARY.define(
+_attention = register(
     f"attention(Tensor q, Tensor k, Tensor v, {_COMMON}, int order=-1, int synchronous=-1, int blocks_per_sm=-1)"
     " -> (Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=_backward,
+    setup_context=_save_for_backward,
 )
-LIBRARY.define(
+_attention_backward = register(
     f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_COMMON})"
     " -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run_backward,
+    _fake_backward,
+    backward=_no_second_derivative,
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("attention", _run, _key)
-    LIBRARY.impl("attention_backward", _run_backward, _key)
-torch.library.register_fake(f"{NAMESPACE}::attention", _fake, lib=LIBRARY)
-torch.library.register_fake(f"{NAMESPACE}::attention_backward", _fake_backward, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::attention", _backward, setup_context=_save_for_backward, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::attention_backward", _no_second_derivative, lib=LIBRARY)
-_attention = torch.ops.tk_kernels.attention.default
-_attention_backward = torch.ops.tk_kernels.attention_backward.default

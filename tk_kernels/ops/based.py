@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import is_dense_bfloat16, launch, like, require_shape, require_tensor
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
 FEATURE_DIM, VALUE_DIM = 16, 64
@@ -66,10 +66,12 @@ def based(
     every 64 rows; else it is chosen by shape.
 
     The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 8 elements
-    and whose base is a multiple of 16 bytes. Others go through a copy; the first is logged by the logger `tk_kernels`.
+    and whose base is a multiple of 16 bytes. Other strides and bases go through a copy; the first is logged by the
+    logger `tk_kernels`.
 
-    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an empty tensor.
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
+    dimension that is not dense.
     """
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
@@ -77,7 +79,7 @@ def based(
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     normalize, return_state = flag("normalize", normalize), flag("return_state", return_state)
     refuse_tangents(q=q, k=k, v=v)
-    refuse_gradient("based", q, k, v)
+    refuse_gradient("based", q=q, k=k, v=v)
     function = _run if is_plain_eager(q, k, v) else _based
     out, *state = function(q, k, v, normalize, return_state, cut)
     return (out, tuple(state)) if return_state else out
@@ -137,8 +139,7 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor) -> None:
     """The checks that need no kernel. Raises ValueError."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
-        if tensor.stride(3) != 1:
-            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    require_dense_rows(q=q, k=k, v=v)
     if q.shape[3] != FEATURE_DIM:
         raise ValueError(f"q: got feature dim {q.shape[3]}, supported is {FEATURE_DIM}")
     require_shape("k", k, tuple(q.shape), "as q has")
@@ -158,16 +159,9 @@ def _fake(
     return [out, *(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])]
 
 
-def _no_backward(ctx: Any, *grads: Any) -> Any:
-    raise RuntimeError("based: has no backward; call it under torch.no_grad()")
-
-
-LIBRARY.define(
+_based = register(
     "based(Tensor q, Tensor k, Tensor v, bool normalize=True, bool return_state=False, int segments=0) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=no_backward("based"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("based", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::based", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::based", _no_backward, lib=LIBRARY)
-_based = torch.ops.tk_kernels.based.default

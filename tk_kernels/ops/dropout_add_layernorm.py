@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
-from .operands import launch, require_shape, require_tensor
-from .options import flag
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import launch, require_shape, require_tensor, rows_of
+from .options import flag, integer
 
 LARGEST_DIM, DIM_STEP = 8192, 64
 WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
@@ -77,8 +77,9 @@ def dropout_add_layernorm(
     else. Without a seed one is drawn from PyTorch's default CPU generator, so that torch.manual_seed makes it
     reproducible; a CUDA graph replays the seed that it was captured with. `p=0` has no generator in its kernel.
 
-    `blocks` forces the size of the grid, else it is chosen by shape. Rows whose strides are not multiples of 16 bytes
-    go through a copy; the first is logged by the logger `tk_kernels`.
+    `blocks` forces the size of the grid, else it is chosen by shape. The kernel reads dense rows whose base and strides
+    are multiples of 16 bytes. Others go through a copy, a last dimension that is not dense too; the first is logged by
+    the logger `tk_kernels`.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, p outside
@@ -86,27 +87,18 @@ def dropout_add_layernorm(
     """
     _require_problem(x, residual, weight, bias, p, eps)
     rms, return_mask = flag("rms", rms), flag("return_mask", return_mask)
-    if blocks is not None and (isinstance(blocks, bool) or not isinstance(blocks, int) or not 1 <= blocks < 2**31):
-        raise ValueError(f"blocks: got {blocks!r}, needs a whole number from 1 to 2147483647, or None")
-    for name, value in (("seed", seed), ("offset", offset)):
-        if not (value is None and name == "seed") and (
-            isinstance(value, bool) or not isinstance(value, int) or not -_WORD // 2 <= value < _WORD
-        ):
-            raise ValueError(f"{name}: got {value!r}, needs a whole number of 64 bits")
+    grid = 0 if blocks is None else integer("blocks", blocks, 1, 2**31 - 1)
+    offset = integer("offset", offset, -_WORD // 2, _WORD - 1)
+    if seed is not None:
+        seed = integer("seed", seed, -_WORD // 2, _WORD - 1)
     given = {"x": x, "residual": residual, "weight": weight} | ({} if bias is None else {"bias": bias})
     refuse_tangents(**given)
-    if torch.is_grad_enabled():
-        for name, tensor in given.items():
-            if tensor.requires_grad:
-                raise NotImplementedError(
-                    f"dropout_add_layernorm: has no backward, and {name} requires a gradient; "
-                    "call it under torch.no_grad()"
-                )
+    refuse_gradient("dropout_add_layernorm", **given)
     if seed is None:
         seed = int(torch.randint(2**63 - 1, ())) if p > 0 else 0
     function = _run if is_plain_eager(*given.values()) else _operator
     results = function(
-        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, blocks or 0
+        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, grid
     )
     return tuple(results)
 
@@ -137,9 +129,9 @@ def _run(
     if mask and p == 0:
         outputs[2].fill_(True)
     drawn = mask[0].view(torch.uint8) if mask and p > 0 else None
-    operands = {"x": x.reshape(-1, D), "residual": residual.reshape(-1, D), "weight": weight, "bias": bias}
+    rows = {name: rows_of("dropout_add_layernorm", name, tensor) for name, tensor in (("x", x), ("residual", residual))}
     rest = (normed, total, drawn, p, eps, seed, offset, rms, blocks)
-    launch("dropout_add_layernorm", "dropout_add_layernorm", operands, rest)
+    launch("dropout_add_layernorm", "dropout_add_layernorm", {**rows, "weight": weight, "bias": bias}, rest)
     return outputs
 
 
@@ -193,17 +185,10 @@ def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor |
         raise ValueError(f"eps: got {eps}, needs a finite number of at least 0")
 
 
-def _no_backward(ctx: Any, *grads: Any) -> Any:
-    raise NotImplementedError("dropout_add_layernorm: has no backward; call it under torch.no_grad()")
-
-
-LIBRARY.define(
+_operator = register(
     "dropout_add_layernorm(Tensor x, Tensor residual, Tensor weight, Tensor? bias=None, float p=0., float eps=1e-05, "
     "int seed=0, int offset=0, bool return_mask=False, bool rms=False, int blocks=0) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=no_backward("dropout_add_layernorm"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("dropout_add_layernorm", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::dropout_add_layernorm", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::dropout_add_layernorm", _no_backward, lib=LIBRARY)
-_operator = torch.ops.tk_kernels.dropout_add_layernorm.default

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -37,17 +36,18 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     is left. A NaN or an infinity spreads to the other sequences of its channel, and to no other channel.
 
     The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
-    whose base is a multiple of 16 bytes. Others go through a copy, as does a causal u whose N is no multiple of 64
-    (of 128 where N is above 1024); the first of the former is logged by the logger `tk_kernels`.
+    whose base is a multiple of 16 bytes. Others go through a copy, also a transposed (B, N, D),
+    as does a causal u whose N is no multiple of 64 (of 128 where N is above 1024); the first of the former is logged by
+    the logger `tk_kernels`.
 
-    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an N that is not supported.
     """
     require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
     require_tensor("k_f", k_f, 4, (torch.bfloat16,), None, "u")
     causal = flag("causal", causal)
     refuse_tangents(u=u, k_f=k_f)
-    refuse_gradient("fft_conv", u, k_f)
+    refuse_gradient("fft_conv", u=u, k_f=k_f)
     function = _run if is_plain_eager(u, k_f) else _fft_conv
     return function(u, k_f, causal)
 
@@ -168,13 +168,9 @@ def _fake(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
     return u.new_empty(u.shape)
 
 
-def _no_backward(ctx: Any, grad: Tensor) -> Any:
-    raise RuntimeError("fft_conv: has no backward; call it under torch.no_grad()")
-
-
-LIBRARY.define("fft_conv(Tensor u, Tensor k_f, bool causal=False) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("fft_conv", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::fft_conv", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::fft_conv", _no_backward, lib=LIBRARY)
-_fft_conv = torch.ops.tk_kernels.fft_conv.default
+_fft_conv = register(
+    "fft_conv(Tensor u, Tensor k_f, bool causal=False) -> Tensor",
+    _run,
+    _fake,
+    backward=no_backward("fft_conv"),
+)

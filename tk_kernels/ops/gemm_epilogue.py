@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from .gemm_options import AUTOMATIC
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import aligned_like, launch_gemm, require_tensor
+from .gemm_options import LARGEST_SIZE, SCHEMA
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import aligned_like, launch_gemm, require_matrices, require_shape, require_tensor
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
 BATCH_MULTIPLE = 16
 """Rows of a that share a row of the gate are a multiple of it."""
-
-_OPTIONS = (
-    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
-    "int cluster_m=0, int cluster_n=0, int schedule=0"
-)
 
 
 def fused(
@@ -34,11 +27,10 @@ def fused(
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
     given = {"a": a, "b": b, "bias": bias, "gate": gate, "residual": residual}
-    tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
     _require_operands(a, b, bias, gate, residual)
-    refuse_tangents(**tensors)
-    refuse_gradient("gemm with an epilogue", *tensors.values())
-    function = _run if is_plain_eager(*tensors.values()) else _gemm_epilogue
+    refuse_tangents(**given)
+    refuse_gradient(_NAME, **given)
+    function = _run if is_plain_eager(*(tensor for tensor in given.values() if tensor is not None)) else _gemm_epilogue
     return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, *options)
 
 
@@ -59,9 +51,8 @@ def _run(
         activation,
         None if gate is None else _in_pairs(gate if gate.dim() == 2 else gate.unsqueeze(0)),
         None if residual is None else _in_pairs(residual),
-        *(options or AUTOMATIC),
     )
-    launch_gemm("gemm_epilogue", {"a": a, "b": b, "out": out}, rows)
+    launch_gemm("gemm_epilogue", {"a": a, "b": b, "out": out}, options, rows)
     return out
 
 
@@ -79,24 +70,18 @@ def _in_pairs(matrix: Tensor) -> Tensor:
 
 def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | None, residual: Tensor | None) -> None:
     """The checks that need no kernel. Raises ValueError."""
-    require_tensor("a", a, 2, (torch.bfloat16,), None, "a")
-    require_tensor("b", b, 2, (torch.bfloat16,), a.device, "a")
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+    require_matrices(a, b, torch.bfloat16, LARGEST_SIZE)
     M, N = a.shape[0], b.shape[1]
     if bias is not None:
         require_tensor("bias", bias, 1, (torch.bfloat16,), a.device, "a")
-        if bias.shape[0] != N:
-            raise ValueError(f"bias: got shape {tuple(bias.shape)}, needs {(N,)}, the columns of b")
+        require_shape("bias", bias, (N,), "the columns of b")
     if residual is not None:
         require_tensor("residual", residual, 2, (torch.bfloat16,), a.device, "a")
-        if tuple(residual.shape) != (M, N):
-            raise ValueError(f"residual: got shape {tuple(residual.shape)}, needs {(M, N)}, that of the product")
+        require_shape("residual", residual, (M, N), "that of the product")
     if gate is not None:
-        if not isinstance(gate, Tensor):
-            raise ValueError(f"gate: got a {type(gate).__name__}, needs a torch.Tensor")
-        require_tensor("gate", gate, 1 if gate.dim() == 1 else 2, (torch.bfloat16,), a.device, "a")
-        batches = 1 if gate.dim() == 1 else gate.shape[0]
+        is_vector = isinstance(gate, Tensor) and gate.dim() == 1
+        require_tensor("gate", gate, 1 if is_vector else 2, (torch.bfloat16,), a.device, "a")
+        batches = 1 if is_vector else gate.shape[0]
         if gate.shape[-1] != N or M % batches or (batches > 1 and M // batches % BATCH_MULTIPLE):
             raise ValueError(
                 f"gate: got shape {tuple(gate.shape)}, needs {(N,)}, or (batches, {N}) with the {M} rows of a in as "
@@ -118,17 +103,11 @@ def _fake(
     return a.new_empty((a.shape[0], b.shape[1]))
 
 
-def _no_backward(ctx: Any, grad: Tensor) -> Any:
-    raise RuntimeError("gemm with an epilogue: has no backward; call it under torch.no_grad()")
-
-
-LIBRARY.define(
+_NAME = "gemm with an epilogue"
+_gemm_epilogue = register(
     "gemm_epilogue(Tensor a, Tensor b, Tensor? bias, int activation, Tensor? gate, Tensor? residual, "
-    f"{_OPTIONS}) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    f"{SCHEMA}) -> Tensor",
+    _run,
+    _fake,
+    backward=no_backward(_NAME),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("gemm_epilogue", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::gemm_epilogue", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::gemm_epilogue", _no_backward, lib=LIBRARY)
-_gemm_epilogue = torch.ops.tk_kernels.gemm_epilogue.default

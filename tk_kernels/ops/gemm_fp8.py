@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from .gemm_options import AUTOMATIC, encode_options
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import launch_gemm, require_tensor
+from .gemm_options import LARGEST_SIZE, SCHEMA, encode_given
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import launch_gemm, require_matrices, require_tensor
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.bfloat16, E4M3)
 K_MULTIPLE = 16
 """K's divisor: rows of e4m3 then start at multiples of 16 bytes, as TMA and cuBLASLt need them."""
-
-_OPTIONS = (
-    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
-    "int cluster_m=0, int cluster_n=0, int schedule=0"
-)
 
 
 def gemm_fp8(
@@ -53,14 +46,12 @@ def gemm_fp8(
     copy, the first of which is logged by the logger `tk_kernels`. So does a result whose rows are no such multiple.
     `stages`, `persistent`, `tile`, `cluster` and `schedule` force what the shape decides otherwise, as in `tk.gemm`.
 
-    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
     built for.
     """
-    options: tuple[int, ...] = ()
-    if stages is not None or persistent is not None or tile is not None or cluster is not None or schedule is not None:
-        options = encode_options(stages, persistent, None, tile, cluster, schedule)
-    require_operands(a, b)
+    options = encode_given(stages, persistent, None, tile, cluster, schedule)
+    _require_operands(a, b)
     scales = {name: scale for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)) if scale is not None}
     for name, scale in scales.items():
         _require_scale(name, scale, a, b)
@@ -70,7 +61,7 @@ def gemm_fp8(
     if not isinstance(fast_accum, bool):
         raise ValueError(f"fast_accum: got {fast_accum!r}, needs True or False")
     refuse_tangents(a=a, b=b, **scales)
-    refuse_gradient("gemm_fp8", a, b, *scales.values())
+    refuse_gradient("gemm_fp8", a=a, b=b, **scales)
     function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
     return function(a, b, scale_a, scale_b, out_dtype, fast_accum, *options)
 
@@ -85,21 +76,18 @@ def _run(
     *options: int,
 ) -> Tensor:
     """Kernel of `gemm_fp8` on both devices."""
-    require_operands(a, b)
+    _require_operands(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
     if scale_b is not None and scale_b.numel() > 1:
         scale_b = scale_b.contiguous()
     matrices = {"a": a, "the transpose of b": b.t(), "the result": out}
-    launch_gemm("gemm_fp8", matrices, (scale_a, scale_b, fast_accum, *(options or AUTOMATIC)))
+    launch_gemm("gemm_fp8", matrices, options, (scale_a, scale_b, fast_accum))
     return out
 
 
-def require_operands(a: Tensor, b: Tensor) -> None:
+def _require_operands(a: Tensor, b: Tensor) -> None:
     """The checks of the matrices that need no kernel. Raises ValueError."""
-    require_tensor("a", a, 2, (E4M3,), None, "a")
-    require_tensor("b", b, 2, (E4M3,), a.device, "a")
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")
+    require_matrices(a, b, E4M3, LARGEST_SIZE)
     if a.shape[1] % K_MULTIPLE:
         raise ValueError(f"a: got {a.shape[1]} columns, needs a multiple of {K_MULTIPLE}")
     if b.stride(0) != 1:
@@ -111,9 +99,7 @@ def require_operands(a: Tensor, b: Tensor) -> None:
 
 def _require_scale(name: str, scale: Tensor, a: Tensor, b: Tensor) -> None:
     """One element, or one for each row of a (column of b). Raises ValueError."""
-    if not isinstance(scale, Tensor):
-        raise ValueError(f"{name}: got a {type(scale).__name__}, needs a torch.Tensor")
-    require_tensor(name, scale, scale.dim(), (torch.float32,), a.device, "a")
+    require_tensor(name, scale, None, (torch.float32,), a.device, "a")
     wanted = (a.shape[0], 1) if name == "scale_a" else (1, b.shape[1])
     if scale.numel() != 1 and tuple(scale.shape) != wanted:
         raise ValueError(f"{name}: got shape {tuple(scale.shape)}, needs one element or {wanted}")
@@ -129,21 +115,14 @@ def _fake(
     *options: int,
 ) -> Tensor:
     """Shape, dtype and strides of the result, for tracing."""
-    require_operands(a, b)
+    _require_operands(a, b)
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
 
 
-def _no_backward(ctx: Any, grad: Tensor) -> Any:
-    raise RuntimeError("gemm_fp8: has no backward; call it under torch.no_grad()")
-
-
-LIBRARY.define(
+_gemm_fp8 = register(
     "gemm_fp8(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, ScalarType out_dtype, bool fast_accum=True, "
-    f"{_OPTIONS}) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    f"{SCHEMA}) -> Tensor",
+    _run,
+    _fake,
+    backward=no_backward("gemm_fp8"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("gemm_fp8", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::gemm_fp8", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::gemm_fp8", _no_backward, lib=LIBRARY)
-_gemm_fp8 = torch.ops.tk_kernels.gemm_fp8.default

@@ -6,12 +6,19 @@ import re
 
 from .options import choice, integer
 
+LARGEST_SIZE = 2**30 - 1  # of M, N and K, as in gemm.h
 ORDERS = ("supergroup", "row_major", "hilbert")
 SCHEDULES = ("cooperative", "pingpong")
 
 # stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule: as in gemm.h.
 Encoded = tuple[int, int, int, int, int, int, int, int]
 AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0)
+
+SCHEMA = (
+    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
+    "int cluster_m=0, int cluster_n=0, int schedule=0"
+)
+"""The same as the last arguments of an operator, whose defaults are `AUTOMATIC`."""
 
 
 def encode_options(
@@ -41,6 +48,19 @@ def encode_options(
         cluster_n,
         0 if schedule is None else 1 + choice("schedule", schedule, SCHEDULES),
     )
+
+
+def encode_given(
+    stages: int | None,
+    persistent: bool | int | None,
+    order: str | None,
+    tile: str | tuple[int, int] | None,
+    cluster: str | tuple[int, int] | None,
+    schedule: str | None,
+) -> tuple[int, ...]:
+    """`encode_options`, or none at all where none is given: a call with fewer arguments takes less time."""
+    given = (stages, persistent, order, tile, cluster, schedule)
+    return () if given == (None,) * 6 else encode_options(*given)
 
 
 def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:

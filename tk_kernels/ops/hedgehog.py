@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import launch, like, require_shape, require_tensor
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
 HEAD_DIM = 128
@@ -72,19 +72,22 @@ def hedgehog(
     of phi(k_j) v_j^T, over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64 rows.
 
     `segments` (1-64) forces into how many parts each sequence is cut; not given, it is chosen by shape, so that a few
-    long sequences keep the GPU busy. q, k and v are read in place where their last dimension is dense, their other
-    strides are positive multiples of 8 elements and their base is a multiple of 16 bytes; the maps, alpha and beta
-    where they are contiguous. What is not goes through a copy; the first is logged by the logger `tk_kernels`.
+    long sequences keep the GPU busy.
 
-    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, or an empty
-    tensor; RuntimeError where a gradient would be needed, which it does not have.
+    The kernel reads q, k and v whose last dimension is dense, whose other strides are positive multiples of 8 elements
+    and whose base is a multiple of 16 bytes, and contiguous maps, alpha and beta. Other strides and bases go through a
+    copy; the first is logged by the logger `tk_kernels`.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, or a
+    last dimension of q, k or v that is not dense.
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
     refuse_tangents(**operands)
     return_state = flag("return_state", return_state)
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    refuse_gradient("hedgehog", *operands.values())
+    refuse_gradient("hedgehog", **operands)
     if is_plain_eager(*operands.values()):
         out, k_state, kv_state = _launch(operands, return_state, count)
     else:
@@ -133,6 +136,7 @@ def _require_problem(operands: dict[str, Tensor]) -> None:
     for name in ("k", "v"):
         require_tensor(name, operands[name], 4, (torch.bfloat16,), q.device, "q")
         require_shape(name, operands[name], (B, H, N, D), "that of q")
+    require_dense_rows(q=q, k=operands["k"], v=operands["v"])
     for name in ("q_map", "k_map"):
         require_tensor(name, operands[name], 3, (torch.bfloat16,), q.device, "q")
         require_shape(name, operands[name], (H, HEAD_DIM, FEATURE_DIM), "a map of each head of q")
@@ -157,17 +161,10 @@ def _fake(
     return _outputs(q, return_state)
 
 
-def _no_backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-    raise RuntimeError("hedgehog: has no backward; use torch.no_grad()")
-
-
-LIBRARY.define(
+_hedgehog = register(
     "hedgehog(Tensor q, Tensor k, Tensor v, Tensor q_map, Tensor k_map, Tensor alpha, Tensor beta,"
     " bool return_state=False, int segments=-1) -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=no_backward("hedgehog"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("hedgehog", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::hedgehog", _fake, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::hedgehog", _no_backward, lib=LIBRARY)
-_hedgehog = torch.ops.tk_kernels.hedgehog.default

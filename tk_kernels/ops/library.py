@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,38 @@ NAMESPACE = "tk_kernels"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 _functions: dict[tuple[str, int], Any] = {}
+
+
+def register(
+    schema: str,
+    run: Callable[..., Any],
+    fake: Callable[..., Any],
+    *,
+    backward: Callable[..., Any] | None = None,
+    setup_context: Callable[..., Any] | None = None,
+) -> Any:
+    """Define the operator of this schema, `run` on a CPU and on a GPU, `fake` for tracing; returns its overload.
+
+    `backward` and `setup_context` are those of `torch.library.register_autograd`; without them autograd takes the
+    operator's results for constants.
+    """
+    name = schema.partition("(")[0]
+    LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    for key in ("CPU", "CUDA"):
+        LIBRARY.impl(name, run, key)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=LIBRARY)
+    if backward is not None:
+        torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=LIBRARY)
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+def no_backward(operator: str) -> Callable[..., Any]:
+    """The backward of an operator that has none: it raises NotImplementedError, also past `refuse_gradient`."""
+
+    def refuse(ctx: Any, *grads: Any) -> Any:
+        raise NotImplementedError(f"{operator}: has no backward; call it under torch.no_grad()")
+
+    return refuse
 
 
 def compiled(kernel: str, device: torch.device, export: str | None = None) -> Any:
@@ -75,10 +108,15 @@ def refuse_tangents(**tensors: torch.Tensor | None) -> None:
             raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
 
 
-def refuse_gradient(operator: str, *tensors: torch.Tensor) -> None:
-    """Raise RuntimeError where autograd would want a gradient of an operator that has none."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise RuntimeError(f"{operator}: has no backward, and an input requires a gradient; use torch.no_grad()")
+def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:
+    """Raise NotImplementedError (a RuntimeError) where autograd would want a gradient of an operator that has none."""
+    if not torch.is_grad_enabled():
+        return
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.requires_grad:
+            raise NotImplementedError(
+                f"{operator}: has no backward, and {name} requires a gradient; call it under torch.no_grad()"
+            )
 
 
 def unsupported_gpu(device: torch.device) -> str | None:

@@ -7,9 +7,9 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
-from .operands import launch, like, require_shape, require_tensor
-from .options import flag, integer
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .operands import launch, like, require_dense_rows, require_shape, require_tensor
+from .options import flag, integer, require_scale
 
 DIMS = (64, 128)
 MOST_SEGMENTS = 4096
@@ -64,23 +64,25 @@ def linear_attention(
     head, and a positive one is computed with as long as a chunk of 64 steps does not grow beyond float32.
 
     The kernel computes in chunks of 64 steps. It reads q, k and v where their last dimension is dense, the other
-    strides are positive multiples of 8 elements and the base is a multiple of 16 bytes. Others go through a copy,
-    which costs a pass over it; the first such copy is logged by the logger `tk_kernels`. So do log decays and states
-    that are not contiguous. `segments` forces into how many parts each sequence is cut, to be computed side by side;
-    else it is chosen by shape.
+    strides are positive multiples of 8 elements and the base is a multiple of 16 bytes. Other strides and bases go
+    through a copy, which costs a pass over it; the first such copy is logged by the logger `tk_kernels`. So do log
+    decays and states that are not contiguous.
 
-    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    `segments` forces into how many parts each sequence is cut, to be computed side by side; else it is chosen by shape.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, a
     last dimension that is not dense, or a scale that is not finite in float32.
     """
     _require_problem(q, k, v, log_decay, scale, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     return_final_state = flag("return_final_state", return_final_state)
-    given = [tensor for tensor in (q, k, v, log_decay, initial_state) if tensor is not None]
-    refuse_gradient("linear_attention", *given)
-    refuse_tangents(q=q, k=k, v=v, log_decay=log_decay, initial_state=initial_state)
+    given = {"q": q, "k": k, "v": v, "log_decay": log_decay, "initial_state": initial_state}
+    refuse_gradient("linear_attention", **given)
+    refuse_tangents(**given)
+    plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
     arguments = (q, k, v, log_decay, scale, initial_state, return_final_state, cut)
-    results = _run(*arguments) if is_plain_eager(*given) else _linear_attention(*arguments)
+    results = _run(*arguments) if plain else _linear_attention(*arguments)
     return (results[0], results[1]) if return_final_state else results[0]
 
 
@@ -111,8 +113,6 @@ def _run(
 ) -> list[Tensor]:
     """Kernel of `linear_attention` on both devices: out, and the final state where it is asked for."""
     _require_problem(q, k, v, log_decay, scale, initial_state)
-    given = (q, k, v, log_decay, initial_state)
-    refuse_gradient("linear_attention", *(tensor for tensor in given if tensor is not None))
     require_not_growing("log_decay", log_decay)
     results = _outputs(q, v, return_final_state)
     final = results[1] if return_final_state else None
@@ -146,9 +146,7 @@ def _require_problem(
     require_shape("v", v, (B, H, N, Dv), "batch and rows of q")
     if H % G != 0:
         raise ValueError(f"q: got {G} heads, needs a divisor of the {H} heads of v")
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.stride(3) != 1:
-            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    require_dense_rows(q=q, k=k, v=v)
     if log_decay is not None:
         rank = log_decay.dim() if isinstance(log_decay, Tensor) else 0
         require_tensor("log_decay", log_decay, 1 if rank == 1 else 3, fp32, q.device, "q")
@@ -156,11 +154,7 @@ def _require_problem(
     if initial_state is not None:
         require_tensor("initial_state", initial_state, 4, fp32, q.device, "q")
         require_shape("initial_state", initial_state, (B, H, Dk, Dv), "(B, H, Dk, Dv)")
-    if scale is not None and not isinstance(scale, (float, int, torch.SymFloat)):
-        raise ValueError(f"scale: got {scale!r}, needs a number or None")
-    if isinstance(scale, (float, int)) and not abs(scale) <= torch.finfo(torch.float32).max:
-        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
-        raise ValueError(f"scale: got {got}, needs a finite number in float32")
+    require_scale(scale, torch.finfo(torch.float32).max)
 
 
 def _fake(
@@ -178,12 +172,10 @@ def _fake(
     return _outputs(q, v, return_final_state)
 
 
-LIBRARY.define(
+_linear_attention = register(
     "linear_attention(Tensor q, Tensor k, Tensor v, Tensor? log_decay=None, float? scale=None, "
     "Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=no_backward("linear_attention"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("linear_attention", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::linear_attention", _fake, lib=LIBRARY)
-_linear_attention = torch.ops.tk_kernels.linear_attention.default

@@ -7,9 +7,9 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_gradient, refuse_tangents
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
 from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
-from .operands import launch, like, require_shape, require_tensor
+from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
 HEAD_DIM = 64
@@ -78,11 +78,12 @@ def mamba2(
     and changes nothing but rounding; the kernel computes in chunks of 64 steps.
 
     The kernel reads x, B and C where their last dimension is dense, the other strides are positive multiples of 8
-    elements and the base is a multiple of 16 bytes. Others go through a copy, which costs a pass over it; the first
-    such copy is logged by the logger `tk_kernels`. `segments` forces into how many parts each sequence is cut, to be
-    computed side by side; else it is chosen by shape.
+    elements and the base is a multiple of 16 bytes. Other strides and bases go through a copy, which costs a pass over
+    it; the first such copy is logged by the logger `tk_kernels`.
 
-    There is no backward: an input that requires a gradient is a RuntimeError where gradients are enabled. Raises
+    `segments` forces into how many parts each sequence is cut, to be computed side by side; else it is chosen by shape.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an empty
     tensor, or a last dimension that is not dense.
     """
@@ -91,11 +92,12 @@ def mamba2(
     integer("chunk_size", chunk_size, 1, 2**31 - 1)
     dt_softplus = flag("dt_softplus", dt_softplus)
     return_final_state = flag("return_final_state", return_final_state)
-    given = [tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None]
-    refuse_gradient("mamba2", *given)
-    refuse_tangents(x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias, initial_state=initial_state)
+    given = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "dt_bias": dt_bias, "initial_state": initial_state}
+    refuse_gradient("mamba2", **given)
+    refuse_tangents(**given)
+    plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
     arguments = (x, dt, A, B, C, D, dt_bias, dt_softplus, initial_state, return_final_state, cut)
-    results = _run(*arguments) if is_plain_eager(*given) else _mamba2(*arguments)
+    results = _run(*arguments) if plain else _mamba2(*arguments)
     return (results[0], results[1]) if return_final_state else results[0]
 
 
@@ -114,7 +116,6 @@ def _run(
 ) -> list[Tensor]:
     """Kernel of `mamba2` on both devices: y, and the final state where it is asked for."""
     _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
-    refuse_gradient("mamba2", *(tensor for tensor in (x, dt, A, B, C, D, dt_bias, initial_state) if tensor is not None))
     require_not_growing("A", A)
     results = _outputs(x, B, return_final_state)
     final = results[1] if return_final_state else None
@@ -161,9 +162,7 @@ def _require_problem(
     require_shape("C", C, tuple(B.shape), "that of B")
     if H % G != 0:
         raise ValueError(f"B: got {G} groups, needs a divisor of the {H} heads of x")
-    for name, tensor in (("x", x), ("B", B), ("C", C)):
-        if tensor.stride(3) != 1:
-            raise ValueError(f"{name}: got stride {tensor.stride(3)} along the last dimension, needs 1")
+    require_dense_rows(x=x, B=B, C=C)
     if D is not None:
         rank = D.dim() if isinstance(D, Tensor) else 0
         require_tensor("D", D, 1 if rank == 1 else 2, NUMBERS, x.device, "x")
@@ -194,12 +193,10 @@ def _fake(
     return _outputs(x, B, return_final_state)
 
 
-LIBRARY.define(
+_mamba2 = register(
     "mamba2(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? D=None, Tensor? dt_bias=None, "
     "bool dt_softplus=False, Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
-    tags=(torch.Tag.pt2_compliant_tag,),
+    _run,
+    _fake,
+    backward=no_backward("mamba2"),
 )
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("mamba2", _run, _key)
-torch.library.register_fake(f"{NAMESPACE}::mamba2", _fake, lib=LIBRARY)
-_mamba2 = torch.ops.tk_kernels.mamba2.default

@@ -1,4 +1,14 @@
-"""Operands of a kernel: checked before a launch, and copied where the kernel cannot read them in place."""
+"""Operands of a kernel: checked before a launch, and copied where the kernel cannot read them in place.
+
+What a kernel reads in place has a dense last dimension, other strides that are positive multiples of 16 bytes, and a
+base that is one too. One rule says what becomes of the rest:
+
+- a dtype, layout, device, rank or shape that is wrong is a ValueError that names the argument;
+- so is, for q, k and v of every attention (x, B and C of `mamba2`), a last dimension that is not dense: there it is a
+  transpose by mistake (`require_dense_rows`);
+- everything else goes through a copy, which is logged once a kernel: other strides and bases of those tensors, any of
+  the other tensors', a transposed matrix, the channels-last sequences of `fft_conv`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .gemm_options import AUTOMATIC
 from .library import compiled
 
 _log = logging.getLogger("tk_kernels")
@@ -44,8 +55,12 @@ def launch(kernel: str, export: str, operands: Mapping[str, Tensor | None], rest
     return None
 
 
-def launch_gemm(kernel: str, matrices: Mapping[str, Tensor], rest: tuple[Any, ...]) -> None:
-    """Call the exported function of a matrix product on its operands a and b, its result, and then `rest`.
+def launch_gemm(
+    kernel: str, matrices: Mapping[str, Tensor], options: tuple[int, ...], rest: tuple[Any, ...] = ()
+) -> None:
+    """Call the exported function of a matrix product on its operands a and b, its result, `rest` and `options`.
+
+    The dispatcher leaves out the last `options` where they are the defaults; they are filled in.
 
     Of what it asks for (1: a, 2: b, 4: the result) it gets copies that `aligned_like` made. Where the
     result needs none, its rows are whole 16-byte units; a copy's padding is its own, which the function is told.
@@ -54,21 +69,30 @@ def launch_gemm(kernel: str, matrices: Mapping[str, Tensor], rest: tuple[Any, ..
     device = a.device
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
-            return launch_gemm(kernel, matrices, rest)
+            return launch_gemm(kernel, matrices, options, rest)
     function = compiled(kernel, device)
-    copies = function(a, b, out, False, *rest)
+    arguments = (*rest, *options, *AUTOMATIC[len(options) :])
+    copies = function(a, b, out, False, *arguments)
     if copies:
         asked = {name: matrix for bit, (name, matrix) in enumerate(matrices.items()) if copies >> bit & 1}
         _log_copies_once(kernel, asked, "an aligned copy; row strides of multiples of 16 bytes avoid it")
         left = aligned_like(a).copy_(a) if copies & 1 else a
         right = aligned_like(b).copy_(b) if copies & 2 else b
         result = aligned_like(out) if copies & 4 else out
-        remaining = function(left, right, result, True, *rest)
+        remaining = function(left, right, result, True, *arguments)
         if remaining:
             raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
         if copies & 4:
             out.copy_(result)
     return None
+
+
+def rows_of(kernel: str, name: str, tensor: Tensor) -> Tensor:
+    """(..., D) as (rows, D): a view where its leading dimensions lie one inside the other, else a dense copy."""
+    rows = tensor.reshape(-1, tensor.shape[-1])
+    if rows.data_ptr() != tensor.data_ptr():
+        _log_copies_once(kernel, {name: tensor})
+    return rows
 
 
 def _log_copies_once(
@@ -111,8 +135,12 @@ def require_tensor(
     dtypes: tuple[torch.dtype, ...],
     device: torch.device | None,
     like_name: str,
+    largest: int = 2**31 - 1,
 ) -> None:
-    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`, None is any."""
+    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`, None is any.
+
+    `rank` None is any, too. `largest` is the size that the kernel's own check ends at, for the message.
+    """
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
     if tensor.layout != torch.strided or tensor.is_nested:
@@ -124,7 +152,7 @@ def require_tensor(
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs {wanted}")
     if any(size == 0 for size in tensor.shape):
-        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to 2147483647")
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to {largest}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")
 
@@ -133,3 +161,18 @@ def require_shape(name: str, tensor: Tensor, wanted: tuple[int, ...], why: str) 
     """Raises ValueError where a shape is another one."""
     if tuple(tensor.shape) != tuple(wanted):
         raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs {tuple(wanted)}, {why}")
+
+
+def require_dense_rows(**operands: Tensor) -> None:
+    """The attentions' rule for their operands' last dimension (see above). Raises ValueError."""
+    for name, operand in operands.items():
+        if operand.stride(-1) != 1:
+            raise ValueError(f"{name}: got stride {operand.stride(-1)} along the last dimension, needs 1")
+
+
+def require_matrices(a: Tensor, b: Tensor, dtype: torch.dtype, largest: int = 2**31 - 1) -> None:
+    """What the factors of a product a b need. Raises ValueError; `largest` as for `require_tensor`."""
+    require_tensor("a", a, 2, (dtype,), None, "a", largest)
+    require_tensor("b", b, 2, (dtype,), a.device, "a", largest)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 
 def integer(name: str, value: int, low: int, high: int) -> int:
     """`value` as an integer in [low, high], which a bool is not here; raises ValueError that names the option."""
@@ -24,3 +26,14 @@ def choice(name: str, value: str, choices: tuple[str, ...]) -> int:
     if value not in choices:
         raise ValueError(f"{name}: got {value!r}, needs one of {', '.join(choices)}")
     return choices.index(value)
+
+
+def require_scale(scale: Any, largest: float) -> None:
+    """Raises ValueError unless an attention's scale is None, or a number (no bool) from -largest to largest."""
+    if scale is None:
+        return
+    if isinstance(scale, bool) or not isinstance(scale, (float, int, torch.SymFloat)):
+        raise ValueError(f"scale: got {scale!r}, needs a number or None")
+    if isinstance(scale, (float, int)) and not -largest <= scale <= largest:
+        got = scale if isinstance(scale, float) else f"an integer of {scale.bit_length()} bits"
+        raise ValueError(f"scale: got {got}, needs a finite number in float32")

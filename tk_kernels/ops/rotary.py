@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import LIBRARY, NAMESPACE, is_plain_eager, refuse_tangents
+from .library import is_plain_eager, refuse_tangents, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -40,7 +40,8 @@ def rotary(
     inverse and the backward pass. `inplace` writes the result over x and returns x.
 
     The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 16 bytes and
-    whose base is a multiple of 16 bytes. Others go through a copy; the first is logged by the logger `tk_kernels`.
+    whose base is a multiple of 16 bytes. Others go through a copy, a last dimension that is not dense too; the first
+    is logged by the logger `tk_kernels`.
 
     Differentiable in x any number of times, unless in place; cos and sin carry no gradient. Raises ValueError that
     names the argument for a wrong dtype, layout, device, rank or shape or an empty tensor; RuntimeError for `inplace`
@@ -150,13 +151,7 @@ def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
 
 
 _FLAGS = "Tensor cos, Tensor sin, bool rows_first=False, bool interleaved=False, bool conjugate=False"
-LIBRARY.define(f"rotary(Tensor x, {_FLAGS}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
-LIBRARY.define(f"rotary_(Tensor(a!) x, {_FLAGS}) -> ()", tags=(torch.Tag.pt2_compliant_tag,))
-for _key in ("CPU", "CUDA"):
-    LIBRARY.impl("rotary", _run, _key)
-    LIBRARY.impl("rotary_", _run_inplace, _key)
-torch.library.register_fake(f"{NAMESPACE}::rotary", _fake, lib=LIBRARY)
-torch.library.register_fake(f"{NAMESPACE}::rotary_", _fake_inplace, lib=LIBRARY)
-torch.library.register_autograd(f"{NAMESPACE}::rotary", _backward, setup_context=_setup_context, lib=LIBRARY)
-_rotary = torch.ops.tk_kernels.rotary.default
-_rotary_inplace = torch.ops.tk_kernels.rotary_.default
+_rotary = register(
+    f"rotary(Tensor x, {_FLAGS}) -> Tensor", _run, _fake, backward=_backward, setup_context=_setup_context
+)
+_rotary_inplace = register(f"rotary_(Tensor(a!) x, {_FLAGS}) -> ()", _run_inplace, _fake_inplace)

@@ -179,7 +179,7 @@ def _again(night: Night, experiment: str, first: Comparison) -> Comparison:
 def _verdict(comparison: Comparison) -> tuple[str, bool]:
     """(the outcome in a few words, whether it is bad)."""
     counts = [
-        (len(comparison.failures), "fail that passed before"),
+        (len(comparison.failures), "fail or are gone that passed before"),
         (len(comparison.regressions), "are slower in two measurements"),
         (len(comparison.suspects), "are slower, and a second measurement could not settle it"),
     ]

@@ -135,6 +135,13 @@ addEventListener("click", (event) => {
   else openCase(link);
 });
 
+// Sections out of sight have a guessed height until they are near, so that a target moves while the page scrolls to it:
+// it is scrolled to again, frame by frame.
+function settle(target, frames = 10) {
+  target.scrollIntoView();
+  if (frames > 1) requestAnimationFrame(() => settle(target, frames - 1));
+}
+
 // A link to a claim, a run or a case opens it.
 function openTarget(event) {
   const name = decodeURIComponent(location.hash.slice(1));
@@ -148,7 +155,8 @@ function openTarget(event) {
   if (event && event.oldURL.includes("#case-") && event.newURL === before) return; // back from a case: stay there
   const target = name && document.getElementById(name);
   const details = target && target.closest("details");
-  if (details) { details.open = true; target.scrollIntoView(); }
+  if (details) details.open = true;
+  if (target) settle(target);
 }
 let before = ""; // the address that a case was opened from
 addEventListener("hashchange", (event) => {

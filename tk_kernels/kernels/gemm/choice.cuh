@@ -1,6 +1,6 @@
 // The host side of a GEMM, whatever its operation: the kernels that are built (gemm.cuh, by their configurations), which of
-// them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the quickest runs,
-// unless options force another. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with
+// them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the quickest runs
+// that has what the options force. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with
 // persistent = 0 one a tile; tiles are taken in bands so that blocks at work together share operands in L2.
 #pragma once
 
@@ -76,14 +76,6 @@ template <typename Operation> double clocks(const config& c, const problem<Opera
     return rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish;
 }
 
-template <typename Operation>
-const built<Operation>& preferred(const built<Operation>* kernels, int choices, const problem<Operation>& p) {
-    const built<Operation>* best = kernels;
-    for (int i = 1; i < choices; i++)
-        if (clocks(kernels[i].shape, p) < clocks(best->shape, p)) best = kernels + i;
-    return *best;
-}
-
 inline bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
     return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
@@ -98,15 +90,25 @@ inline std::string name(const config& c) {
            (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
-// Of `kernels`, the first `choices` of which are what problems get unless told otherwise. Throws std::invalid_argument, with
-// the caller's name, for options that no kernel is built for.
+// The quickest of the kernels from `first` to `last` that have what the options force, by `clocks`, the first of equals; null
+// where none has.
+template <typename Operation>
+const built<Operation>* quickest(const built<Operation>* first, const built<Operation>* last,
+                                 const problem<Operation>& p, const options& o) {
+    const built<Operation>* best = nullptr;
+    for (; first != last; first++)
+        if (matches(first->shape, o) && (!best || clocks(first->shape, p) < clocks(best->shape, p))) best = first;
+    return best;
+}
+
+// Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those that has what
+// the options force, else the quickest of the others that has it. Throws std::invalid_argument, with the caller's name, for
+// options that no kernel is built for.
 template <typename Operation, int Count>
 const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
                                const options& o, const char* caller) {
-    const built<Operation>& best = preferred(kernels, choices, p);
-    if (matches(best.shape, o)) return best;
-    for (const auto& candidate : kernels)
-        if (matches(candidate.shape, o)) return candidate;
+    if (const auto* best = quickest(kernels, kernels + choices, p, o)) return *best;
+    if (const auto* best = quickest(kernels + choices, kernels + Count, p, o)) return *best;
     std::string list;
     for (const auto& candidate : kernels) list += "\n  " + name(candidate.shape);
     throw std::invalid_argument(caller + std::string(": no kernel is built with these options together; there are:") +

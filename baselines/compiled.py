@@ -1,0 +1,29 @@
+"""``torch.compile`` as the baselines use it: for exactly one shape, without CUDA graphs, each function by itself."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+INDUCTOR = "triton_(poi|per|red|tem)"
+"""Kernels of Inductor, its code generator: pointwise, persistent and looped reductions, templates."""
+
+MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
+"""The mode that tunes matrix products; CUDA graphs are left to the harness, which times them beside, not inside."""
+
+
+def compile_alone(function: Callable[..., Any], name: str, **settings: Any) -> Callable[..., Any]:
+    """The function compiled with a code object of its own, called ``name``; it may be a closure.
+
+    Dynamo keeps compiled versions by code object and gives up after eight, so that shapes which shared one function
+    would end in plain eager calls. ``settings`` are those of ``torch.compile``: mode, or options.
+    """
+    import torch
+
+    assert isinstance(function, types.FunctionType)
+    code = function.__code__.replace(co_name=name)
+    own = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    own.__kwdefaults__ = function.__kwdefaults__
+    compiled: Callable[..., Any] = torch.compile(own, fullgraph=True, dynamic=False, **settings)
+    return compiled

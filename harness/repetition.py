@@ -1,0 +1,72 @@
+"""The command that measures one case of a run again, with all that is not as the files of `configs/` have it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import yaml
+
+from harness.planning import Group, Plan
+from harness.provenance import ROOT
+
+CONFIGS = ROOT / "configs"
+
+
+def repro_command(plan: Plan, group: Group, index: int) -> str:
+    """The command that runs this one case again.
+
+    It names no experiment, so what the experiment's file says of the timer, the limits and the profile is written out.
+    """
+    contestant, problem = group.contestants[index], group.problem
+    keys = [f"problem.{key}={int(v) if isinstance(v, bool) else v}" for key, v in problem.as_mapping().items()]
+    label = str(contestant.variant)
+    quoted = f'"{label}"' if contestant.variant.options else label
+    chosen = next((word.partition("=")[2] for word in plan.carried if word.startswith("timer=")), None)
+    given = {word.lstrip("+").partition("=")[0] for word in plan.carried}
+    words = [
+        f"workload={group.workload}",
+        *keys,
+        f"implementations=[{quoted}]",
+        f"dtype={problem.dtype}",
+        f"direction={problem.direction}",
+        f"distribution={group.distribution}",
+        f"seed={group.seed}",
+        *([] if chosen else [f"timer={plan.timer.kind}"]),
+        *(word for word in _differences(plan, chosen or plan.timer.kind) if word.partition("=")[0] not in given),
+        *(["profile=ncu"] if plan.profile_metrics else []),
+        *plan.carried,
+    ]
+    return " ".join(["python -m harness", *(shlex.quote(word) for word in words)])
+
+
+def _differences(plan: Plan, timer: str) -> Iterator[str]:
+    """`key=value` for each setting of the timer and the limits that is another than the files of `configs/` have."""
+    defaults = {"timer": _timer_file(timer), "limits": _config_file()["limits"]}
+    for group, settings in (("timer", asdict(plan.timer)), ("limits", asdict(plan.limits))):
+        for key, value in settings.items():
+            if value != defaults[group][key]:
+                yield f"{group}.{key}={_text(value)}"
+
+
+def _text(value: object) -> str:
+    """A value as Hydra reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@cache
+def _timer_file(name: str) -> Mapping[str, Any]:
+    """The settings of `configs/timer/<name>.yaml`, on those of the files that its defaults name."""
+    own = yaml.safe_load((CONFIGS / "timer" / f"{name}.yaml").read_text())
+    settings: dict[str, Any] = {}
+    for base in own.pop("defaults", []):
+        settings.update({} if base == "_self_" else _timer_file(base))
+    return {**settings, **own}
+
+
+@cache
+def _config_file() -> Mapping[str, Any]:
+    return yaml.safe_load((CONFIGS / "config.yaml").read_text())

@@ -1,0 +1,24 @@
+"""What the report says before and after its numbers, the same on the page and in its files of text."""
+
+TITLE = "ThunderKittens, reproduced"
+
+LEDE = (
+    "The tables and figures of the ThunderKittens paper (Spector et al., ICLR 2025), measured again with this "
+    "project's own kernels, each number beside the published one."
+)
+
+READING = (
+    "A case is timed only after its output agreed with a float64 reference. All implementations of one problem are "
+    "timed in interleaved rounds of one process, and ratios are of medians over the same rounds, with a 95 % bootstrap "
+    "interval; FASTER and SLOWER mean that the whole interval lies outside the noise of the two cases themselves, SAME "
+    "that it lies inside, AMBIGUOUS that it reaches over the edge.",
+    "% of roof is the share of the roofline: the dense matmul rate or the rate at which memory can feed the problem, "
+    "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
+    "it was measured on.",
+    "A claim's tolerance was fixed before the run; the run's manifest holds the digest of the file, and a verdict says "
+    "so if the file has changed since, or if a run did not record it. Reproduced means that every number holds with "
+    "its whole interval, partly that some do, not reproduced that none does, whether it falls short of the paper or "
+    "goes beyond it. Not run means that no run has the case, blocked that it was tried and has no time, not comparable "
+    "that the number's unit or machine does not allow a verdict.",
+)
+"""How to read it, a paragraph each."""

@@ -1,0 +1,56 @@
+"""Readers of a written report."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+from paper_figures.report import ExhibitReport, Report
+
+VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
+
+
+class Page(HTMLParser):
+    """Identifiers, links and the balance of tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name == "href" and tag == "a":
+                self.links.append(value or "")
+            elif name in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
+                self.sources.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open, tag
+            assert self.open.pop() == tag
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def case_pages(written: Path) -> dict[str, Page]:
+    return {path.name: Page(path.read_text()) for path in sorted((written / "cases").glob("*.html"))}
+
+
+def part(report: Report, name: str) -> ExhibitReport:
+    return next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == name)

@@ -1,0 +1,71 @@
+"""The lines of an exhibit: ratios, means, columns of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from report_support import part
+
+from paper_figures.lines import mean_ratios
+from paper_figures.report import Report
+from paper_figures.table import exhibit_table
+
+
+def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
+    lines = [line for line in part(report, "fig8_attention").lines if line.problem.endswith("N=768;D=128")]
+    forward = {line.label: line for line in lines if line.panel == "Forward"}
+    assert [label for label, line in forward.items() if line.is_baseline] == ["FlashAttention-4"]
+    ours, fa4 = forward["TK (ours)"], forward["FlashAttention-4"]
+    assert ours.ratio is not None
+    assert ours.rate is not None
+    assert fa4.rate is not None
+    assert ours.ratio.value == pytest.approx(ours.rate.value / fa4.rate.value)
+    assert ours.published_ratio == pytest.approx(508 / 444)  # to the best published one, FlashAttention-3
+    assert (fa4.ratio, forward["FlashAttention-3"].published_ratio) == (None, None)
+    texts = {row[1].text: row for row in part(report, "fig8_attention").table.rows if row[0].text == "Forward, N = 768"}
+    columns = [column.title for column in part(report, "fig8_attention").table.columns]
+    assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
+
+
+def test_means_are_taken_panel_by_panel(report: Report) -> None:
+    fig8 = part(report, "fig8_attention")
+    panels = list(dict.fromkeys(line.panel for line in fig8.lines))
+    assert sorted(panels) == ["Backward", "Backward, causal", "Forward", "Forward, causal"]
+    means = mean_ratios(fig8.lines)
+    assert {one.panel for one in means} == set(panels)
+    assert {one.problems for one in means} == {5}
+    assert "FlashAttention-3" not in {one.label for one in means}
+    remarks = [text for text in fig8.table.remarks if "geometric mean" in text]
+    assert [text.split(":")[0] for text in remarks] == panels
+    assert all("relative to the best baseline" in text for text in remarks)
+
+
+def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report) -> None:
+    """Guards: `distribution` of a stored problem in selection.py; `columns` of an exhibit."""
+    lines = part(report, "input_distribution").lines
+    inputs = [str(line.cell.row["distribution"]) for line in lines if line.cell.row is not None]
+    assert inputs == [kind for kind in ("normal", "uniform", "sparse24", "zeros") for _ in range(2)]
+    assert [line.problem_label for line in lines] == inputs
+    table = exhibit_table(part(report, "input_distribution").exhibit, lines, ())
+    titles = [column.title for column in table.columns]
+    for title, text in (("Settled SM clock MHz", "1410"), ("Settled power W", "690")):
+        assert {row[titles.index(title)].text for row in table.rows} == {text}
+    assert float(table.rows[0][titles.index("Energy a call mJ")].text) > 0
+
+
+def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:
+    lines = {line.label: line for line in part(report, "table3_attention_order").lines}
+    assert lines["head by head"].published_ratio == pytest.approx(600 / 494)
+    assert [entry.published_number for entry in lines["row by row"].profile] == [2390]
+    remarks = part(report, "table3_attention_order").table.rows[0]
+    assert "B, H and N are not stated" in {text.note for text in remarks}
+
+
+def test_means_are_geometric_and_over_all_problems(report: Report) -> None:
+    fig7 = next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == "fig7_gemm")
+    means = {one.label: one for one in mean_ratios(fig7.lines)}
+    ratios = [line.ratio.value for line in fig7.lines if line.label == "TK (ours)" and line.ratio is not None]
+    assert means["TK (ours)"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
+    assert means["TK (ours)"].least == min(ratios)
+    assert "quack (CuTe DSL)" not in means  # it has no time at 1024
+    assert "geometric mean over 5 problems" in " ".join(fig7.table.remarks)
