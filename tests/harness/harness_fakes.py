@@ -191,6 +191,23 @@ class Segfaults(_Faulty):
         ctypes.string_at(0)
 
 
+class ReadsInput(Good):
+    """Reads what its process inherited as standard input to its end."""
+
+    def prepare(self, problem, inputs):
+        with open(f"/proc/{os.getppid()}/fd/0") as parents:
+            assert parents.read() == ""
+        return super().prepare(problem, inputs)
+
+
+class HangsFirst(Good):
+    """Never gets through its preparation."""
+
+    def prepare(self, problem, inputs):
+        super().prepare(problem, inputs)
+        time.sleep(10_000)
+
+
 class ForksAndDies(_Faulty):
     """Dies, and leaves a process that holds all that it had open."""
 
