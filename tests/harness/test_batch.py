@@ -111,7 +111,7 @@ def test_typed_lines_are_commands(tmp_path):
     lines = [
         "# a batch",
         "",
-        shlex.join(command(tmp_path, 32, fake="ReadsInput")),
+        shlex.join(command(tmp_path, 32, fake="HasNoInput")),
         "workload=gem",
         "'unbalanced",
         "workload=gem",
