@@ -94,13 +94,8 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
                             {nullptr, 1, 1, D, D},
                             {nullptr, 1, 1, 1, D},
                             {divisor(1)},
-                            divisor(H / shape.consumers),
-                            divisor(1),
-                            divisor(H),
-                            H / shape.consumers,
-                            1,
-                            (N + chunk - 1) / chunk,
-                            (N + chunk - 1) / chunk};
+                            {divisor(H / shape.consumers), divisor(1), divisor(H), H / shape.consumers,
+                             segmentation(divide_up(N, chunk), 1)}};
     try {
         launch<pipeline>({1, pipeline::shared_bytes}, nullptr, g);
     } catch (const kittens::error& found) {

@@ -14,6 +14,9 @@ from tile_compile import compile_library, load
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
 SEEDS = range(20)
+# Of the tile library, what a mutant may change: the pipelines, and operations that are a kernel's own mathematics.
+MATHEMATICS = ("ops/second_order.cuh", "ops/decays.cuh", "ops/softmax.cuh")
+CHANGEABLE = ("pipeline/", *MATHEMATICS)
 NUMBERS = "relative error"
 
 
@@ -31,16 +34,19 @@ class Mutant:
 
 
 def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Path]:
-    """Copies of the pipelines and of a kernel with the mutant's edits: (folder of headers, source to compile)."""
+    """Copies of what may change, with the mutant's edits: (folder of headers, source to compile)."""
     changed, copy = folder / "include", folder / "kernel"
-    pipelines = changed / "kittens" / "pipeline"
+    pipelines, operations = changed / "kittens" / "pipeline", changed / "kittens" / "ops"
     shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", pipelines)
+    operations.mkdir()
+    for name in MATHEMATICS:
+        shutil.copy(INCLUDE_ROOT / "kittens" / name, operations)
     shutil.copy(INCLUDE_ROOT / "kittens.cuh", changed)  # what it includes is looked for beside it first
     shutil.copytree(KERNELS_ROOT / kernel, copy)
     source = Path(shutil.copy(Path(__file__).with_name(f"{kernel}_mutants.cu"), copy))
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
-        file = copy / name if (copy / name).exists() else pipelines / name
+        file = next(place / name for place in (copy, pipelines, operations) if (place / name).exists())
         text = file.read_text()
         wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
         found = re.findall(wanted, text)
@@ -49,10 +55,11 @@ def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Pat
     return changed, source
 
 
-def library_without_pipelines() -> str:
+def library_that_stays() -> str:
     """What every mutant includes and none changes."""
     lines = (INCLUDE_ROOT / "kittens.cuh").read_text().splitlines()
-    return "\n".join(line for line in lines if line.startswith("#include") and "pipeline/" not in line) + "\n"
+    kept = [line for line in lines if line.startswith("#include") and not any(name in line for name in CHANGEABLE)]
+    return "\n".join(kept) + "\n"
 
 
 def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
@@ -60,7 +67,7 @@ def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> C
     changed, source = sources(folder, kernel, mutant)
     defines = (f"SCHEDULE={schedule}",)
     library = load(
-        compile_library(source, changed=changed, optimise="-O0", defines=defines, prefix=library_without_pipelines())
+        compile_library(source, changed=changed, optimise="-O0", defines=defines, prefix=library_that_stays())
     )
     message = ctypes.create_string_buffer(1 << 16)
 

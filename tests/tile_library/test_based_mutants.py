@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-KERNEL, PIPELINE = "based.cuh", "lcsf.cuh"
+KERNEL, PIPELINE, FEATURES = "based.cuh", "lcsf.cuh", "second_order.cuh"
 
 SHARED = r"(input|workspace|output)"
 READS_TOO_EARLY = rf"at based.cuh:\d+ .* reads {SHARED}.*(nothing has written|while|after)"
@@ -75,8 +75,9 @@ LONG = (
         "diagonals.template operator()<0>(2, once);",
         "diagonals.template operator()<0>(2, twice);",
         NUMBERS,
+        file=FEATURES,
     ),
-    mutant("a_warp_with_anothers_features", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1", NUMBERS),
+    mutant("a_warp_with_anothers_features", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1", NUMBERS, file=FEATURES),
     mutant("normaliser_without_the_rows_before", "a + b + rows_before + 1e-6f", "a + b + 1e-6f", NUMBERS),
 )
 

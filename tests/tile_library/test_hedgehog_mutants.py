@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-KERNEL, HOST = "hedgehog.cuh", "hedgehog.cu"
+KERNEL, PIPELINE = "hedgehog.cuh", "lcf_carry.cuh"
 
-UNORDERED = r"at hedgehog.cuh:\d+ .* (reads|writes) \w+.* while \w+ at hedgehog.cuh:\d+ .* nothing orders the two"
-NOT_WRITTEN = r"at hedgehog.cuh:\d+ .* reads \w+.* which nothing has written"
-NO_FENCE = r"at hedgehog.cuh:\d+ .* reads \w+.* after store at hedgehog.cuh:\d+ .* without a fence"
-WRONG_PHASE = r"wait at hedgehog.cuh:\d+ .* for parity . of \w+.*: it knows"
-RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at hedgehog.cuh:\d+"
+AT = r"at (hedgehog|lcf_carry).cuh"
+UNORDERED = rf"{AT}:\d+ .* (reads|writes) \w+.* while \w+ {AT}:\d+ .* nothing orders the two"
+NOT_WRITTEN = rf"{AT}:\d+ .* reads \w+.* which nothing has written"
+NO_FENCE = rf"{AT}:\d+ .* reads \w+.* after store {AT}:\d+ .* without a fence"
+WRONG_PHASE = rf"wait {AT}:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = rf"completes phase \d+ of \w+.* without being ordered after wait {AT}:\d+"
 SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
-REGISTERS = r"a register tile that mma?_\w+ at hedgehog.cuh:\d+ .* may still (write|read)"
+REGISTERS = rf"a register tile that mma?_\w+ {AT}:\d+ .* may still (write|read)"
 EVERY_RACE = (UNORDERED, NOT_WRITTEN, WRONG_PHASE, RUNS_AHEAD, SURPLUS, DEADLOCK)
 
 
@@ -25,29 +26,30 @@ def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> 
 
 
 MUTANTS = (
-    mutant("no_wait_for_the_state", "wait(*s.state_full, n % 2);", "", *EVERY_RACE),
-    mutant("state_not_given_back", "arrive(*s.state_empty);", "", DEADLOCK),
+    mutant("no_wait_for_the_state", "s.take(n);", "", *EVERY_RACE),
+    mutant("state_not_given_back", "s.give_back();", "", DEADLOCK),
     mutant(
         "state_overwritten_while_it_is_read",
-        "wait(*s.state_empty, 1 - n % 2);",
+        "s.ask(n);",
         "",
         *EVERY_RACE,
     ),
     mutant(
         "state_handed_over_without_a_fence",
-        "fence_async(); arrive(*s.state_full);",
-        "arrive(*s.state_full);",
+        "fence_async(); arrive(*s.copy_full);",
+        "arrive(*s.copy_full);",
         NO_FENCE,
+        file=PIPELINE,
     ),
     mutant(
         "block_released_before_its_multiplies_end",
-        "warpgroup::mma_wait(o); arrive(*s.state_empty); blocks.release_before(block);",
-        "blocks.release_before(block); warpgroup::mma_wait(o); arrive(*s.state_empty);",
+        "warpgroup::mma_wait(o); s.give_back(); s.release_before(block);",
+        "s.release_before(block); warpgroup::mma_wait(o); s.give_back();",
         *EVERY_RACE,
     ),
     mutant(
         "output_written_over_queries_that_are_read",
-        "warpgroup::sync(queries + 1);  // q has been read by all of the warps' multiplies",
+        "warpgroup::sync(1);  // q has been read by all of the warps' multiplies",
         "",
         UNORDERED,
     ),
@@ -59,20 +61,25 @@ MUTANTS = (
     ),
     mutant(
         "features_written_again_too_early",
-        "warpgroup::sync(keeper + 1);  // phi may be written again",
+        "warpgroup::sync(consumers);  // phi may be written again",
         "",
         UNORDERED,
     ),
-    mutant("maps_not_given_back", "arrive(*s.maps_empty); store_read_wait();", "store_read_wait();", DEADLOCK),
+    mutant("maps_not_given_back", "s.release_held(); store_read_wait();", "store_read_wait();", DEADLOCK),
     mutant("no_wait_for_the_scores", "warpgroup::mma_wait(far, near);", "", REGISTERS),
     mutant(
         "values_of_the_next_block",
-        "const input& of = blocks.at(block);",
-        "const input& of = blocks.at(next);",
+        "const input& of = s.step(block);",
+        "const input& of = s.step(next);",
         NUMBERS,
     ),
-    mutant("first_block_not_projected", "sum.project(s, blocks.at(t.first)); warpgroup::mma_wait(sum.x);", "", NUMBERS),
+    mutant(
+        "first_block_not_projected", "sum.project(s.held(), s.step(t.first)); warpgroup::mma_wait(sum.x);", "", NUMBERS
+    ),
     mutant("segments_start_from_nothing", "if (answers && t.begin > 0)", "if (answers && t.begin > 9999)", NUMBERS),
+    mutant(
+        "features_too_large", "mul(lowest, total, least);", "mul(lowest, total, 0.5f);", NUMBERS, file="softmax.cuh"
+    ),
     mutant("no_causal_mask", "tril(near, near, 16 * warp_in_group(), -INFINITY);", "", NUMBERS),
 )
 

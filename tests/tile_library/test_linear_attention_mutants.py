@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-KERNEL, FACTORS, PIPELINE = "linear_attention.cuh", "factors.cuh", "lcsf.cuh"
+KERNEL, DECAYS, PIPELINE = "linear_attention.cuh", "decays.cuh", "lcsf.cuh"
 
-AT = r"at (linear_attention|factors).cuh:\d+"
+AT = r"at (linear_attention|factors|decays).cuh:\d+"
 READS_TOO_EARLY = rf"{AT} .* reads (input|workspace).*(nothing has written|while|after)"
 OVERWRITTEN = rf"(load_async|store) {AT} .* writes (input|workspace).* (while|after) \w+ {AT}"
 NO_FENCE = rf"{AT} .* reads workspace.* after store {AT} .* without a fence"
@@ -83,9 +83,9 @@ LONG = (
         *EVERY_RACE,
     ),
     mutant("factors_never_announced", PIPELINE, PREPARED, PREPARED.split(" arrive")[0], DEADLOCK),
-    mutant("no_causal_mask", KERNEL, "make_causal(power, power, -INFINITY);", "", NUMBERS),
-    mutant("a_row_before_forgotten", FACTORS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
-    mutant("decays_of_the_step_before", FACTORS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),
+    mutant("no_causal_mask", DECAYS, "make_causal(power, power, -INFINITY);", "", NUMBERS),
+    mutant("a_row_before_forgotten", DECAYS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
+    mutant("decays_of_the_step_before", DECAYS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),
     mutant("another_head", KERNEL, "g.unit.at(t.unit + c)", "g.unit.at(t.unit)", NUMBERS),
 )
 

@@ -1,7 +1,5 @@
 // The backward pass: its kernels in turn, and the scratch that they share.
 #include <algorithm>
-#include <limits>
-#include <stdexcept>
 
 #include "backward.cuh"
 #include "backward_queries.cuh"
@@ -116,10 +114,7 @@ int64_t backward_scratch(const problem& p, bool deterministic) {
 void backward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const float* lse,
               const tensor& dout, const tensor& dq, const tensor& dk, const tensor& dv, float* scratch,
               bool deterministic, void* stream) {
-    constexpr int64_t most = std::numeric_limits<int>::max() / 256;
-    if (p.rows > most || p.rows_kv > most || p.batch * p.heads > most ||
-        p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2) > most)
-        throw std::invalid_argument("attention: the problem has too many blocks for 32-bit indices; split the batch");
+    require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
     const call c{p, q, k, v, out, lse, dout, dq, dk, dv, scratch, deterministic, stream};
     if (p.dim == 64) c.run<64>();
     else c.run<128>();

@@ -66,12 +66,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         int head, block;  // of queries
     };
 
-    kittens_device static void prefetch(const globals& g) {
-        prefetch_map<st_bf<queries, Dim>>(g.q);
-        prefetch_map<st_bf<queries, Dim>>(g.dout);
-        prefetch_map<st_bf<keys, Dim>>(g.k);
-        prefetch_map<st_bf<keys, Dim>>(g.v);
-    }
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.dout, g.k, g.v); }
 
     // The first keys are seen by the most queries: they come first, in several heads at a time.
     kittens_device static bool get_task(task& t, const globals& g, int i) {

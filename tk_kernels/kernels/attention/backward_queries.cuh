@@ -37,12 +37,7 @@ template <int Dim> struct queries_kernel {
         int batch, head, head_kv, row, steps;
     };
 
-    kittens_device static void prefetch(const globals& g) {
-        prefetch_map<st_bf<rows, Dim>>(g.q);
-        prefetch_map<st_bf<rows, Dim>>(g.dout);
-        prefetch_map<st_bf<keys, Dim>>(g.k);
-        prefetch_map<st_bf<keys, Dim>>(g.v);
-    }
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.dout, g.k, g.v); }
 
     // The last rows see the most keys: they come first.
     kittens_device static bool get_task(task& t, const globals& g, int i) {

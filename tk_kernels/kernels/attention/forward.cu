@@ -1,7 +1,6 @@
 // Which forward kernel a problem gets, and the kernels that are built.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "forward.cuh"
@@ -52,8 +51,8 @@ struct call {
         using kernel = forward_kernel<C>;
         using pipeline = lcf_stream<kernel>;
         const schedule tasks = order(kernel::rows, p.causal);
-        kittens::launch<pipeline>(
-            {std::min(tasks.tasks(), multiprocessors()), pipeline::shared_bytes}, stream,
+        launch_tasks<pipeline>(
+            tasks.tasks(), stream,
             globals<kernel, typename kernel::resident, typename kernel::tile, typename kernel::strip>(tasks));
     }
     template <int Dim> void synchronous(int blocks_per_sm) const {
@@ -71,9 +70,7 @@ struct call {
 
 void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
              const options& o, void* stream) {
-    constexpr int64_t most = std::numeric_limits<int>::max() / 256;
-    if (p.rows > most || p.rows_kv > most || p.batch * p.heads > most || p.batch * p.heads * (p.rows / 64 + 1) > most)
-        throw std::invalid_argument("attention: the problem has too many blocks for 32-bit indices; split the batch");
+    require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (p.rows / 64 + 1)});
     if (o.blocks_per_sm > 0 && o.synchronous != 1)
         throw std::invalid_argument("blocks_per_sm: belongs to the synchronous kernel; set synchronous");
     if (o.synchronous == 1 && p.dim != 64)

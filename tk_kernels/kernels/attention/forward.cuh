@@ -91,12 +91,7 @@ template <config C> struct forward_kernel {
         int batch, head, head_kv, row, blocks, steps;  // first row; blocks of keys; tiles of keys and of values
     };
 
-    kittens_device static void prefetch(const globals& g) {
-        prefetch_map<resident>(g.q);
-        prefetch_map<tile>(g.k);
-        prefetch_map<tile>(g.v);
-        prefetch_map<strip>(g.o);
-    }
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
         schedule::place at;

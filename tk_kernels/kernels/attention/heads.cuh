@@ -66,7 +66,6 @@ struct schedule {
 };
 
 using row_values = gl<float, dynamic, dynamic, 1, dynamic>;  // (batch, head, 1, row)
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 
 // A tensor of the host's as one of the kernels'.
 template <typename... Tiles> heads_of<Tiles...> all_heads(const tensor& t, int64_t batch, int64_t heads, int64_t rows,

@@ -1,7 +1,6 @@
 // The host side of Based: into how many segments a sequence is cut, and the launches.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -10,7 +9,7 @@
 namespace tk::based {
 namespace {
 
-int steps_of(const problem& p) { return int((p.rows + chunk - 1) / chunk); }
+int steps_of(const problem& p) { return int(divide_up(p.rows, chunk)); }
 
 // Clocks that a problem takes in so many segments (README.md): steps by rounds of blocks, and the segments' states, which
 // the blocks of the later ones read.
@@ -25,64 +24,50 @@ double clocks(const problem& p, int segments) {
     return 1.6 * walk + std::max(of_one, of_all) + 8000;
 }
 
-struct call {
-    const problem& p;
-    const tensor &q, &k, &v, &out;
-    float *state, *pairs, *scratch;
-    void* stream;
-
-    template <typename Tile> heads_of<Tile> heads(const tensor& t) const {
-        return {t, p.batch, p.heads, p.rows, Tile::cols};
-    }
-    static matrices each_head(float* data, int64_t sequences, int64_t rows, int64_t cols) {
-        return {data, int(sequences), 1, int(rows), int(cols)};
-    }
-
-    static int resident(int64_t tasks) { return int(std::min<int64_t>(tasks, 2 * multiprocessors())); }
-
-    template <bool Normalize> void run(int segments) const {
-        const int64_t sequences = p.batch * p.heads;
-        const int total = steps_of(p), steps = (total + segments - 1) / segments, earlier = segments - 1;
-        const segment_order order{int(p.heads), int(sequences), segments, steps, total};
-        const matrices each_segment = each_head(scratch, sequences, earlier, state_elements + pair_elements);
-        if (earlier > 0) {
-            using pipeline = lcsf<segment_kernel<Normalize>>;
-            kittens::launch<pipeline>({resident(sequences * earlier), pipeline::shared_bytes}, stream,
-                                      {heads<narrow>(k), heads<wide>(v), each_segment,
-                                       segment_order{int(p.heads), int(sequences), earlier, steps, total}});
-        }
-        using pipeline = lcsf<kernel<Normalize>>;
-        kittens::launch<pipeline>({resident(sequences * segments), pipeline::shared_bytes}, stream,
-                                  {heads<narrow>(q), heads<narrow>(k), heads<wide>(v), heads<wide>(out), each_segment,
-                                   each_head(state, sequences, features, value_dim),
-                                   each_head(pairs, sequences, pair_rows, feature_dim), order});
-    }
-};
+template <bool Normalize>
+void run(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* state,
+         float* pairs, float* scratch, int count, void* stream) {
+    const int64_t sequences = p.batch * p.heads;
+    const segmentation of(steps_of(p), count);
+    const int earlier = count - 1;
+    const heads_of<narrow> queries{q, p.batch, p.heads, p.rows, feature_dim},
+        keys{k, p.batch, p.heads, p.rows, feature_dim};
+    const heads_of<wide> values{v, p.batch, p.heads, p.rows, value_dim},
+        result{out, p.batch, p.heads, p.rows, value_dim};
+    const matrices each_segment{scratch, sequences, 1, earlier, state_elements + pair_elements};
+    const auto order = [&](int computed) {
+        return segment_order{int(p.heads), int(sequences), computed, of.length, of.steps};
+    };
+    if (earlier > 0)
+        launch_tasks<lcsf<segment_kernel<Normalize>>>(sequences * earlier, stream,
+                                                      {keys, values, each_segment, order(earlier)});
+    launch_tasks<lcsf<kernel<Normalize>>>(sequences * count, stream,
+                                          {queries,
+                                           keys,
+                                           values,
+                                           result,
+                                           each_segment,
+                                           {state, sequences, 1, features, value_dim},
+                                           {pairs, sequences, 1, pair_rows, feature_dim},
+                                           order(count)});
+}
 
 }  // namespace
 
 int segments(const problem& p, const options& o) {
-    const int total = steps_of(p), most = std::min(total, most_segments);
+    const int steps = steps_of(p), most = std::min(steps, most_segments);
     if (o.segments > most)
         throw std::invalid_argument("segments: got " + std::to_string(o.segments) + ", needs at most " +
                                     std::to_string(most) + " here: one for every 64 rows, and no more than 64");
-    int best = 1;
-    if (o.segments > 0) best = o.segments;
-    else
-        for (int n = 2; n <= most; n++)
-            if (clocks(p, n) < clocks(p, best)) best = n;
-    const int steps = (total + best - 1) / best;
-    return (total + steps - 1) / steps;  // none is empty
+    const auto cost = [&](int count) { return clocks(p, count); };
+    return segmentation(steps, o.segments > 0 ? o.segments : cheapest_segments(most, cost)).count;
 }
 
 void launch(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* state,
             float* pairs, float* scratch, const options& o, void* stream) {
-    constexpr int64_t most = std::numeric_limits<int>::max() / 256;
-    if (p.rows > most || p.batch * p.heads > most)
-        throw std::invalid_argument("based: the problem is too large for 32-bit indices; split the batch");
-    const call c{p, q, k, v, out, state, pairs, scratch, stream};
-    if (p.normalize) c.run<true>(segments(p, o));
-    else c.run<false>(segments(p, o));
+    require_counts("based", 256, {p.rows, p.batch * p.heads});
+    if (p.normalize) run<true>(p, q, k, v, out, state, pairs, scratch, segments(p, o), stream);
+    else run<false>(p, q, k, v, out, state, pairs, scratch, segments(p, o), stream);
 }
 
 }  // namespace tk::based

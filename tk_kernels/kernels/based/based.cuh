@@ -2,10 +2,9 @@
 //
 // A block walks down one sequence, 64 rows a step. What the rows of a step see of each other is computed as attention:
 // W from S = q k^T, then W V. What they see of all rows before is phi(q) times a state, the sum of phi(k) (x) v, which
-// stays in registers in fp32; the tensor cores read a bf16 copy of it from shared memory. q_i q_j is the same for (i, j) and
-// (j, i), so 9 cyclic diagonals q_c q_(c + t), t = 0 .. 8, hold all products: with the linear and the constant features
-// 11 groups of 16, where q (x) q would have 16 for the products alone. Both feature maps are made in registers and never
-// stored. Their factors (1/32, 1/16, 1/4) are powers of two, exact in bf16, and all on q's side.
+// stays in registers in fp32; the tensor cores read a bf16 copy of it from shared memory. Both feature maps are the library's
+// second-order features, 11 groups of 16 (README.md): made in registers and never stored. Their factors (1/32, 1/16, 1/4) are
+// powers of two, exact in bf16, and all on q's side.
 //
 // The normaliser needs sums of w alone. Over the rows before they are n + q.K1 / 4 + q^T K2 q / 32, where K1 and K2, the
 // sums of k and of k (x) k, are what the linear and constant features make of k as they make the state of v.
@@ -25,73 +24,14 @@ namespace tk::based {
 
 using namespace kittens;
 
-constexpr int chunk = 64;                                 // rows of a step
-constexpr int groups = features / chunk;                  // of 64 features, 16 a warp
+constexpr int chunk = 64, groups = second_order_groups;   // rows of a step; groups of 64 features
 constexpr int pairs_at = state_elements / pair_elements;  // where a segment's packed pairs lie, in tiles of their size
-static_assert(state_elements % pair_elements == 0);
+static_assert(state_elements % pair_elements == 0 && features == second_order_features);
 constexpr float linear = 1.f / 4, square = 1.f / 32;  // w = 1 + linear q.k + square (q.k)^2
 
 using narrow = st_bf<chunk, feature_dim>;
 using wide = st_bf<chunk, value_dim>;
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 using matrices = gl<float, dynamic, 1, dynamic, dynamic>;  // of each head of each batch
-
-// Which features are where: group 0 .. 3 of 16 are those of the first 64 that warp 0 .. 3 has, and so on. A number is
-// the t of the diagonal q_c q_(c + t); 9, 10, 11 stand for 7, 6, 5.
-//   1 2 0 3 | 9 10 8 11 | linear, constant (its first row), 4, none
-
-// The features of 64 rows of k, given k^T: this warp's 16 of every 64, as rows.
-kittens_device void key_features(rt_bf<16, chunk> (&f)[groups], const rt_bf<16, chunk>& kt) {
-    const int warp = warp_in_group();
-    rt_bf<16, chunk> turned, opposite;
-    rotate_rows(turned, kt, warp == 2 ? 4 : warp == 3 ? 3 : warp + 1);
-    if (warp == 2) {
-        mul(f[0], kt, kt);
-        rotate_rows<8>(opposite, kt);
-        mul(f[2], kt, turned);
-    } else {
-        mul(f[0], kt, turned);
-        rotate_rows<8>(opposite, turned);
-        if (warp == 0) copy(f[2], kt);
-        else {
-            fill(f[2], warp == 1 ? 1.f : 0.f);
-            lower_fill(f[2], f[2], 1);
-        }
-    }
-    mul(f[1], kt, opposite);
-}
-
-// The features of 64 rows of q, 16 a warp, with the factors of both sides.
-struct query_features {
-    rt_bf<16, 64> first, second;  // as the first and second 64 features of k
-    rt_bf<16, 32> lines;          // the linear ones and the constant
-    rt_bf<16, 16> last;
-
-    kittens_device void make(const rt_bf<16, 16>& q) {
-        rt_bf<16, 16> once, twice, turned, made;  // q with the factor of a product that is there once, in both orders
-        mul(once, q, square);
-        mul(twice, q, 2 * square);
-        const auto diagonals = [&]<int Turn>(int i, const rt_bf<16, 16>& scaled) {  // Turn, and Turn + 8
-            rotate_cols<Turn>(turned, scaled);
-            mul(made, q, turned);
-            place(first, made, 0, i);
-            rotate_cols<8>(turned, turned);
-            mul(made, q, turned);
-            place(second, made, 0, i);
-        };
-        diagonals.template operator()<1>(0, twice);
-        diagonals.template operator()<2>(1, twice);
-        diagonals.template operator()<0>(2, once);
-        diagonals.template operator()<3>(3, twice);
-        mul(made, q, linear);
-        place(lines, made, 0, 0);
-        fill(made, 1.f);
-        right_fill(made, made, 1);
-        place(lines, made, 0, 1);
-        rotate_cols<4>(turned, twice);
-        mul(last, q, turned);
-    }
-};
 
 // The sums over the rows before: of features of k times v, and of the last group's times k.
 template <bool Normalize> struct state {
@@ -138,11 +78,10 @@ template <bool Normalize> struct state {
     }
 };
 
-// A segment of a sequence.
+// What a block does one after another: segments of a sequence.
 struct task {
     int batch, head, of_all, segment, first, steps;
 };
-// What both kernels share of their globals: which segments there are.
 struct segment_order {
     int heads, sequences, segments, steps, total_steps;  // steps: of a segment
 
@@ -158,22 +97,26 @@ struct segment_order {
         return true;
     }
 };
+// What both kernels do.
+template <int Stages, int OutputStages> struct walk {
+    static constexpr int stages = Stages, output_stages = OutputStages, consumers = 1;
+    static constexpr int blocks_per_sm = 2, consumer_registers = 232;
+    using task = based::task;
+    template <typename Globals> kittens_device static bool get_task(task& t, const Globals& g, int i) {
+        return g.order.at(t, block_index() + i * block_count());
+    }
+};
 
-template <bool Normalize> struct kernel {
-    static constexpr int stages = 5, output_stages = 2, consumers = 1, blocks_per_sm = 2, consumer_registers = 232;
-
+template <bool Normalize> struct kernel : walk<5, 2> {
     struct input {
         narrow q, k;
         wide v;
     };
-    struct output {
-        wide o;
-    };
+    using output = wide;
     struct workspace {  // the state in bf16
         st_bf<features, value_dim> values;
         st_bf<pair_rows, feature_dim> pairs;
     };
-    using task = based::task;
     struct globals {
         heads_of<narrow> q, k;
         heads_of<wide> v, o;
@@ -182,9 +125,6 @@ template <bool Normalize> struct kernel {
         segment_order order;
     };
 
-    kittens_device static bool get_task(task& t, const globals& g, int i) {
-        return g.order.at(t, block_index() + i * block_count());
-    }
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         const element_coord at{t.batch, t.head, t.first + chunk * step, 0};
         load_async(in.q, g.q, at, full);
@@ -192,13 +132,13 @@ template <bool Normalize> struct kernel {
         load_async(in.v, g.v, at, full);
     }
     kittens_device static void store(output& out, const task& t, int step, const globals& g) {
-        store_async(g.o, out.o, element_coord{t.batch, t.head, t.first + chunk * step, 0});
+        store_async(g.o, out, element_coord{t.batch, t.head, t.first + chunk * step, 0});
     }
 
     // o += phi(q) state, y = the linear and the constant features times the sums of k. Multiplies are in flight
     // afterwards; the waits are for registers of those that came before.
-    kittens_device static void look_back(rt_fl<16, value_dim>& o, rt_fl<16, feature_dim>& y, const query_features& f,
-                                         workspace& copy_of) {
+    kittens_device static void look_back(rt_fl<16, value_dim>& o, rt_fl<16, feature_dim>& y,
+                                         const second_order_queries<bf16>& f, workspace& copy_of) {
         warpgroup::mma_AB(o, f.first, subtile<64, value_dim>(copy_of.values, 0, 0));
         warpgroup::mma_wait<1>();
         warpgroup::mma_AB(o, f.second, subtile<64, value_dim>(copy_of.values, 1, 0));
@@ -240,8 +180,8 @@ template <bool Normalize> struct kernel {
             rt_fl<16, value_dim> o;
             rt_fl<16, feature_dim> y;
             warpgroup::mm_AB(o, weights, in.v);
-            query_features of_q;
-            of_q.make(q);
+            second_order_queries<bf16> of_q;
+            of_q.make(q, linear, square);
             warpgroup::sync(1);  // the copy is there
             look_back(o, y, of_q, copy_of);
 
@@ -251,7 +191,7 @@ template <bool Normalize> struct kernel {
             transpose_layout(kt, k);
             if constexpr (Normalize) warpgroup::mma_wait(o, y);
             else warpgroup::mma_wait(o);
-            key_features(f, kt);
+            warpgroup::second_order_keys(f, kt);
             sums.add_rows(f, in.k, in.v);
 
             if constexpr (Normalize) {
@@ -262,8 +202,7 @@ template <bool Normalize> struct kernel {
                 map(total, total, far, [=](float a, float b) { return 1.f / (a + b + rows_before + 1e-6f); });
                 mul_row(o, o, total);
             }
-            output& out = s.ask();
-            warpgroup::store(out.o, o);
+            warpgroup::store(s.ask(), o);
             s.hand_over();
             sums.wait_for();
             s.release();
@@ -273,16 +212,11 @@ template <bool Normalize> struct kernel {
 };
 
 // What each segment adds to the state, where there are several: from this, the segments are independent.
-template <bool Normalize> struct segment_kernel {
-    static constexpr int stages = 4, output_stages = 0, consumers = 1, blocks_per_sm = 2, consumer_registers = 232;
-
+template <bool Normalize> struct segment_kernel : walk<4, 0> {
     struct input {
         narrow k;
         wide v;
-        static constexpr int bytes = narrow::bytes + wide::bytes;
     };
-    struct output {};
-    using task = based::task;
     struct globals {
         heads_of<narrow> k;
         heads_of<wide> v;
@@ -290,9 +224,6 @@ template <bool Normalize> struct segment_kernel {
         segment_order order;
     };
 
-    kittens_device static bool get_task(task& t, const globals& g, int i) {
-        return g.order.at(t, block_index() + i * block_count());
-    }
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         const element_coord at{t.batch, t.head, t.first + chunk * step, 0};
         load_async(in.k, g.k, at, full);
@@ -307,7 +238,7 @@ template <bool Normalize> struct segment_kernel {
             rt_bf<16, chunk> kt, f[groups];
             kittens::load(k, in.k);
             transpose_layout(kt, k);
-            key_features(f, kt);
+            warpgroup::second_order_keys(f, kt);
             sums.add_rows(f, in.k, in.v);
             sums.wait_for();
             s.release();

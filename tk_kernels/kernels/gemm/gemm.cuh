@@ -83,11 +83,7 @@ template <config C, typename Operation = product> struct kernel {
     static constexpr int strips = rows / 64 * (C.tile_n / 64);
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
-    kittens_device static void prefetch(const globals& g) {
-        prefetch_map<piece>(g.a);
-        prefetch_map<piece>(g.b);
-        prefetch_map<strip>(g.c);
-    }
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.a, g.b, g.c); }
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
         const int index = (block_index() + i * block_count()) / cluster_blocks;

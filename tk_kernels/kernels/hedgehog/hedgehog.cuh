@@ -25,97 +25,70 @@ namespace tk::hedgehog {
 
 using namespace kittens;
 
-constexpr int rows = 64, dim = 128, features = 64;  // of a block; of q, k and v; of each sign of the map
-constexpr float log2e = 1.4426950408889634f;
-constexpr float window_scale = log2e * 0.08838834764831845f;  // 1 / sqrt(128), for powers of two
+constexpr int rows = 64, dim = 128, features = 64;             // of a block; of q, k and v; of each sign of the map
+constexpr float window_scale = log2_e * 0.08838834764831845f;  // 1 / sqrt(128), for powers of two
 constexpr float least_feature = 1e-6f, normaliser_offset = 1e-6f;
 
 using tile = st_bf<rows, dim>;
 using map_tile = st_bf<dim, features>;
-using feature_tile = st_bf<rows, features>;
 using strip = st_bf<16, dim>;
 using ones_tile = st_bf<16, rows>;
 using block_scores = rt_fl<16, rows>;
 using rows_vec = block_scores::col_vec;
-
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dim, Tiles...>;
-using maps_of = gl<bf16, 1, dynamic, dim, features, map_tile>;
-// States of the sequences, several of each: (sequence, which, ...).
-struct state_list {
-    gl<float, dynamic, dynamic, 1, 2 * features> k;
-    gl<float, dynamic, dynamic, 2 * features, dim> kv;
+template <typename T> struct signs {  // of the map
+    T plus, minus;
 };
-
-// p = scale times the softmax over each row of Sign * x, which is at least 1e-6.
-template <int Sign> kittens_device void feature(block_scores& p, const block_scores& x, float scale = 1.f) {
-    rows_vec top, total, least;
-    if constexpr (Sign > 0) row_max(top, x);
-    else row_min(top, x);
-    mul(top, top, Sign * log2e);
-    map_rows(p, x, top, [](float a, float t) { return math::exp2(a * (Sign * log2e) - t); });
-    row_sum(total, p);
-    mul(least, total, least_feature);
-    map(total, total, [=](float sum) {
-        const float root = math::rsqrt(sum);  // a division would branch, and keep the two signs apart
-        return root * root * scale;
-    });
-    map_rows(p, p, least, ops::max{});  // before the scaling: a row that is no number stays none
-    mul_row(p, p, total);
-}
+using state_list = linear_states<2 * features, dim>;
 
 // Which blocks of which sequence are computed when: sequences in segments of equal length, the last one shorter.
-struct segmentation {
+struct segment_order {
     int blocks, per_segment, tasks;  // blocks of a sequence, of a segment; tasks in all
     divisor segments, heads;         // segments of a sequence that are computed
 };
 
-struct config {
-    bool answers;  // else no output, only what each segment adds to the state
-    int stages;
+struct keys_and_values {
+    tile k, v;
+};
+struct all_rows : keys_and_values {
+    tile q;
 };
 
-template <config C> struct kernel {
-    static constexpr bool answers = C.answers;
-    static constexpr int stages = C.stages, consumers = answers ? 2 : 1;
-    static constexpr int warps = warpgroup_warps * (consumers + 1), cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int queries = 0, keeper = consumers - 1, loader = consumers;  // warpgroups
-    static constexpr int consumer_registers = 240;
-    using position = ring_position<stages>;
+// Without `answers`: no output, only what each segment adds to the state.
+template <bool answers> struct kernel {
+    static constexpr int stages = 3, consumers = answers ? 2 : 1, consumer_registers = answers ? 240 : 0;
 
-    struct keys_and_values {
-        tile k, v;
-    };
-    struct all_rows {
-        tile k, v, q;
-    };
     using input = std::conditional_t<answers, all_rows, keys_and_values>;
-    struct map_pair {
+    struct resident {
         map_tile k, q;
+        static constexpr int bytes = answers ? 2 * map_tile::bytes : map_tile::bytes;
     };
-    struct state_tiles {
-        st_bf<features, dim> plus, minus;
+    using feature_tiles = signs<st_bf<rows, features>>;
+    using state_tiles = signs<st_bf<features, dim>>;
+    using state_sums = signs<sv_fl<features>>;
+    struct workspace {
+        feature_tiles* phi;
+        ones_tile* ones;
+        state_tiles* state;
+        state_sums* sums;
+
+        kittens_device explicit workspace(shared_allocator& memory)
+            : phi(memory.allocate<feature_tiles>("phi")), ones(memory.allocate<ones_tile>("ones")) {
+            if constexpr (answers) state = memory.allocate<state_tiles>("state");
+            if constexpr (answers) sums = memory.allocate<state_sums>("sums");
+        }
     };
-    struct state_sums {
-        sv_fl<features> plus, minus;
-    };
-    struct feature_tiles {
-        feature_tile plus, minus;
-    };
-    static constexpr int map_bytes = answers ? 2 * map_tile::bytes : map_tile::bytes;
-    static constexpr int shared_bytes =
-        int(sizeof(map_pair)) + stages * int(sizeof(input)) + int(sizeof(feature_tiles)) + int(sizeof(ones_tile)) +
-        (answers ? int(sizeof(state_tiles)) + int(sizeof(state_sums)) : 0) + (2 * stages + 4) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= max_shared_bytes);
+    static constexpr int workspace_bytes = int(sizeof(feature_tiles)) + int(sizeof(ones_tile)) +
+                                           (answers ? int(sizeof(state_tiles)) + int(sizeof(state_sums)) : 0);
 
     struct globals {
         heads_of<tile> q, k, v;
         heads_of<strip> o;
-        maps_of q_map, k_map;
+        heads_of<map_tile> q_map, k_map;
         const float *alpha, *beta;
         state_list before;   // of each segment but the first: the state that it starts from
         state_list after;    // what is asked for: what each segment adds (no queries), or the last state (if `finals`)
         bool finals, whole;  // whole: the last block is complete
-        segmentation order;
+        segment_order order;
     };
     struct task {
         int sequence, batch, head, segment;
@@ -123,38 +96,8 @@ template <config C> struct kernel {
         int add;                // the blocks before the one before this one enter the state
     };
 
-    struct shared {
-        map_pair* maps;
-        input* ring;
-        state_tiles* state;
-        state_sums* sums;
-        feature_tiles* phi;
-        ones_tile* ones;
-        semaphore *full, *empty, *maps_full, *maps_empty, *state_full, *state_empty;
-    };
-
-    // A consumer's view of the ring: blocks in order, any of those not yet given back.
-    struct reader {
-        shared& s;
-        position oldest;
-        int kept = 0;  // the block at `oldest`
-
-        kittens_device input& at(int block) {
-            position p = oldest;
-            p.advance(block - kept);
-            wait(s.full[p.stage], p.parity);
-            return s.ring[p.stage];
-        }
-        kittens_device void release_before(int block) {
-            for (; kept < block; kept++, oldest.advance()) {
-                wait(s.full[oldest.stage], oldest.parity);
-                arrive(s.empty[oldest.stage]);
-            }
-        }
-    };
-
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const segmentation& order = g.order;
+        const segment_order& order = g.order;
         const int index = block_index() + i * block_count();
         if (index >= order.tasks) return false;
         t.sequence = order.segments.divide(index);
@@ -169,72 +112,16 @@ template <config C> struct kernel {
         return true;
     }
 
-    kittens_device static void run(const globals& g) {
-        shared_allocator memory;
-        shared s;
-        s.maps = memory.allocate<map_pair>("maps");
-        s.ring = memory.allocate<input>("ring", stages);
-        s.phi = memory.allocate<feature_tiles>("phi");
-        s.ones = memory.allocate<ones_tile>("ones");
-        if constexpr (answers) {
-            s.state = memory.allocate<state_tiles>("state");
-            s.sums = memory.allocate<state_sums>("sums");
-            s.state_full = memory.allocate<semaphore>("state_full");
-            s.state_empty = memory.allocate<semaphore>("state_empty");
-        }
-        s.full = memory.allocate<semaphore>("full", stages);
-        s.empty = memory.allocate<semaphore>("empty", stages);
-        s.maps_full = memory.allocate<semaphore>("maps_full");
-        s.maps_empty = memory.allocate<semaphore>("maps_empty");
-        const bool loads = warp_index() == loader * warpgroup_warps;
-        if (loads) {
-            prefetch_map<tile>(g.q);
-            prefetch_map<tile>(g.k);
-            prefetch_map<tile>(g.v);
-            prefetch_map<strip>(g.o);
-            init(s.full, stages, 1);
-            init(s.empty, stages, consumers * warpgroup_warps);
-            init(*s.maps_full, 1);
-            init(*s.maps_empty, consumers * warpgroup_warps);
-            if constexpr (answers) {
-                init(*s.state_full, warpgroup_warps);
-                init(*s.state_empty, warpgroup_warps);
-            }
-        }
-        start_pipeline<warps, 1>(loads);
-        if (warpgroup_index() == loader) {
-            if constexpr (answers) decrease_registers<24>();
-            if (loads) load_all(s, g);
-        } else if (warpgroup_index() == keeper) {
-            if constexpr (answers) increase_registers<consumer_registers>();
-            keep_state(s, g);
-        } else if constexpr (answers) {
-            increase_registers<consumer_registers>();
-            answer(s, g);
-        }
+    kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
+    kittens_device static void load(input& into, const task& t, int block, semaphore& full, const globals& g) {
+        const coord place{t.batch, t.head, block, 0};
+        if constexpr (answers) load_async(into.q, g.q, place, full);
+        load_async(into.k, g.k, place, full);
+        load_async(into.v, g.v, place, full);
     }
-
-    kittens_device static void load_all(shared& s, const globals& g) {
-        position at;
-        task t;
-        for (int i = 0; get_task(t, g, i); i++)
-            for (int block = t.first; block < t.end; block++, at.advance()) {
-                input& into = s.ring[at.stage];
-                const coord place{t.batch, t.head, block, 0};
-                wait(s.empty[at.stage], 1 - at.parity);
-                expect_bytes(s.full[at.stage], sizeof(input));
-                if constexpr (answers) load_async(into.q, g.q, place, s.full[at.stage]);
-                load_async(into.k, g.k, place, s.full[at.stage]);
-                load_async(into.v, g.v, place, s.full[at.stage]);
-                if (block == t.first)
-                    load_maps(s, g, t, i);  // under way with the first rows, ahead of the last task's end
-            }
-    }
-    kittens_device static void load_maps(shared& s, const globals& g, const task& t, int i) {
-        wait(*s.maps_empty, 1 - i % 2);
-        expect_bytes(*s.maps_full, map_bytes);
-        load_async(s.maps->k, g.k_map, coord{0, t.head, 0, 0}, *s.maps_full);
-        if constexpr (answers) load_async(s.maps->q, g.q_map, coord{0, t.head, 0, 0}, *s.maps_full);
+    kittens_device static void load_resident(resident& maps, const task& t, semaphore& full, const globals& g) {
+        load_async(maps.k, g.k_map, coord{0, t.head, 0, 0}, full);
+        if constexpr (answers) load_async(maps.q, g.q_map, coord{0, t.head, 0, 0}, full);
     }
 
     // --- keeper ---------------------------------------------------------------------------------------------------
@@ -243,132 +130,120 @@ template <config C> struct kernel {
         rows_vec plus_sum, minus_sum;
         block_scores x;
 
-        kittens_device void load(const state_list& from, int sequence, int which) {
+        // f(a part, the tensor of its list, its place there)
+        template <typename F> kittens_device void each_part(const state_list& list, int sequence, int which, F f) {
             const int row = 16 * warp_in_group();
-            kittens::load(plus, from.kv, element_coord{sequence, which, row, 0});
-            kittens::load(minus, from.kv, element_coord{sequence, which, features + row, 0});
-            kittens::load(plus_sum, from.k, element_coord{sequence, which, 0, row});
-            kittens::load(minus_sum, from.k, element_coord{sequence, which, 0, features + row});
+            f(plus, list.kv, element_coord{sequence, which, row, 0});
+            f(minus, list.kv, element_coord{sequence, which, features + row, 0});
+            f(plus_sum, list.k, element_coord{sequence, which, 0, row});
+            f(minus_sum, list.k, element_coord{sequence, which, 0, features + row});
         }
-        kittens_device void store(const state_list& to, int sequence, int which) const {
-            const int row = 16 * warp_in_group();
-            kittens::store(to.kv, plus, element_coord{sequence, which, row, 0});
-            kittens::store(to.kv, minus, element_coord{sequence, which, features + row, 0});
-            kittens::store(to.k, plus_sum, element_coord{sequence, which, 0, row});
-            kittens::store(to.k, minus_sum, element_coord{sequence, which, 0, features + row});
-        }
-        kittens_device void clear() {
-            zero(plus);
-            zero(minus);
-            zero(plus_sum);
-            zero(minus_sum);
-        }
+        kittens_device void clear() { zero(plus), zero(minus), zero(plus_sum), zero(minus_sum); }
 
         // x = k W, ahead of its block's turn
-        kittens_device void project(shared& s, const input& of) { warpgroup::mm_AB(x, of.k, s.maps->k); }
+        kittens_device void project(const resident& maps, const input& of) { warpgroup::mm_AB(x, of.k, maps.k); }
 
         // state += phi(k) (x) v of a block whose x is there; then projects the next one.
-        kittens_device void add(shared& s, reader& blocks, int block, int next) {
-            const input& of = blocks.at(block);
+        template <typename Stream> kittens_device void add(Stream& s, int block, int next) {
+            const input& of = s.step(block);
+            feature_tiles& phi = *s.own().phi;
             block_scores p;
-            feature<1>(p, x);
-            warpgroup::store(s.phi->plus, p);
-            feature<-1>(p, x);
-            warpgroup::store(s.phi->minus, p);
+            row_softmax<1>(p, x, least_feature);
+            warpgroup::store(phi.plus, p);
+            row_softmax<-1>(p, x, least_feature);
+            warpgroup::store(phi.minus, p);
             fence_async();
-            warpgroup::sync(keeper + 1);
+            warpgroup::sync(consumers);
             rt_fl<16, 16> plus_count, minus_count;  // a column of the sums, sixteen times
-            warpgroup::mma_AtB(plus, s.phi->plus, of.v);
-            warpgroup::mma_AtB(minus, s.phi->minus, of.v);
-            warpgroup::mm_AtBt(plus_count, s.phi->plus, *s.ones);
-            warpgroup::mm_AtBt(minus_count, s.phi->minus, *s.ones);
-            project(s, blocks.at(next));
+            warpgroup::mma_AtB(plus, phi.plus, of.v);
+            warpgroup::mma_AtB(minus, phi.minus, of.v);
+            warpgroup::mm_AtBt(plus_count, phi.plus, *s.own().ones);
+            warpgroup::mm_AtBt(minus_count, phi.minus, *s.own().ones);
+            project(s.held(), s.step(next));
             warpgroup::mma_wait(plus, minus, plus_count, minus_count, x);
             rows_vec added;
             row_max(added, plus_count);
             kittens::add(plus_sum, plus_sum, added);
             row_max(added, minus_count);
             kittens::add(minus_sum, minus_sum, added);
-            warpgroup::sync(keeper + 1);  // phi may be written again
+            warpgroup::sync(consumers);  // phi may be written again
         }
     };
 
-    kittens_device static void keep_state(shared& s, const globals& g) {
+    template <typename Shared> kittens_device static void carry(Shared& shared, const globals& g) {
         if (warp_in_group() == 0) {
             rt_bf<16, rows> all;
             one(all);
-            store(*s.ones, all);
+            store(*shared.own->ones, all);
             fence_async();
         }
-        warpgroup::sync(keeper + 1);
+        warpgroup::sync(consumers);
         state sum;
-        reader blocks{s};
+        typename Shared::walk s{shared};
         task t;
         int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
-            blocks.kept = t.first;
-            if (answers && t.begin > 0) sum.load(g.before, t.sequence, t.segment - 1);
+            s.begin(t);
+            if (answers && t.begin > 0)
+                sum.each_part(g.before, t.sequence, t.segment - 1,
+                              [](auto& part, auto& from, auto at) { kittens::load(part, from, at); });
             else sum.clear();
-            wait(*s.maps_full, i % 2);
-            sum.project(s, blocks.at(t.first));
+            s.hold(i);
+            sum.project(s.held(), s.step(t.first));
             warpgroup::mma_wait(sum.x);
             for (int block = t.begin; block < t.add; block++) {
-                if constexpr (answers) copy_state(s, sum, copies++);
-                if (block > 0) sum.add(s, blocks, block - 1, block < t.end ? block : block - 1);
-                blocks.release_before(block);
+                if constexpr (answers) hand_over(s, sum, copies++);
+                if (block > 0) sum.add(s, block - 1, block < t.end ? block : block - 1);
+                s.release_before(block);
             }
             if constexpr (answers)
-                if (t.add < t.end) copy_state(s, sum, copies++);
-            arrive(*s.maps_empty);
-            blocks.release_before(t.end);
+                if (t.add < t.end) hand_over(s, sum, copies++);
+            s.release_held();
+            s.release_before(t.end);
             if (!answers || (g.finals && t.end == g.order.blocks))
-                sum.store(g.after, t.sequence, answers ? 0 : t.segment);
+                sum.each_part(g.after, t.sequence, answers ? 0 : t.segment,
+                              [](auto& part, auto& to, auto at) { kittens::store(to, part, at); });
         }
     }
-
-    // The n-th copy, once the one before has been read.
-    kittens_device static void copy_state(shared& s, const state& sum, int n) {
-        wait(*s.state_empty, 1 - n % 2);
-        warpgroup::store(s.state->plus, sum.plus);
-        warpgroup::store(s.state->minus, sum.minus);
-        warpgroup::store(s.sums->plus, sum.plus_sum);
-        warpgroup::store(s.sums->minus, sum.minus_sum);
-        fence_async();
-        arrive(*s.state_full);
+    template <typename Stream> kittens_device static void hand_over(Stream& s, const state& sum, int n) {
+        s.ask(n);
+        warpgroup::store(s.own().state->plus, sum.plus), warpgroup::store(s.own().state->minus, sum.minus);
+        warpgroup::store(s.own().sums->plus, sum.plus_sum), warpgroup::store(s.own().sums->minus, sum.minus_sum);
+        s.hand_over();
     }
 
     // --- queries --------------------------------------------------------------------------------------------------
-    kittens_device static void answer(shared& s, const globals& g) {
-        reader blocks{s};
+    template <typename Shared> kittens_device static void compute(Shared& shared, const globals& g) {
+        typename Shared::walk s{shared};
         task t;
         int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
-            blocks.kept = t.first;
-            wait(*s.maps_full, i % 2);
-            for (int block = t.begin; block < t.end; block++) answer_block(s, g, t, block, copies++, blocks);
-            arrive(*s.maps_empty);
+            s.begin(t);
+            s.hold(i);
+            for (int block = t.begin; block < t.end; block++) answer(s, g, t, block, copies++);
+            s.release_held();
             store_read_wait();
-            blocks.release_before(t.end);
+            s.release_before(t.end);
         }
     }
 
-    kittens_device static void answer_block(shared& s, const globals& g, const task& t, int block, int n,
-                                            reader& blocks) {
-        input& before = blocks.at(block > 0 ? block - 1 : 0);  // hidden from the first block
-        input& here = blocks.at(block);
+    template <typename Stream>
+    kittens_device static void answer(Stream& s, const globals& g, const task& t, int block, int n) {
+        input& before = s.step(block > 0 ? block - 1 : 0);  // hidden from the first block
+        input& here = s.step(block);
         // With a negative beta everything changes its sign, so that the window's weights can be powers of two.
         const float beta = g.beta[t.head], sign = beta < 0 ? -1.f : 1.f, alpha = sign * g.alpha[t.head];
         block_scores x, p, far, near;
         rt_bf<16, rows> plus, minus, far_weights, near_weights;
         rows_vec top, total, near_total;
-        warpgroup::mm_AB(x, here.q, s.maps->q);
+        warpgroup::mm_AB(x, here.q, s.held().q);
         warpgroup::mm_ABt(far, here.q, before.k);
         warpgroup::mm_ABt(near, here.q, here.k);
         store_read_wait();  // this warp's output has left the q tile of its block before
         warpgroup::mma_wait<2>(x);
-        feature<1>(p, x, alpha);
+        row_softmax<1>(p, x, least_feature, alpha);
         copy(plus, p);
-        feature<-1>(p, x, alpha);
+        row_softmax<-1>(p, x, least_feature, alpha);
         copy(minus, p);
         warpgroup::mma_wait(far, near);
 
@@ -390,68 +265,25 @@ template <config C> struct kernel {
         copy(near_weights, near);
 
         rt_fl<16, dim> o;
-        wait(*s.state_full, n % 2);
+        s.take(n);
         warpgroup::mm_AB(o, far_weights, before.v);
         warpgroup::mma_AB(o, near_weights, here.v);
-        warpgroup::mma_AB(o, plus, s.state->plus);
-        warpgroup::mma_AB(o, minus, s.state->minus);
-        add_linear(total, plus, s.sums->plus);
-        add_linear(total, minus, s.sums->minus);
+        warpgroup::mma_AB(o, plus, s.own().state->plus);
+        warpgroup::mma_AB(o, minus, s.own().state->minus);
+        row_dot_partial(total, plus, s.own().sums->plus);
+        row_dot_partial(total, minus, s.own().sums->minus);
         row_sum_finish(total);
         map(total, total, [=](float sum) { return 1.f / (sum + sign * normaliser_offset); });
         settle(total);
         warpgroup::mma_wait(o);
-        arrive(*s.state_empty);
-        blocks.release_before(block);
+        s.give_back();
+        s.release_before(block);
         mul_row(o, o, total);
-        warpgroup::sync(queries + 1);  // q has been read by all of the warps' multiplies
+        warpgroup::sync(1);  // q has been read by all of the warps' multiplies
         auto& output = subtile<16, dim>(here.q, warp_in_group(), 0);
         store(output, o);
         fence_async();
         store_async(g.o, output, element_coord{t.batch, t.head, rows * block + 16 * warp_in_group(), 0});
-    }
-
-    // total += phi . sum over the keys of phi
-    kittens_device static void add_linear(rows_vec& total, const rt_bf<16, features>& phi,
-                                          const sv_fl<features>& sums) {
-        block_scores terms;
-        block_scores::row_vec k;
-        load(k, sums);
-        copy(terms, phi);
-        mul_col(terms, terms, k);
-        row_sum_partial(total, terms);
-    }
-};
-
-// In place: the n-th of each sequence's states becomes the sum of the first n + 1.
-struct prefix_kernel {
-    static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 4, batch = 8;
-    static constexpr int lines = 2 * features + 1;  // of 128 numbers: kv, k
-    struct globals {
-        state_list states;
-        int count;
-    };
-
-    kittens_device static void run(const globals& g) {
-        const int line = block_index() * warps + warp_index(), sequence = line / lines, row = line % lines;
-        if (sequence >= g.states.kv.batch()) return;
-        if (row < lines - 1) accumulate(g.states.kv, sequence, row, g.count);
-        else accumulate(g.states.k, sequence, 0, g.count);
-    }
-    template <global_tensor Gl>
-    kittens_device static void accumulate(const Gl& states, int sequence, int row, int count) {
-        rv_fl<dim> running;
-        zero(running);
-        for (int first = 0; first < count; first += batch) {
-            rv_fl<dim> next[batch];  // loaded together: the loads overlap
-            for (int i = 0; i < batch; i++)
-                if (first + i < count) load(next[i], states, coord{sequence, first + i, row, 0});
-            for (int i = 0; i < batch; i++)
-                if (first + i < count) {
-                    add(running, running, next[i]);
-                    store(states, running, coord{sequence, first + i, row, 0});
-                }
-        }
     }
 };
 

@@ -30,73 +30,31 @@ struct config {
     bool outputs;  // false: only the state that a segment adds up to, from zero, and how much it decays what was before
 };
 
-template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
-using matrices = gl<float, dynamic, dynamic, dynamic, dynamic>;
+using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)
 
-inline constexpr int unit_cols = 64;  // value columns of a unit
-
-// Where 64 value columns of a head lie.
-struct unit_of_head {
-    int head, column;
-};
-struct units {
-    divisor of_head;  // 1 or 2
-    kittens_device unit_of_head at(int unit) const {
-        const int head = of_head.divide(unit);
-        return {head, (unit - head * of_head.value) * unit_cols};
-    }
-};
-
-// One warp's part of a unit's state, values x keys, in a tensor of states that may have the keys first.
-template <int Cols> struct state_part {
-    matrices tensor;
-    bool values_first;
-
-    kittens_device void get(rt_fl<16, Cols>& state, int batch, int depth, int value, int key) const {
-        if (values_first) {
-            load(state, tensor, element_coord{batch, depth, value, key});
-        } else {
-            rt_fl<Cols, 16, layout::col> turned;
-            load(turned, tensor, element_coord{batch, depth, key, value});
-            transpose_layout(state, turned);
-        }
-    }
-    kittens_device void put(const rt_fl<16, Cols>& state, int batch, int depth, int value, int key) const {
-        if (values_first) {
-            store(tensor, state, element_coord{batch, depth, value, key});
-        } else {
-            rt_fl<Cols, 16, layout::col> turned;
-            transpose_layout(turned, state);
-            store(tensor, turned, element_coord{batch, depth, key, value});
-        }
-    }
+struct segment_order {
+    divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
+    int tasks;
+    segmentation cut;  // of a sequence's chunks
 };
 
 template <config C> struct chunk_kernel {
-    static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers;
-    static constexpr int preparing_warps = consumers;  // one for each unit
-    static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1;
-    static constexpr int consumer_registers = consumers == 1 ? 216 : 232;
-
+    static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers, preparing_warps = consumers;
+    static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1, consumer_registers = consumers == 1 ? 216 : 232;
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
 
     using keys = st_bf<chunk, C.keys>;
     using values = st_bf<chunk, unit_cols>;
     using strip = st_bf<16, unit_cols>;
-    struct full_input {
-        keys q, k;
-        values v[consumers];
-        factors f[consumers];
-        static constexpr int bytes = 2 * keys::bytes + consumers * values::bytes;
+    struct queries {
+        keys q;
     };
-    struct sums_input {
+    struct input : std::conditional_t<C.outputs, queries, no_output> {
         keys k;
         values v[consumers];
-        factors f[consumers];
-        static constexpr int bytes = keys::bytes + consumers * values::bytes;
+        decay_factors f[consumers];
+        static constexpr int bytes = (C.outputs ? 2 : 1) * keys::bytes + consumers * values::bytes;
     };
-    using input = std::conditional_t<C.outputs, full_input, sums_input>;
-    struct output {};
     struct unit_memory {
         st_bf<unit_cols, C.keys> state[copies];  // transposed
         strip o[warpgroup_warps];
@@ -104,39 +62,37 @@ template <config C> struct chunk_kernel {
     struct workspace {
         unit_memory unit[C.outputs ? consumers : 1];
     };
-    struct preparation {
-        steps given;
-    };
+    using preparation = steps;  // what was read of a chunk's decays
     struct globals {
         heads_of<keys> q, k;
         heads_of<values> v;
         heads_of<strip> o;
         decay_source decay;
-        float log_scale;                         // base 2, of its absolute value
-        bool negative;                           // the scale is
-        gl<float, 1, 1, dynamic, dynamic> skip;  // (head, 1 or column); data may be null
-        state_part<C.keys> initial, final;       // data may be null
-        matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
-        matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
-        units unit;
-        divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
-        int tasks, segments, segment_chunks, chunks;
+        float log_scale;                              // base 2, of its absolute value
+        bool negative;                                // the scale is
+        skip_weights skip;                            // data may be null
+        either_order<state_matrices> initial, final;  // (batch, head, values, keys); data may be null
+        state_matrices starts;  // (1, unit x segment but the last, values, keys): increments, then starts
+        state_matrices totals;  // (1, the same, 1, 64): what is left of an earlier state, 64 times
+        head_units unit;
+        segment_order order;
     };
     struct task {
         int batch, unit, group, segment, row, steps;
     };
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
+        const segment_order& order = g.order;
         const int index = block_index() + i * block_count();
-        if (index >= g.tasks) return false;
-        const int rest = g.by_pairs.divide(index);
-        t.batch = g.by_segments.divide(rest);
-        t.unit = (index - rest * g.by_pairs.value) * consumers;
-        t.group = g.by_group.divide(t.unit);
-        t.segment = rest - t.batch * g.by_segments.value;
-        const int first = t.segment * g.segment_chunks, left = g.chunks - first;
+        if (index >= order.tasks) return false;
+        const int rest = order.by_pairs.divide(index);
+        t.batch = order.by_segments.divide(rest);
+        t.unit = (index - rest * order.by_pairs.value) * consumers;
+        t.group = order.by_group.divide(t.unit);
+        t.segment = rest - t.batch * order.by_segments.value;
+        const int first = t.segment * order.cut.length, left = order.cut.steps - first;
         t.row = first * chunk;
-        t.steps = left < g.segment_chunks ? left : g.segment_chunks;
+        t.steps = left < order.cut.length ? left : order.cut.length;
         return true;
     }
 
@@ -151,13 +107,14 @@ template <config C> struct chunk_kernel {
         }
     }
 
-    kittens_device static void fetch(preparation& p, const task& t, int step, int part, const globals& g) {
-        g.decay.fetch(p.given, t.batch, g.unit.at(t.unit + part).head, t.row + step * chunk);
+    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
+        g.decay.fetch(given, t.batch, g.unit.at(t.unit + part).head, t.row + step * chunk);
     }
-    kittens_device static void prepare(const preparation& p, input& into, const task& t, int step, int part,
+    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
                                        const globals& g) {
-        prepare_factors(into.f[part], g.decay, p.given, g.unit.at(t.unit + part).head, t.row + step * chunk,
-                        g.log_scale);
+        steps a, log_weight;
+        g.decay.evaluate(a, log_weight, given, g.unit.at(t.unit + part).head, t.row + step * chunk);
+        make_factors(into.f[part], a, log_weight, g.log_scale);
     }
 
     template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
@@ -175,7 +132,7 @@ template <config C> struct chunk_kernel {
         one(total);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
-            scale_values(scaled, in.v[mine], in.f[mine]);
+            warpgroup::load_decayed(scaled, in.v[mine], in.f[mine]);
             kittens::load(decay, in.f[mine].decay);
             mul_row(state, state, decay);
             mul(total, total, decay);
@@ -202,22 +159,23 @@ template <config C> struct chunk_kernel {
 
         zero(state);
         if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot_of(t, g) + t.segment - 1, first, 0});
-        else if (g.initial.tensor.data) g.initial.get(state, t.batch, u.head, u.column + first, 0);
+        else if (g.initial.tensor.data)
+            kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
         warpgroup::store(own.state[0], state);
         fence_async();
         warpgroup::sync(barrier);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
-            const factors& f = in.f[mine];
+            const decay_factors& f = in.f[mine];
             kittens::load(decay, f.decay);
             mul_row(state, state, decay);
             warpgroup::mm_ABt(scores, in.q, in.k);
             warpgroup::mm_ABt(o, in.q, own.state[step % copies]);
-            scale_values(scaled, in.v[mine], f);
+            warpgroup::load_decayed(scaled, in.v[mine], f);
             warpgroup::mma_AB(state, scaled, in.k);
             warpgroup::load(grown, f.grown);
             warpgroup::mma_wait<2>(scores);
-            weigh(weights, scores, f);
+            warpgroup::decay_scores(weights, scores, f);
             warpgroup::mma_wait<1>(o);
             mul_row(o, o, grown);
             warpgroup::mma_AB(o, weights, in.v[mine]);
@@ -235,50 +193,15 @@ template <config C> struct chunk_kernel {
             warpgroup::sync(barrier);  // the new state is whole
             store_async(g.o, out, element_coord{t.batch, u.head, t.row + step * chunk + first, u.column});
         }
-        if (g.final.tensor.data && t.segment == g.segments - 1)
-            g.final.put(state, t.batch, u.head, u.column + first, 0);
+        if (g.final.tensor.data && t.segment == g.order.cut.count - 1)
+            store(g.final, state, element_coord{t.batch, u.head, u.column + first, 0});
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
     // Of the increments of this consumer's unit: the first.
     kittens_device static int slot_of(const task& t, const globals& g) {
-        const int unit = t.batch * g.by_pairs.value * consumers + t.unit + warpgroup_index();
-        return unit * (g.segments - 1);
-    }
-
-    // The 64 values of each of a warp's 16 columns, as rows, scaled by what is left of them at the chunk's end.
-    kittens_device static void scale_values(rt_bf<16, chunk>& v, const values& from, const factors& f) {
-        typename rt_fl<16, chunk>::row_vec tail;
-        kittens::load(tail, f.tail);
-        warpgroup::load_transposed(v, from);
-        map_cols(v, v, tail, ops::mul{});
-    }
-
-    // scores o L, for a warp's 16 rows: with far and before for the rows before them, with exponentials for their own.
-    kittens_device static void weigh(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const factors& f) {
-        rt_fl<16, 16> own, power;
-        typename rt_fl<16, 16>::col_vec row, far;
-        typename rt_fl<16, 16>::row_vec key;
-        typename rt_fl<16, chunk>::row_vec before;
-        const int warp = warp_in_group();
-        warpgroup::load(row, f.row);
-        warpgroup::load(key, f.key);
-        warpgroup::load(far, f.far);
-        kittens::load(before, f.before[warp]);
-        broadcast_row(power, row);
-        sub_col(power, power, key);
-        make_causal(power, power, -INFINITY);
-        exp2(power, power);
-#pragma unroll
-        for (int j = 0; j < warpgroup_warps; j++)
-            if (j == warp) part(own, scores, 0, j);
-        mul(own, own, power);
-        mul_col(scores, scores, before);
-        mul_row(scores, scores, far);
-#pragma unroll
-        for (int j = 0; j < warpgroup_warps; j++)
-            if (j == warp) place(scores, own, 0, j);
-        copy(weights, scores);
+        const int unit = t.batch * g.order.by_pairs.value * consumers + t.unit + warpgroup_index();
+        return unit * (g.order.cut.count - 1);
     }
 
     // o += skip x values, a column or a head with its own weight.
@@ -291,47 +214,6 @@ template <config C> struct chunk_kernel {
         else fill(weight, *g.skip.row(0, 0, u.head));
         map_cols(part, x, weight, ops::mul{});
         add(o, o, part);
-    }
-};
-
-// The states that segments start from: of the increments of a unit's segments, the states at their ends, in place. A warp
-// has 16 x 16 of a unit's state.
-template <int Keys> struct combine_kernel {
-    static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int strips = Keys / 16, ahead = 8;  // segments that are loaded together
-    struct globals {
-        state_part<16> initial;
-        matrices starts, totals;  // as in chunk_kernel
-        units unit;
-        divisor of_batch;  // units of a batch
-        int borders;       // between segments
-    };
-
-    kittens_device static void run(const globals& g) {
-        const int index = block_index() / strips, key = block_index() % strips * 16, value = 16 * warp_in_group();
-        const int batch = g.of_batch.divide(index);
-        const unit_of_head u = g.unit.at(index - batch * g.of_batch.value);
-        using part = rt_fl<16, 16>;
-        part state, increments[ahead];
-        part::col_vec totals[ahead];
-        zero(state);
-        if (g.initial.tensor.data) g.initial.get(state, batch, u.head, u.column + value, key);
-        for (int first = 0; first < g.borders; first += ahead) {
-#pragma unroll
-            for (int i = 0; i < ahead; i++) {
-                // Beyond the last border: loaded once more and not used.
-                const int slot = index * g.borders + (first + i < g.borders ? first + i : g.borders - 1);
-                load(increments[i], g.starts, element_coord{0, slot, value, key});
-                load(totals[i], g.totals, element_coord{0, slot, 0, value});
-            }
-#pragma unroll
-            for (int i = 0; i < ahead; i++) {
-                if (first + i >= g.borders) break;
-                mul_row(state, state, totals[i]);
-                add(state, state, increments[i]);
-                store(g.starts, state, element_coord{0, index * g.borders + first + i, value, key});
-            }
-        }
     }
 };
 

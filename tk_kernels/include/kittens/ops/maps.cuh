@@ -4,6 +4,8 @@
 
 namespace kittens {
 
+inline constexpr float log2_e = 1.4426950408889634f;  // exp(x) = exp2(log2_e x)
+
 namespace ops {
 // What a map does to one element, or to two.
 struct zero {

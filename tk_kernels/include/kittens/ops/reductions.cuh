@@ -85,6 +85,16 @@ template <register_vec Vec, register_tile Tile> kittens_device void row_sum_part
 template <register_vec Vec> kittens_device void row_sum_finish(Vec& running) {
     reduce_finish(running, combine_as<typename Vec::T, ops::add>{});
 }
+// The same, of each row's products with the vector's values: a tile times a vector. The tile may be of 16 bits.
+template <register_vec Vec, register_tile Tile, shared_vec Weights>
+kittens_device void row_dot_partial(Vec& running, const Tile& src, const Weights& weights, site where = kittens_here) {
+    rt<typename Vec::T, Tile::rows, Tile::cols, Tile::order> terms;
+    typename decltype(terms)::row_vec across;
+    load(across, weights, where);
+    copy(terms, src);
+    mul_col(terms, terms, across);
+    row_sum_partial(running, terms);
+}
 // A maximum whose lanes are not combined: `any` may ask about it; row_max_finish makes it the rows' maximum.
 template <register_vec Vec, register_tile Tile> kittens_device void row_max_partial(Vec& dst, const Tile& src) {
     reduce_rows_partial(dst, src, combine_as<typename Vec::T, ops::max>{}, false);

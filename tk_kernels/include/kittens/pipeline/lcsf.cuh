@@ -21,8 +21,8 @@
 //              fetch(preparation&, task, step, part, globals)            starts ordinary loads, a step ahead
 //              prepare(const preparation&, input&, task, step, part, globals)
 //
-// and may have a `workspace` (the consumers' own shared memory: stream::own), `blocks_per_sm` (1 unless given) and
-// output_stages = 0, where it writes no tiles.
+// and may have a `workspace` (the consumers' own shared memory: stream::own), `blocks_per_sm` (1 unless given) and, where it
+// writes no tiles, output_stages = 0 and no `output`.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -41,6 +41,15 @@ struct workspace_of<K> {
     using type = typename K::workspace;
     static constexpr int bytes = int(sizeof(type));
 };
+struct no_output {};
+template <typename K> struct output_of {
+    using type = no_output;
+};
+template <typename K>
+    requires requires { typename K::output; }
+struct output_of<K> {
+    using type = typename K::output;
+};
 template <typename K> constexpr int preparing_warps_of() {
     if constexpr (requires { typename K::preparation; }) return K::preparing_warps;
     else return 0;
@@ -53,7 +62,7 @@ template <typename K> constexpr int blocks_per_sm_of() {
 template <typename K> struct lcsf {
     using globals = typename K::globals;
     using input = typename K::input;
-    using output = typename K::output;
+    using output = typename output_of<K>::type;
     using task = typename K::task;
     using workspace = typename workspace_of<K>::type;
     static constexpr int preparing_warps = preparing_warps_of<K>();

@@ -18,6 +18,15 @@ template <int Stages> struct ring_position {
     }
 };
 
+// Fetches all of the tensors' maps ahead of their first use.
+template <typename T, int B, int D, int R, int C, typename... Tiles>
+kittens_device void prefetch_maps_of(const gl<T, B, D, R, C, Tiles...>& global) {
+    (prefetch_map<Tiles>(global), ...);
+}
+template <global_tensor... Gls> kittens_device void prefetch_maps(const Gls&... globals) {
+    (prefetch_maps_of(globals), ...);
+}
+
 // Between setting up the semaphores and using them. The warp that set them up is the loader: it does not wait for the
 // others, so that its first loads are on their way while they start; in a cluster it must, since it loads into neighbours.
 template <int Warps, int ClusterBlocks> kittens_device void start_pipeline(bool loader) {

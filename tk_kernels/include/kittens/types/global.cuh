@@ -26,7 +26,7 @@ struct gl {
     int64_t stride[3];  // batch, depth, row, in elements
     std::tuple<tensor_map<typename Tiles::whole>...> maps;
 
-    gl(T* data_, int batch, int depth, int rows, int cols, int64_t row_stride, int64_t depth_stride,
+    gl(T* data_, int64_t batch, int64_t depth, int64_t rows, int64_t cols, int64_t row_stride, int64_t depth_stride,
        int64_t batch_stride)
         : data(data_),
           extent{pick<Batch>(batch), pick<Depth>(depth), pick<Rows>(rows), pick<Cols>(cols)},
@@ -34,16 +34,15 @@ struct gl {
           maps(tensor_map<typename Tiles::whole>(static_cast<const void*>(data_), extent, stride, is_matrix)...) {}
 
     // A dense tensor.
-    gl(T* data_, int batch, int depth, int rows, int cols)
-        : gl(data_, batch, depth, rows, cols, cols, int64_t(rows) * cols, int64_t(depth) * rows * cols) {}
+    gl(T* data_, int64_t batch, int64_t depth, int64_t rows, int64_t cols)
+        : gl(data_, batch, depth, rows, cols, cols, rows * cols, depth * rows * cols) {}
 
     // A tensor that lies as the host's own description of it says: its base, and strides of batches, heads (the depth)
     // and rows.
     template <typename Strided>
         requires requires(const Strided& t) { t.head_stride; }
     gl(const Strided& t, int64_t batch, int64_t heads, int64_t rows, int64_t cols)
-        : gl(static_cast<T*>(t.data), int(batch), int(heads), int(rows), int(cols), t.row_stride, t.head_stride,
-             t.batch_stride) {}
+        : gl(static_cast<T*>(t.data), batch, heads, rows, cols, t.row_stride, t.head_stride, t.batch_stride) {}
 
     kittens_host_device int batch() const { return known<Batch>(extent[0]); }
     kittens_host_device int depth() const { return known<Depth>(extent[1]); }
@@ -63,9 +62,12 @@ struct gl {
     }
 
   private:
-    template <int Static> static int pick(int given) { return Static == dynamic ? given : Static; }
+    template <int Static> static int pick(int64_t given) { return Static == dynamic ? int(given) : Static; }
     template <int Static> kittens_host_device static int known(int held) { return Static == dynamic ? held : Static; }
 };
+
+// (batch, head, row, column) in bf16, as attention and its relatives know their operands.
+template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 
 template <typename X> inline constexpr bool is_gl = false;
 template <typename T, int B, int D, int R, int C, typename... Tiles>
