@@ -21,10 +21,10 @@ struct call {
 
     template <typename Kernel, typename QTile, typename KTile, typename OTile>
     typename Kernel::globals globals(const schedule& order) const {
-        return {all_heads<QTile>(q, p.batch, p.heads, p.rows, p.dim),
-                all_heads<KTile>(k, p.batch, p.heads_kv, p.rows_kv, p.dim),
-                all_heads<KTile>(v, p.batch, p.heads_kv, p.rows_kv, p.dim),
-                all_heads<OTile>(out, p.batch, p.heads, p.rows, p.dim),
+        return {{q, p.batch, p.heads, p.rows, p.dim},
+                {k, p.batch, p.heads_kv, p.rows_kv, p.dim},
+                {v, p.batch, p.heads_kv, p.rows_kv, p.dim},
+                {out, p.batch, p.heads, p.rows, p.dim},
                 {lse, int(p.batch), int(p.heads), 1, int(p.rows)},
                 p.scale == 0 ? 1e-30f : p.scale * 1.4426950408889634f,  // -inf times 0 would be no number
                 {int(p.rows_kv), int(p.rows_kv - p.rows), p.causal},

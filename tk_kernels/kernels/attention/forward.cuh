@@ -24,8 +24,6 @@ struct config {
     bool hold_queries;  // in registers, where there is room for them: less to read from shared memory
 };
 
-using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
-
 // The running maximum and sum of a warp's rows.
 struct softmax {
     rows_vec top, sum;  // in base 2; each lane has its own part of the sum

@@ -9,26 +9,6 @@ namespace tk::attention {
 
 using namespace kittens;
 
-// What a query may see: keys up to its row + offset, if causal, and below the number of keys.
-struct visible_keys {
-    int keys, offset;
-    bool causal;
-
-    // Keys that the rows before `end` see.
-    kittens_device int before(int end) const {
-        const int seen = causal && end + offset < keys ? end + offset : keys;
-        return seen > 0 ? seen : 0;
-    }
-    // Hides the rest: scores of a warp's 16 rows from `row` on and of keys from `key` on.
-    template <register_tile Scores> kittens_device void hide(Scores& s, int row, int key,
-                                                             float value = -INFINITY) const {
-        if (before(row + 1) >= key + Scores::cols) return;
-        const int last = row + offset - key, tail = keys - key;
-        if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, value);
-        else right_fill(s, s, tail, value);
-    }
-};
-
 // Which block of rows of which head is computed when.
 struct schedule {
     int heads;       // of the whole batch
@@ -65,12 +45,7 @@ struct schedule {
     }
 };
 
+using rows_vec = rt_fl<16, 16>::col_vec;                     // one value for each of a warp's 16 rows
 using row_values = gl<float, dynamic, dynamic, 1, dynamic>;  // (batch, head, 1, row)
-
-// A tensor of the host's as one of the kernels'.
-template <typename... Tiles> heads_of<Tiles...> all_heads(const tensor& t, int64_t batch, int64_t heads, int64_t rows,
-                                                          int dim) {
-    return {t, batch, heads, rows, dim};
-}
 
 }  // namespace tk::attention

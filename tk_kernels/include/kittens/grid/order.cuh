@@ -25,6 +25,11 @@ struct divisor {
         magic = uint32_t(((int64_t(1) << (31 + shift)) + value - 1) / value);
     }
     kittens_host_device int divide(int x) const { return int((uint64_t(x) * magic) >> (31 + shift)); }
+    kittens_host_device int divide(int x, int& rest) const {
+        const int quotient = divide(x);
+        rest = x - quotient * value;
+        return quotient;
+    }
 };
 
 // Generalised Hilbert curve over a rows x cols rectangle, in bands as high as the largest power of two that fits: each

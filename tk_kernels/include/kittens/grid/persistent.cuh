@@ -18,6 +18,11 @@ template <typename Kernel> void launch_tasks(int64_t tasks, void* stream, const 
     launch<Kernel>({int(std::min(tasks, resident)), Kernel::shared_bytes}, stream, globals);
 }
 
+// A block for each task: the hardware hands them out.
+template <typename Kernel> void launch_all(int64_t tasks, void* stream, const typename Kernel::globals& globals) {
+    launch<Kernel>({int(tasks), Kernel::shared_bytes}, stream, globals);
+}
+
 // Throws std::invalid_argument where one of the counts times `room` exceeds what an int holds.
 inline void require_counts(const char* kernel, int64_t room, std::initializer_list<int64_t> counts) {
     if (std::max(counts) > std::numeric_limits<int>::max() / room)
