@@ -64,7 +64,7 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     const auto heads = [](std::vector<bf16>& values, int count) {
         return tensor{values.data(), count * N * D, N * D, D};
     };
-    const schedule order(H, (N + kernel::rows - 1) / kernel::rows, true, false, false);
+    const row_schedule order(H, (N + kernel::rows - 1) / kernel::rows, true, false, false);
     const kernel::globals g{{heads(d.q, H), 1, H, N, D},
                             {heads(d.k, 1), 1, 1, N, D},
                             {heads(d.v, 1), 1, 1, N, D},

@@ -12,8 +12,7 @@ constexpr int64_t l2_bytes = 32 * 1024 * 1024;  // of what the tasks that run to
 // Values that the scratch has for the rows of a head of queries.
 int64_t padded(const problem& p) { return divide_up(p.rows, 128) * 128; }
 
-template <int Dim> struct call {
-    const problem& p;
+template <int Dim> struct call : problem_view {
     const gradients& x;
     void* stream;
     // The scratch: lse in base 2, delta, and the sums of dQ.
@@ -22,10 +21,7 @@ template <int Dim> struct call {
     const padded_values<Dim> delta{x.scratch + elements, p.batch, p.heads, 1, length};
     const packed_sums<Dim> sums{x.scratch + (x.deterministic ? 0 : 2 * elements), p.batch, p.heads, length / 16,
                                 16 * Dim};
-    const visible_keys visible{int(p.rows_kv), int(p.rows_kv - p.rows), p.causal};
 
-    host_tensor<tensor> queries(const tensor& t) const { return {t, p.batch, p.heads, p.rows, Dim}; }
-    host_tensor<tensor> keys(const tensor& t) const { return {t, p.batch, p.heads_kv, p.rows_kv, Dim}; }
     template <int Queries, int Keys> operands<Dim, Queries, Keys> read() const {
         return {queries(x.q), queries(x.dout), keys(x.k), keys(x.v), lse, delta};
     }
@@ -44,7 +40,7 @@ template <int Dim> struct call {
         const tile_bands order(int(p.batch * p.heads_kv), int(divide_up(p.rows_kv, kernel::keys)), heads_together);
         launch_all<lcf_stream<kernel>>(
             order.tiles(), stream,
-            {read<kernel::queries, kernel::keys>(), sums, keys(x.dk), keys(x.dv), p.scale, visible, order,
+            {read<kernel::queries, kernel::keys>(), sums, keys(x.dk), keys(x.dv), p.scale, visible(), order,
              divisor(int(p.heads_kv)), int(p.heads / p.heads_kv), int(divide_up(p.rows, kernel::queries))});
     }
     void by_queries() const {
@@ -52,7 +48,7 @@ template <int Dim> struct call {
         const row_grid grid(p.heads, p.rows, kernel::rows);
         const int tasks = int(grid.tasks(p.batch));
         launch_all<lcf_stream<kernel>>(tasks, stream,
-                                       {read<kernel::rows, kernel::keys>(), queries(x.dq), p.scale, visible, grid,
+                                       {read<kernel::rows, kernel::keys>(), queries(x.dq), p.scale, visible(), grid,
                                         int(p.heads / p.heads_kv), tasks});
     }
     void run() const {
@@ -75,8 +71,8 @@ int64_t backward_scratch(const problem& p, bool deterministic) {
 
 void backward(const problem& p, const gradients& x, void* stream) {
     require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
-    if (p.dim == 64) call<64>{p, x, stream}.run();
-    else call<128>{p, x, stream}.run();
+    if (p.dim == 64) call<64>{{p}, x, stream}.run();
+    else call<128>{{p}, x, stream}.run();
 }
 
 }  // namespace tk::attention

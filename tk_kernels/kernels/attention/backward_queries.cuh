@@ -19,9 +19,7 @@ template <int Dim> struct queries_kernel {
     struct resident {
         st_bf<rows, Dim> q, dout;
     };
-    struct output {
-        strip dq[warpgroup_warps];  // a warp's own
-    };
+    using output = per_warp<strip>;
     struct globals : operands<Dim, rows, keys> {
         heads_of<strip> dq;
         float scale;
@@ -99,7 +97,7 @@ template <int Dim> struct queries_kernel {
         }
         s.release_held();
         mul(dq, dq, g.scale);
-        store_through(g.dq, dq, out.dq[warp_in_group()], element_coord{t.batch, t.head, row, 0});
+        store_through(g.dq, dq, out.own(), element_coord{t.batch, t.head, row, 0});
     }
 };
 
