@@ -147,6 +147,23 @@ template <typename F> int guarded(F run, char* message, int size) {
     }
 }
 
+// out = {first, steps} of each block's share.
+struct sharing {
+    static constexpr int warps = 1, cluster_blocks = 1, blocks_per_sm = 1, shared_bytes = 0;
+    struct globals {
+        matrix out;
+        int steps;
+    };
+
+    kittens_device static void run(const globals& g) {
+        const auto [first, steps] = share_of_block(g.steps);
+        rt_fl<16, 16> x;
+        fill(x, float(first));
+        left_fill(x, x, 1, float(steps));
+        store(g.out, x, element_coord{0, 0, 16 * block_index(), 0});
+    }
+};
+
 float* data_of(void* data) { return static_cast<float*>(data); }
 
 }  // namespace
@@ -204,6 +221,11 @@ EXPORT int run_doubling(void* in, void* out, int rows, int width, int too_early,
                 {matrix(data_of(in), 1, 1, rows, width), {data_of(out), 1, 1, rows, width}, too_early != 0});
         },
         message, size);
+}
+
+EXPORT int run_sharing(void* out, int steps, int blocks, char* message, int size) {
+    return guarded([&] { launch_all<sharing>(blocks, nullptr, {matrix(data_of(out), 1, 1, 16 * blocks, 2), steps}); },
+                   message, size);
 }
 
 // The i-th task of block `block` of `blocks`, as head * (row_blocks + 1) + block of rows; -1: no more.

@@ -120,6 +120,17 @@ def test_a_store_that_waits_for_too_few_is_reported(host: ctypes.CDLL, monkeypat
         assert "store_read_wait" in message.value.decode()
 
 
+@pytest.mark.parametrize(("steps", "blocks"), [(1, 1), (7, 7), (100, 7), (1000, 132), (2**24 - 1, 3)])
+def test_shares_of_blocks_are_all_there_is_and_near_to_equal(run: Run, device: str, steps: int, blocks: int) -> None:
+    out = empty(16 * blocks, 2, device=device)
+    run("run_sharing", out, steps, blocks)
+    size, first = (out.cpu()[::16, i].long() for i in range(2))
+    assert first[0] == 0
+    assert torch.equal(first[1:], (first + size)[:-1])
+    assert int(size.sum()) == steps
+    assert int(size.max() - size.min()) <= 1
+
+
 ORDERS = [(paired, longest, interleaved) for paired in (0, 1) for longest in (0, 1) for interleaved in (0, 1)]
 
 

@@ -11,6 +11,16 @@ namespace kittens {
 
 template <typename A, typename B> kittens_host_device constexpr auto divide_up(A a, B b) { return (a + b - 1) / b; }
 
+// Of so many steps the share of one block of the grid, as near to equal as can be: a kernel's only task.
+struct block_share {
+    int first, steps;
+};
+kittens_device block_share share_of_block(int steps) {
+    const auto start = [=](int block) { return int(int64_t(steps) * block / block_count()); };
+    const int first = start(block_index());
+    return {first, start(block_index() + 1) - first};
+}
+
 // A persistent grid, whose blocks ask `get_task` for one task after another: as many blocks as run at the same time, or
 // as there are tasks.
 template <typename Kernel> void launch_tasks(int64_t tasks, void* stream, const typename Kernel::globals& globals) {
