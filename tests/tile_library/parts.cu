@@ -241,6 +241,10 @@ EXPORT int place_of(int heads, int rows, int index) {
     return (batch * heads + head) * 1000 + block;
 }
 
+EXPORT int band_of(int tile_rows, int tile_cols, int cluster_rows) {
+    return square_band(tile_rows, tile_cols, cluster_rows);
+}
+
 EXPORT int divided(int x, int by) {
     int rest;
     const int quotient = divisor(by).divide(x, rest);

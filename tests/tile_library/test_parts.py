@@ -175,6 +175,19 @@ def test_rows_of_a_grid(host: ctypes.CDLL, heads: int, rows: int) -> None:
         assert host.place_of(heads, rows, index) == head * 1000 + block
 
 
+@pytest.mark.parametrize(
+    ("tile_rows", "tile_cols", "cluster"), [(128, 256, 1), (64, 512, 2), (64, 64, 1), (256, 64, 2)]
+)
+def test_a_wave_in_square_bands_is_about_square(
+    host: ctypes.CDLL, tile_rows: int, tile_cols: int, cluster: int
+) -> None:
+    side = (4 * tile_rows * tile_cols) ** 0.5  # of what the cpu target's 4 multiprocessors compute at a time
+    band = host.band_of(tile_rows, tile_cols, cluster)
+    assert band & (band - 1) == 0
+    assert band == 1 or band * cluster * tile_rows <= side
+    assert 2 * band * cluster * tile_rows > side
+
+
 def test_division_with_a_rest(host: ctypes.CDLL) -> None:
     for by in (1, 2, 3, 7, 64, 1000, 65537, 2**30 + 1):
         for x in (0, 1, 6, 63, 64, 999, 123456789, 2**31 - 1):

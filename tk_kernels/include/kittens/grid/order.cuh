@@ -2,6 +2,8 @@
 // be a compact patch of the output, whose rows of A and columns of B are few.
 #pragma once
 
+#include <cmath>
+
 namespace kittens {
 
 // supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and
@@ -86,5 +88,14 @@ struct tile_bands {
         return {first + within - col * height.value, col};
     }
 };
+
+// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a block's cluster takes
+// so many tile rows.
+inline int square_band(int tile_rows, int tile_cols, int cluster_rows = 1) {
+    const double side = std::sqrt(double(multiprocessors()) * tile_rows * tile_cols) / (tile_rows * cluster_rows);
+    int band = 1;
+    while (2 * band <= side) band *= 2;
+    return band;
+}
 
 }  // namespace kittens
