@@ -66,6 +66,16 @@ struct gl {
     template <int Static> kittens_host_device static int known(int held) { return Static == dynamic ? held : Static; }
 };
 
+// A tensor as the host describes it, with its extents: becomes a gl of the tiles that a kernel wants.
+template <typename Strided> struct host_tensor {
+    const Strided& at;
+    int64_t batch, heads, rows, cols;
+
+    template <typename T, int B, int D, int R, int C, typename... Tiles> operator gl<T, B, D, R, C, Tiles...>() const {
+        return {at, batch, heads, rows, cols};
+    }
+};
+
 // (batch, head, row, column) in bf16, as attention and its relatives know their operands.
 template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 
