@@ -662,8 +662,8 @@ struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, m
     }
 };
 
-// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated; or sums of two
-// real products, of each part with its own and with the other.
+// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated; or sums of
+// two real products, of each part with its own and with the other.
 template <typename T, int M, int N, int K, bool InRegisters>
 struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
     using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;

@@ -164,6 +164,22 @@ struct sharing {
     }
 };
 
+// Columns `first` to `first + count` of a row of a matrix, copied by one warp; count 0: to the last column.
+struct columns {
+    static constexpr int warps = 1, cluster_blocks = 1, blocks_per_sm = 1, shared_bytes = 0;
+    struct globals {
+        matrix in, out;
+        int first, count;
+    };
+
+    kittens_device static void run(const globals& g) {
+        rt_fl<16, 64> x;
+        const matrix part = g.count > 0 ? columns_from(g.in, g.first, g.count) : columns_from(g.in, g.first);
+        load(x, part, coord{});
+        store(g.out, x, coord{});
+    }
+};
+
 float* data_of(void* data) { return static_cast<float*>(data); }
 
 }  // namespace
@@ -239,6 +255,15 @@ EXPORT int task_of(int heads, int row_blocks, int paired, int longest, int inter
 EXPORT int place_of(int heads, int rows, int index) {
     const auto [batch, head, block] = row_grid(heads, rows, block_rows).at(index);
     return (batch * heads + head) * 1000 + block;
+}
+
+EXPORT int run_columns(void* in, void* out, int first, int count, char* message, int size) {
+    return guarded(
+        [&] {
+            const matrix all(data_of(in), 1, 1, 16, 200);
+            launch_all<columns>(1, nullptr, {all, matrix(data_of(out), 1, 1, 16, 64), first, count});
+        },
+        message, size);
 }
 
 EXPORT int band_of(int tile_rows, int tile_cols, int cluster_rows) {

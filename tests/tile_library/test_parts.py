@@ -131,6 +131,15 @@ def test_shares_of_blocks_are_all_there_is_and_near_to_equal(run: Run, device: s
     assert int(size.max() - size.min()) <= 1
 
 
+@pytest.mark.parametrize(("first", "count"), [(0, 64), (8, 64), (100, 17), (136, 0)])
+def test_columns_of_a_tensor(run: Run, device: str, first: int, count: int) -> None:
+    x, out = torch.randn(16, 200), empty(16, 64, device=device)
+    run("run_columns", x.to(device), out, first, count)
+    kept = count or 64
+    assert torch.equal(out.cpu()[:, :kept], x[:, first : first + kept])
+    assert torch.equal(out.cpu()[:, kept:], torch.zeros(16, 64 - kept))  # beyond the last
+
+
 ORDERS = [(paired, longest, interleaved) for paired in (0, 1) for longest in (0, 1) for interleaved in (0, 1)]
 
 

@@ -7,8 +7,7 @@
 // the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the exponentials of
 // one run under the multiplies of the other and of its own.
 //
-// The maximum follows a row's scores lazily: it moves only where weights would exceed 2^8, so that O is rarely rescaled. P
-// and its sum carry the same factor; what it costs is that a row's largest weight is no longer exactly 1 (README.md).
+// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled; README.md has the cost.
 //
 // shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
 // registers      S 64, O dim / 2, P 32, at dim 128 also Q 32 a thread

@@ -82,8 +82,9 @@ inline std::string name(const config& c) {
 }
 
 // Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by `clocks`,
-// that has what the options force, the first of equals; else the quickest of the others that has it. Throws std::invalid_argument, with the caller's name, for
-// options that no kernel is built for and for sizes that 32 bits do not hold.
+// that has what the options force, the first of equals; else the quickest of the others that has it. Throws
+// std::invalid_argument, with the caller's name, for options that no kernel is built for and for sizes that 32 bits do not
+// hold.
 template <typename Operation, int Count>
 const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
                                const options& o, const char* caller) {

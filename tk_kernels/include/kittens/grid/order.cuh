@@ -89,8 +89,8 @@ struct tile_bands {
     }
 };
 
-// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a block's cluster takes
-// so many tile rows.
+// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a cluster of blocks
+// takes so many tile rows.
 inline int square_band(int tile_rows, int tile_cols, int cluster_rows = 1) {
     const double side = std::sqrt(double(multiprocessors()) * tile_rows * tile_cols) / (tile_rows * cluster_rows);
     int band = 1;

@@ -34,8 +34,8 @@ template <int Rows = 16> struct online_softmax {
         zero(sum);
     }
 
-    // scores times `scale` -> weights relative to the maximum. True where that moved: `shrink` is then what the results so far must be
-    // multiplied by.
+    // scores times `scale` -> weights relative to the maximum. True where that moved: `shrink` is then what the results so
+    // far must be multiplied by.
     template <register_tile Scores> kittens_device bool step(Scores& s, rows_vec& shrink, float scale) {
         rows_vec high, above, base;
         row_max_partial(high, s);

@@ -85,6 +85,19 @@ inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 template <typename X>
 concept global_tensor = is_gl<X>;
 
+// A tensor's columns from one on, and so many of them. (A tensor map would still begin where it began.)
+template <typename T, int B, int D, int R>
+kittens_host_device gl<T, B, D, R, dynamic> columns_from(gl<T, B, D, R, dynamic> global, int first) {
+    global.data += first;
+    return global;
+}
+template <typename T, int B, int D, int R>
+kittens_host_device gl<T, B, D, R, dynamic> columns_from(gl<T, B, D, R, dynamic> global, int first, int count) {
+    global.data += first;
+    global.extent[3] = count;
+    return global;
+}
+
 // Where a register tile lies that is kept packed: its elements follow one another, in the order of the registers, which
 // only load_packed knows; `Warps` of them hold it together. at.c counts tiles. Packed tiles lie wholly in a row of the
 // tensor.
