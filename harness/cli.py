@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     screen = Screen()
     try:
         invocation = _invocation(arguments)
-        invocation.worker = worker or Worker()
+        invocation.worker = worker or invocation.worker
         invocation.on_event = screen.event
         return _run(invocation, screen)
     except HarnessError as error:

@@ -42,10 +42,11 @@ class Invocation:
     last_config: Mapping[str, Any] = field(default_factory=dict)
     part: Path | None = None
     stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
+    worker: Worker = field(default_factory=Worker)
+    """That of the commands before, where it is kept."""
     ledger: Ledger = field(default_factory=Ledger)
     """Where the time of this command goes."""
     _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
-    worker: Worker = field(default_factory=Worker)
     _merged: bool = False
     _machine: Machine | None = None
 

@@ -58,7 +58,7 @@ def results_block(report: Report) -> str:
         "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
-        markdown_table(subjects_table(report.headlines)),
+        *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
     ]
     for exhibit in _shown(report):
         parts += _exhibit_block(exhibit)

@@ -179,9 +179,7 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
             before = f"[{number}/{len(exhibits)}, {own}] "
             if step is None:
                 kept += 1
-                print(
-                    f"{before}{exhibit.where}: kept, this campaign has a complete run of this code and these settings"
-                )
+                print(f"{before}{exhibit.where}: {_KEPT}")
                 continue
             code = _run_step(step, harness, before, accepted=(steps.MISTAKE,) if step.resumes else ())
             if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole

@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 import yaml
 
-from harness.results import ResultsError, load_run
+from harness.results import ResultsError, Source, load_run, source
 from paper_figures.campaign import ROOT
 from paper_figures.cases import CONFIGS, Contestant
 from paper_figures.errors import PaperFiguresError
@@ -30,8 +30,8 @@ STORING_SECONDS = 30
 ENDING_SECONDS = 10
 """How long a process of the harness may take to end when there is nothing left to do."""
 
-START_SECONDS = 9.0
-"""What a run takes before its first problem and after its last: starting the worker, the machine's roofs, storing."""
+START_SECONDS = 6.0
+"""What a run takes before its first problem and after its last: asking who can run, the machine's roofs, storing."""
 RUN_MIB = 0.25
 """A run's folder at most: 3000 samples a case, as recorded."""
 REPORT_MIB_A_CASE = 0.03
@@ -157,7 +157,8 @@ def run_step(step: Step, harness: Harness | None = None) -> int:
 class Harness:
     """A process that runs the harness's commands one after the other, so that what starting costs is paid once.
 
-    It starts with the first command, and again after it has ended.  Use as a context manager.
+    It starts with the first command, and again after it has ended or the sources have changed, which it would not see.
+    Use as a context manager.
     """
 
     def __init__(self) -> None:
@@ -167,42 +168,47 @@ class Harness:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._running is None:
-            return
-        self._running.commands.close()
-        try:
-            self._running.process.wait(timeout=ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._running.process.kill()
-        self._forget()
+        self._end()
 
     def run(self, words: Sequence[str]) -> int:
         """Runs a command with its output on the terminal; returns its exit code, 130 for an interrupted one."""
-        if self._running is not None and self._running.process.poll() is not None:
-            self._forget()
-        self._running = running = self._running or _start_harness()
+        now = source()
+        if self._running is not None and (self._running.process.poll() is not None or self._running.source != now):
+            self._end()
+        self._running = running = self._running or _start_harness(now)
         try:
             with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
-                running.commands.write(f"{shlex.join(words)}\n")
+                running.commands.write(f"{json.dumps(words)}\n")
                 running.commands.flush()
             answer = running.answers.readline()
         except KeyboardInterrupt:
+            self._close_commands()  # so that it does not wait for another one
             code = _interrupted(running.process)
-            self._forget()
+            self._end()
             return code
         if answer:
             return int(answer)
         code = running.process.wait()
-        self._forget()
+        self._end()
         return code or CASES_FAILED
 
-    def _forget(self) -> None:
+    def _end(self) -> None:
+        """Has the process end, and forgets it."""
+        if self._running is None:
+            return
+        self._close_commands()
+        try:
+            self._running.process.wait(timeout=ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._running.process.kill()
+            self._running.process.wait()
+        self._running.answers.close()
+        self._running = None
+
+    def _close_commands(self) -> None:
         if self._running is not None:
             with contextlib.suppress(BrokenPipeError):  # a command that it did not live to read
                 self._running.commands.close()
-            self._running.process.wait()
-            self._running.answers.close()
-            self._running = None
 
 
 @dataclass(frozen=True)
@@ -212,21 +218,24 @@ class _Running:
     process: subprocess.Popen[str]
     commands: IO[str]
     answers: IO[str]
+    source: Source
+    """What the sources were when it started."""
 
 
-def _start_harness() -> _Running:
+def _start_harness(now: Source) -> _Running:
     mine, theirs = os.pipe()
-    process = subprocess.Popen(
-        _python("-m", "harness.batch", "--answers", str(theirs)),
-        cwd=ROOT,
-        env=_environment(),
-        stdin=subprocess.PIPE,
-        pass_fds=(theirs,),
-        text=True,
-    )
-    os.close(theirs)  # so that its end is seen here as the end of the pipe
+    command = _python("-m", "harness.batch", "--answers", str(theirs))
+    try:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=_environment(), stdin=subprocess.PIPE, pass_fds=(theirs,), text=True
+        )
+    except OSError as error:
+        os.close(mine)
+        raise PaperFiguresError(f"cannot start the harness: {command[0]} does not start ({error})") from None
+    finally:
+        os.close(theirs)  # so that its end is seen here as the end of the pipe
     assert process.stdin is not None
-    return _Running(process, process.stdin, os.fdopen(mine))
+    return _Running(process, process.stdin, os.fdopen(mine), now)
 
 
 def _interrupted(process: subprocess.Popen[Any]) -> int:

@@ -175,7 +175,8 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
 def _cell(verdict: Verdict | None, counts: str) -> Text:
     if verdict is None:
         return Text(ABSENT)
-    return Text(words(verdict), detail=counts if verdict in RANK else "", kind="verdict")
+    alike = verdict not in RANK and ", " not in counts  # the verdict says it all
+    return Text(words(verdict), detail="" if alike else counts, kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

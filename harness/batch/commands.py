@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from harness import cli
+from harness import cli, provenance
+from harness.errors import HarnessError
 from harness.worker.supervisor import Worker
 
-INTERRUPTED = 130
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,29 +25,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         "worker for all.",
     )
     parser.add_argument(
-        "--answers", type=int, metavar="FD", help="file descriptor that gets the exit code of each command, a line each"
+        "--answers",
+        type=int,
+        metavar="FD",
+        help="for programs: each line is a JSON list of words, and this file descriptor gets its exit code as a line",
     )
     fd = parser.parse_args(argv).answers
-    lines = os.fdopen(os.dup(0))
+    stream = os.fdopen(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
+    lines = iter(stream.readline, "")
     try:
         if fd is None:
-            return run(iter(lines.readline, ""), lambda code: None)
+            return run(_typed(lines), lambda code: None)
         with os.fdopen(fd, "w", buffering=1) as answers:
-            return run(iter(lines.readline, ""), lambda code: print(code, file=answers))
+            return run(map(json.loads, lines), lambda code: print(code, file=answers))
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:  # between two commands
         return INTERRUPTED
 
 
-def run(lines: Iterable[str], answer: Callable[[int], None]) -> int:
-    """Runs the commands of these lines; `answer` is told the exit code of each when it has ended."""
-    highest = 0
+def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int:
+    """Runs the commands, given by their words; `answer` is told the exit code of each when it has ended.
+
+    All of them run the sources as they were at first, and would be noted with those that are there later: a command
+    that comes after a change is refused.
+    """
+    highest, began = 0, provenance.source()
     with Worker(keep=True) as worker:
-        for line in lines:
-            text = line.strip()
-            if not text or text.startswith("#"):
-                continue
-            code = _command(text, worker)
+        for words in commands:
+            if provenance.source() != began:
+                print("the sources have changed since this batch began: begin it again", file=sys.stderr)
+                code = MISTAKE
+            else:
+                code = _command(words, worker)
             highest = max(highest, code)
             answer(code)
             if code == INTERRUPTED:
@@ -52,13 +67,22 @@ def run(lines: Iterable[str], answer: Callable[[int], None]) -> int:
     return highest
 
 
-def _command(text: str, worker: Worker) -> int:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        print(f"{text}: {error}", file=sys.stderr)
-        return 2
+def _typed(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The words of each line as a shell would have them, of those that are no comment."""
+    for line in lines:
+        text = line.strip()
+        if text and not text.startswith("#"):
+            try:
+                yield shlex.split(text)
+            except ValueError as error:
+                raise HarnessError(f"{text}: {error}") from None
+
+
+def _command(words: Sequence[str], worker: Worker) -> int:
     try:
         return cli.main(words, worker)
     except SystemExit as end:  # Hydra's, for --help and its like
-        return end.code if isinstance(end.code, int) else 0
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception:  # a mistake of ours: the others run all the same
+        traceback.print_exc()
+        return FAILED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -39,8 +39,8 @@ class Device(Protocol):
         """A seeded generator whose tensors live on this device."""
         ...
 
-    def poisoned(self, call: Call, output_bytes: int) -> Any:
-        """What the call returns, run once to its end with free memory full of NaN."""
+    def poisoned(self, call: Call, output_bytes: Sequence[int]) -> Any:
+        """What the call returns, run once to its end with free memory full of NaN; output_bytes: of each output."""
         ...
 
     def peak_memory_mib(self, call: Call) -> float | None:

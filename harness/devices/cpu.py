@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,7 @@ class CpuDevice:
     def generator(self, seed: int) -> torch.Generator:
         return torch.Generator("cpu").manual_seed(seed)
 
-    def poisoned(self, call: Callable[[], Any], output_bytes: int) -> Any:
+    def poisoned(self, call: Callable[[], Any], output_bytes: Sequence[int]) -> Any:
         """Runs the call with torch.empty filling its memory with NaN, which torch does in deterministic mode."""
         before = torch.get_deterministic_debug_mode()
         torch.set_deterministic_debug_mode("warn")  # use_deterministic_algorithms() would import the compiler: seconds

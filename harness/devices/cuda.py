@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -38,7 +38,11 @@ class CudaDevice:
         self._profiler_works: bool | None = None
 
     def describe(self) -> dict[str, Any]:
-        """Name, driver, limits and clocks of the board; None for what NVML does not tell."""
+        """Name, driver, limits and clocks of the board; None for what NVML does not tell.
+
+        What is said at the beginning of a run: whether the profiler works is found out anew in it.
+        """
+        self._profiler_works = None
         query = self._query
         return {
             "name": self._properties.name,
@@ -63,7 +67,7 @@ class CudaDevice:
     def generator(self, seed: int) -> torch.Generator:
         return torch.Generator("cuda").manual_seed(seed)
 
-    def poisoned(self, call: Call, output_bytes: int) -> Any:
+    def poisoned(self, call: Call, output_bytes: Sequence[int]) -> Any:
         torch.cuda.synchronize()
         poison_free_memory(output_bytes)
         output = call()
@@ -128,43 +132,42 @@ class CudaDevice:
             return None
 
 
-def poison_free_memory(output_bytes: int) -> None:
-    """Fills with NaN what the caching allocator would hand to the next call.
+def poison_free_memory(output_bytes: Sequence[int]) -> None:
+    """Fills with NaN what the caching allocator would hand to the next call, whose outputs have these sizes.
 
-    First every free block of the allocator, largest first and at its exact size, so that each request is served by the
-    block it is meant for; then fresh blocks of the size of the outputs, until there are two that hold as much, for a
-    call whose outputs fit no free block. They stay with the allocator, and are free blocks the next time. Blocks that
-    cannot be had (another stream's) are left. The pool of small blocks serves no request above 1 MiB, so its free
-    blocks are taken in pieces.
+    First it is made to have two free blocks for each output, which later poisonings find again. Then every free block
+    is filled that a request on this stream can get, largest first and at its exact size, so that each request is served
+    by the block it is meant for. The pool of small blocks serves no request above 1 MiB, so its free blocks are taken
+    in pieces.
     """
-    small_output = output_bytes <= _SMALL_POOL_REQUEST
-    pieces = sorted(
+    room = [_block(max(size, 1)) for size in output_bytes for _ in range(2)]
+    del room
+    stream = torch.cuda.current_stream().cuda_stream
+    sizes = sorted(
         (
-            (piece, small)
+            piece
             for segment in torch.cuda.memory_snapshot()
+            if segment["stream"] == stream and tuple(segment.get("segment_pool_id", _NO_GRAPH)) == _NO_GRAPH
             for block in segment["blocks"]
             if block["state"] == "inactive"
-            for small in (segment["segment_type"] == "small",)
-            for piece in _pieces(int(block["size"]), small)
+            for piece in _pieces(int(block["size"]), segment["segment_type"] == "small")
         ),
         reverse=True,
     )
-    held = [(_filled(size), small) for size, small in pieces]
-    fit = sum(block is not None and block.numel() >= output_bytes and small == small_output for block, small in held)
-    fresh = [_filled(max(output_bytes, 1)) for _ in range(_BLOCKS_THAT_FIT - fit)]
+    held = [block.fill_(_POISON_BYTE) for block in map(_block, sizes) if block is not None]
     torch.cuda.synchronize()
-    del held, fresh
+    del held
 
 
-def _filled(size: int) -> torch.Tensor | None:
-    """A block of `size` bytes of NaN, or None where it cannot be had."""
+def _block(size: int) -> torch.Tensor | None:
+    """A block of `size` bytes, or None where it cannot be had."""
     try:
-        return torch.empty(size, dtype=torch.uint8, device="cuda").fill_(_POISON_BYTE)
+        return torch.empty(size, dtype=torch.uint8, device="cuda")
     except torch.OutOfMemoryError:
         return None
 
 
-_BLOCKS_THAT_FIT = 2  # free blocks that hold the outputs, at least, when a poisoning ends
+_NO_GRAPH = (0, 0)  # the pool of memory that belongs to no captured graph
 _SMALL_POOL_REQUEST = 2**20  # bytes, PyTorch's kSmallSize
 
 

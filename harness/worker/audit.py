@@ -91,7 +91,7 @@ class Audit:
     stopwatch: Stopwatch
     draw: Callable[[int], Mapping[str, torch.Tensor]]
     expected: Reference
-    output_bytes: int
+    output_bytes: tuple[int, ...]
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""

@@ -424,9 +424,9 @@ def _input_sets(session: Session) -> int:
     return max(1, min(wanted, affordable, MAX_INPUT_SETS))
 
 
-def _output_bytes(session: Session) -> int:
+def _output_bytes(session: Session) -> tuple[int, ...]:
     outputs = session.workload.outputs(session.group.problem).values()
-    return sum(math.prod(output.shape) * TORCH_DTYPES[output.dtype].itemsize for output in outputs)
+    return tuple(math.prod(output.shape) * TORCH_DTYPES[output.dtype].itemsize for output in outputs)
 
 
 def _verified_on(session: Session) -> str:

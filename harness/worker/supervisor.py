@@ -99,7 +99,8 @@ class Supervisor:
                     found.append(self._receive(Inspected, START_SECONDS))
                 self._receive(Done, START_SECONDS)
             except WorkerDeathError as death:  # the first that did not answer
-                found.append(Inspected(contestants[len(found)], missing=death.reason))
+                if len(found) < len(contestants):
+                    found.append(Inspected(contestants[len(found)], missing=death.reason))
         return found
 
     def measure(self, group: Group, timer: TimerSettings, limits: Limits) -> GroupResult:

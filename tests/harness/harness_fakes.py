@@ -191,6 +191,22 @@ class Segfaults(_Faulty):
         ctypes.string_at(0)
 
 
+class HasNoInput(Good):
+    """Starts only where what is started reads nothing from standard input."""
+
+    def prepare(self, problem, inputs):
+        assert os.readlink(f"/proc/{os.getppid()}/fd/0") == os.devnull
+        return super().prepare(problem, inputs)
+
+
+class HangsFirst(Good):
+    """Never gets through its preparation."""
+
+    def prepare(self, problem, inputs):
+        super().prepare(problem, inputs)
+        time.sleep(10_000)
+
+
 class ForksAndDies(_Faulty):
     """Dies, and leaves a process that holds all that it had open."""
 

@@ -1,27 +1,29 @@
 """Several commands in one process: each a run of its own, one worker for all, every end with its exit code."""
 
+import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-import pytest
 from harness_support import FAST, ROOT, contestant, small
 
-from harness import cli
+from harness import cli, provenance
 from harness.batch import commands
 from harness.results import load_run
 
 
 def command(results, K, log="", fake="Good"):
     words = [*FAST, *small(), f"problem.K={K}", *contestant("mine", fake, **({"log": log} if log else {}))]
-    return shlex.join([*words, "implementations=[mine]", f"results_dir={results}"])
+    return [*words, "implementations=[mine]", f"results_dir={results}"]
 
 
-def run(lines):
+def run(given):
     codes = []
-    return commands.run(lines, codes.append), codes
+    return commands.run(given, codes.append), codes
 
 
 def processes(log):
@@ -32,8 +34,7 @@ def processes(log):
 def test_commands_are_runs_of_their_own_with_one_worker(tmp_path):
     """Guard: the worker outlives a command; without that each run pays for starting one."""
     log = tmp_path / "log"
-    lines = [command(tmp_path, 32, log), "", "# nothing", command(tmp_path, 64, log)]
-    assert run(lines) == (0, [0, 0])
+    assert run([command(tmp_path, 32, log), command(tmp_path, 64, log)]) == (0, [0, 0])
     runs = [load_run(path.parent) for path in sorted(tmp_path.glob("*/*/*/manifest.json"))]
     assert sorted(row.problem for one in runs for row in one.measurements.itertuples()) == [
         "M=64;N=48;K=32",
@@ -44,19 +45,30 @@ def test_commands_are_runs_of_their_own_with_one_worker(tmp_path):
     assert not alive(int(processes(log)[0])), "the batch has ended, and its worker with it"
 
 
-def test_what_ends_badly_is_the_exit_code_and_the_next_command_runs(tmp_path, capfd):
+def test_what_ends_badly_is_the_exit_code_and_the_next_command_runs(tmp_path, capfd, monkeypatch):
     log = tmp_path / "log"
-    lines = [
+
+    def ends_badly(words, worker):
+        if words[0] == "bug":
+            raise ZeroDivisionError
+        if words[0] == "leave":
+            raise SystemExit("not like this")
+        return cli_main(words, worker)
+
+    cli_main = cli.main
+    monkeypatch.setattr(cli, "main", ends_badly)
+    given = [
         command(tmp_path, 32, fake="Raises"),
-        "workload=gem",
-        "'unbalanced",
-        "--help",
+        ["workload=gem"],
+        ["bug"],
+        ["leave"],
+        ["--help"],
         command(tmp_path, 64, log),
     ]
-    assert run(lines) == (2, [1, 2, 2, 0, 0])
+    assert run(given) == (2, [1, 2, 1, 1, 0, 0])
     said = capfd.readouterr()
     assert "did you mean gemm?" in said.err
-    assert "'unbalanced: No closing quotation" in said.err
+    assert "ZeroDivisionError" in said.err
     assert processes(log)
 
 
@@ -68,31 +80,77 @@ def test_an_interruption_ends_the_batch(monkeypatch):
         return 130
 
     monkeypatch.setattr(cli, "main", interrupted)
-    assert run(["a=1", "a=2"]) == (130, [130])
+    assert run([["a=1"], ["a=2"]]) == (130, [130])
     assert began == [["a=1"]]
 
 
-def test_the_command_reads_lines_and_answers_each(tmp_path):
-    """Guard: what a command starts does not eat the lines of the next."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "harness.batch", "--answers", "1"],
+def test_a_command_after_a_change_of_the_sources_is_refused(monkeypatch, capfd):
+    """Guard: what runs is what was imported at first; a manifest would name what is there now."""
+    sources = iter([provenance.Source("a", False)] * 2 + [provenance.Source("b", False)])
+    monkeypatch.setattr(provenance, "source", lambda: next(sources))
+    monkeypatch.setattr(cli, "main", lambda words, worker: 0)
+    assert run([["a=1"], ["a=2"]]) == (2, [0, 2])
+    assert "the sources have changed" in capfd.readouterr().err
+
+
+def start(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.batch", *words],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'harness'}"},
+        start_new_session=True,
     )
-    for line, code in (("workload=gem", "2"), (command(tmp_path, 32), "0")):
-        child.stdin.write(f"{line}\n")
-        child.stdin.flush()
-        for said in child.stdout:
-            if said.strip() == code:
-                break
-        else:
-            pytest.fail(f"no answer to {line}")
-    child.stdin.close()
-    assert child.wait(timeout=60) == 2
+
+
+def test_typed_lines_are_commands(tmp_path):
+    """Guard: what a command starts does not eat the lines of the next, and comments are none."""
+    lines = [
+        "# a batch",
+        "",
+        shlex.join(command(tmp_path, 32, fake="HasNoInput")),
+        "workload=gem",
+        "'unbalanced",
+        "workload=gem",
+    ]
+    said, errors = start().communicate("\n".join(lines), timeout=120)
+    assert said.count("passed") == 1
+    assert errors.count("did you mean gemm?") == 1
+    assert "'unbalanced: No closing quotation" in errors
+
+
+def test_a_program_has_an_answer_to_each_line(tmp_path):
+    lines = [["workload=gem"], command(tmp_path, 32), ["workload=a\nb"]]
+    child = start("--answers", "2")
+    _, answers = child.communicate("\n".join(map(json.dumps, lines)), timeout=120)
+    assert [line for line in answers.splitlines() if line.isdigit()] == ["2", "0", "2"]
+    assert child.returncode == 2
+
+
+def test_ctrl_c_between_commands_and_within_one(tmp_path):
+    """Guard: it ends the batch with 130, and no worker stays behind."""
+    child = start()
+    child.stdin.write("workload=gem\n")
+    child.stdin.flush()
+    assert "did you mean gemm?" in child.stderr.readline(), "it waits for the next line"
+    time.sleep(0.5)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.wait(timeout=30) == 130
+
+    log = tmp_path / "log"
+    child = start()
+    words = [word for word in command(tmp_path, 32, log, fake="HangsFirst") if "budget" not in word]
+    child.stdin.write(shlex.join(words) + "\n")
+    child.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not (log.exists() and processes(log)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    assert child.wait(timeout=30) == 130
+    assert not alive(int(processes(log)[0]))
 
 
 def alive(pid):

@@ -90,63 +90,105 @@ def test_without_a_gpu(monkeypatch):
 
 
 class Allocator:
-    """Blocks as the caching allocator lists them; what it was asked for, with how many were held then."""
+    """The caching allocator, as far as poisoning sees it: free blocks of two pools, which requests take and give back.
 
-    def __init__(self, monkeypatch, *, small, large, refused=()):
-        self.asked, self.filled, self.held, self.refused = [], [], 0, refused
-        segments = [("small", small), ("large", large)]
-        snapshot = [
-            {"segment_type": name, "blocks": [{"size": abs(size), "state": self.state(size)} for size in sizes]}
-            for name, sizes in segments
-        ]
-        monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: snapshot)
+    A request gets the smallest block that holds it, whole, and memory from the driver where none does.
+    """
+
+    OURS = 7
+
+    def __init__(self, monkeypatch, *, small=(), large=(), foreign=(), limit=2**40):
+        self.free = {"small": list(small), "large": list(large)}
+        self.foreign, self.limit, self.held, self.most_held, self.filled, self.made = foreign, limit, [], 0, [], []
+        stream = types.SimpleNamespace(cuda_stream=self.OURS)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+        monkeypatch.setattr(torch.cuda, "memory_snapshot", self.snapshot)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-        monkeypatch.setattr(torch, "empty", lambda size, dtype, device: self.give(size))
+        monkeypatch.setattr(torch, "empty", lambda size, dtype, device: Allocator.Block(self, size))
 
-    @staticmethod
-    def state(size):
-        return "inactive" if size > 0 else "active_allocated"
+    class Block:
+        def __init__(self, allocator, size):
+            if size > allocator.limit:
+                raise torch.OutOfMemoryError
+            self.pool = allocator.free["small" if size <= 2**20 else "large"]
+            fits = [block for block in self.pool if block >= size]
+            self.size = min(fits) if fits else size
+            if fits:
+                self.pool.remove(self.size)
+            else:
+                allocator.made.append(size)
+            self.allocator, self.asked = allocator, size
+            allocator.held.append(self.size)
+            allocator.most_held = max(allocator.most_held, len(allocator.held))
 
-    def give(self, size):
-        if size in self.refused:
-            raise torch.OutOfMemoryError("another stream's")
-        self.asked.append((size, self.held))
-        self.held += 1
+        def fill_(self, value):
+            assert value == 0xFF
+            self.allocator.filled.append(self.asked)
+            return self
 
-        def fill(value):
-            self.filled.append(value)
-            return block
+        def __del__(self):
+            if hasattr(self, "size"):
+                self.allocator.held.remove(self.size)
+                self.pool.append(self.size)
 
-        block = types.SimpleNamespace(numel=lambda: size, fill_=fill)
-        return block
+    def snapshot(self):
+        def segment(kind, sizes, stream=self.OURS, pool=(0, 0), state="inactive"):
+            blocks = [{"size": size, "state": state} for size in sizes]
+            return {"segment_type": kind, "stream": stream, "segment_pool_id": pool, "blocks": blocks}
+
+        return [
+            *(segment(kind, sizes) for kind, sizes in self.free.items()),
+            segment("large", self.held, state="active_allocated"),
+            segment("large", self.foreign, stream=8),
+            segment("large", self.foreign, pool=(0, 3)),
+        ]
+
+
+MIB = 2**20
 
 
 def test_every_free_block_is_filled_at_its_size_and_held_until_the_end(monkeypatch):
-    allocator = Allocator(monkeypatch, small=[512, -4096], large=[2048, 9999], refused=[9999])
-    cuda.poison_free_memory(4000)
-    assert allocator.asked == [(2048, 0), (512, 1), (4000, 2), (4000, 3)]  # none freed before the last was had
-    assert allocator.filled == [0xFF] * 4
+    allocator = Allocator(monkeypatch, small=[512, 4096], large=[2 * MIB, 9 * MIB])
+    cuda.poison_free_memory([4000])
+    assert sorted(allocator.filled) == [512, 4000, 4096, 2 * MIB, 9 * MIB]
+    assert allocator.most_held == 5, "none given back before the last was had"
+    assert allocator.held == []
 
 
 @pytest.mark.parametrize(
-    ("output_bytes", "small", "large", "fresh"),
+    ("outputs", "small", "large", "made"),
     [
-        (5 * 2**20, [2**19], [6 * 2**20], 1),
-        (5 * 2**20, [2**19], [6 * 2**20, 5 * 2**20, 2**22], 0),
-        (2**19, [2**19, 2**18], [6 * 2**20] * 4, 1),
-        (2**19, [2**21], [], 0),
-        (0, [], [], 2),
+        ([5 * MIB], [MIB // 2], [6 * MIB], [5 * MIB]),
+        ([5 * MIB], [MIB // 2], [6 * MIB, 5 * MIB, 4 * MIB], []),
+        ([MIB // 2], [MIB // 2, MIB // 4], [6 * MIB] * 4, [MIB // 2]),
+        ([MIB // 2] * 3, [], [9 * MIB] * 8, [MIB // 2] * 6),
+        ([3 * MIB, MIB], [], [], [3 * MIB, 3 * MIB, MIB, MIB]),
+        ([0], [], [], [1, 1]),
     ],
 )
-def test_blocks_are_added_until_two_hold_the_outputs(monkeypatch, output_bytes, small, large, fresh):
-    """Guard: an output that fits no free block meets NaN too, and a block that was added is not added again: without
-    that the free memory grows with every poisoning, and so does the time that it takes."""
+def test_there_are_two_blocks_for_each_output_and_no_more_the_next_time(monkeypatch, outputs, small, large, made):
+    """Guard: an output that fits no free block meets NaN too, and a block that was added is found again: else the free
+    memory grows with every poisoning, and the time with it."""
     allocator = Allocator(monkeypatch, small=small, large=large)
-    cuda.poison_free_memory(output_bytes)
-    sizes = [size for size, _ in allocator.asked]
-    assert sizes[len(sizes) - fresh :] == [max(output_bytes, 1)] * fresh
-    assert sum(sizes[: len(sizes) - fresh]) == sum(small) + sum(large)
-    assert allocator.filled == [0xFF] * len(sizes)
+    cuda.poison_free_memory(outputs)
+    assert allocator.made == made
+    assert sorted(allocator.filled) == sorted([*allocator.free["small"], *allocator.free["large"]])
+    cuda.poison_free_memory(outputs)
+    assert allocator.made == made
+
+
+def test_memory_of_other_streams_and_of_graphs_is_left_alone(monkeypatch):
+    """Guard: a request on this stream cannot get it, and would take as much from the driver, each time."""
+    allocator = Allocator(monkeypatch, large=[4 * MIB, 4 * MIB], foreign=[64 * MIB])
+    cuda.poison_free_memory([3 * MIB])
+    assert allocator.made == []
+    assert allocator.filled == [4 * MIB, 4 * MIB]
+
+
+def test_outputs_for_which_there_is_no_memory_are_left_to_the_call(monkeypatch):
+    allocator = Allocator(monkeypatch, large=[4 * MIB], limit=8 * MIB)
+    cuda.poison_free_memory([9 * MIB])
+    assert allocator.filled == [4 * MIB]
 
 
 def test_a_small_block_above_the_pool_s_largest_request_is_filled_in_pieces():

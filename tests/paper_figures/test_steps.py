@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -142,15 +143,38 @@ def test_the_harness_starts_once_and_its_answers_are_exit_codes(stand_in: Callab
     """Guard: all commands go to one process; without that each pays for starting a worker."""
     log = stand_in(
         "with open(sys.argv[2], 'a') as log:\n"
-        " for line in sys.stdin: print(os.getpid(), line.strip(), file=log); print(len(line) % 3, file=answers)"
+        " for line in sys.stdin: print(os.getpid(), line.strip(), file=log); print(line.count('c'), file=answers)"
     )
     with steps.Harness() as harness:
-        assert steps.run_step(steps.Step("one", ("/nowhere",), harness_words=("ab", "c d")), harness) == 0
-        assert steps.run_step(steps.Step("two", ("/nowhere",), harness_words=("a", "bc")), harness) == 2
+        assert steps.run_step(steps.Step("one", ("/nowhere",), harness_words=("ab", "d\n")), harness) == 0
+        assert steps.run_step(steps.Step("two", ("/nowhere",), harness_words=("a", "bcc")), harness) == 2
         assert steps.run_step(steps.Step("other", (sys.executable, "-c", "raise SystemExit(1)")), harness) == 1
     first, second = log.read_text().splitlines()
-    assert first.split(maxsplit=1)[1] == "ab 'c d'"
+    assert json.loads(first.split(maxsplit=1)[1]) == ["ab", "d\n"]
     assert first.split()[0] == second.split()[0], "one process"
+
+
+def test_another_harness_starts_when_the_sources_have_changed(
+    stand_in: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: a process keeps what it has imported, and its manifests would name what is there now."""
+    log = stand_in(
+        "for line in sys.stdin:\n"
+        " with open(sys.argv[2], 'a') as log: print(os.getpid(), file=log)\n"
+        " print(0, file=answers)"
+    )
+    sources = iter([steps.Source("a", False)] * 2 + [steps.Source("a", True)])
+    monkeypatch.setattr(steps, "source", lambda: next(sources))
+    with steps.Harness() as harness:
+        assert [harness.run(("a",)) for _ in range(3)] == [0] * 3
+    first, second, third = log.read_text().split()
+    assert first == second != third
+
+
+def test_a_harness_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_python", lambda *words: ("/nowhere/python", *words))
+    with steps.Harness() as harness, pytest.raises(PaperFiguresError, match="/nowhere/python does not start"):
+        harness.run(("a",))
 
 
 @pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("os.kill(os.getpid(), 9)", -9), ("sys.exit(0)", 1)])

@@ -64,11 +64,11 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     const auto heads = [](std::vector<bf16>& values, int count) {
         return tensor{values.data(), count * N * D, N * D, D};
     };
-    const schedule order(H, (N + kernel::rows - 1) / kernel::rows, true, false, false);
-    const kernel::globals g{all_heads<kernel::resident>(heads(d.q, H), 1, H, N, D),
-                            all_heads<kernel::tile>(heads(d.k, 1), 1, 1, N, D),
-                            all_heads<kernel::tile>(heads(d.v, 1), 1, 1, N, D),
-                            all_heads<kernel::strip>(heads(d.out, H), 1, H, N, D),
+    const row_schedule order(H, (N + kernel::rows - 1) / kernel::rows, true, false, false);
+    const kernel::globals g{{heads(d.q, H), 1, H, N, D},
+                            {heads(d.k, 1), 1, 1, N, D},
+                            {heads(d.v, 1), 1, 1, N, D},
+                            {heads(d.out, H), 1, H, N, D},
                             {d.lse.data(), 1, H, 1, N},
                             scale * 1.4426950408889634f,
                             {N, 0, true},

@@ -14,9 +14,9 @@ from tile_compile import compile_library, load
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
 SEEDS = range(20)
-# Of the tile library, what a mutant may change: the pipelines, and operations that are a kernel's own mathematics.
-MATHEMATICS = ("ops/second_order.cuh", "ops/decays.cuh", "ops/softmax.cuh")
-CHANGEABLE = ("pipeline/", *MATHEMATICS)
+# Of the tile library, what a mutant may change: the pipelines, and operations that do a kernel's own work.
+OPERATIONS = ("ops/second_order.cuh", "ops/decays.cuh", "ops/softmax.cuh", "ops/masks.cuh", "ops/through.cuh")
+CHANGEABLE = ("pipeline/", *OPERATIONS)
 NUMBERS = "relative error"
 
 
@@ -39,7 +39,7 @@ def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Pat
     pipelines, operations = changed / "kittens" / "pipeline", changed / "kittens" / "ops"
     shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", pipelines)
     operations.mkdir()
-    for name in MATHEMATICS:
+    for name in OPERATIONS:
         shutil.copy(INCLUDE_ROOT / "kittens" / name, operations)
     shutil.copy(INCLUDE_ROOT / "kittens.cuh", changed)  # what it includes is looked for beside it first
     shutil.copytree(KERNELS_ROOT / kernel, copy)

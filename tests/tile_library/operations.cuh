@@ -662,7 +662,8 @@ struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, m
     }
 };
 
-// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated.
+// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated; or sums of
+// two real products, of each part with its own and with the other.
 template <typename T, int M, int N, int K, bool InRegisters>
 struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
     using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;
@@ -691,7 +692,10 @@ struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>,
                                                                                    int op) {
         if (op == 0) warpgroup::mm_AB(d, a, b);
         else if (op == 1) warpgroup::mm_AB<conjugate::first>(d, a, b);
-        else warpgroup::mm_AB<conjugate::second>(d, a, b);
+        else if (op == 2) warpgroup::mm_AB<conjugate::second>(d, a, b);
+        else
+            warpgroup::mm_AB(d.real, a.real, b.real, a.imag, b.imag),
+                warpgroup::mm_AB(d.imag, a.imag, b.real, a.real, b.imag);
     }
 };
 
@@ -702,8 +706,15 @@ template <typename T, int R, int C> struct complex_maps : family<uniform<T>> {
         load(y.real, g.b, coord{}), load(y.imag, g.b, coord{0, 0, 1, 0});
         if (g.op == 0) mul(z, x, y);
         else if (g.op == 1) mul<conjugate::first>(z, x, y);
-        else mul<conjugate::second>(z, x, y);
-        store(g.out, z.real, coord{}), store(g.out, z.imag, coord{0, 0, 1, 0});
+        else if (g.op == 2) mul<conjugate::second>(z, x, y);
+        else copy(z, x);
+        if (g.op < 4) {
+            store(g.out, z.real, coord{}), store(g.out, z.imag, coord{0, 0, 1, 0});
+        } else {
+            complex<rt<T, 16, 16>> last;
+            part(last, z, R / 16 - 1, C / 16 - 1);
+            store(g.out, last.real, coord{}), store(g.out, last.imag, coord{0, 0, 1, 0});
+        }
     }
 };
 

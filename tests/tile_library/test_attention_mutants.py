@@ -8,6 +8,7 @@ import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
 STREAM, FORWARD = "lcf_stream.cuh", "forward.cuh"
+SOFTMAX, MASKS, THROUGH = "softmax.cuh", "masks.cuh", "through.cuh"
 
 READS_TOO_EARLY = r"mma?_ABt? at forward.cuh:\d+ .* reads (ring|resident).*(nothing has written|while load_async)"
 LOADS_TOO_EARLY = r"load_async at forward.cuh:\d+ .* writes (ring|resident).* while (mma?_AB|load_async)"
@@ -80,16 +81,16 @@ MUTANTS = (
     mutant("turn_not_passed_on", STREAM, TURN, "", DEADLOCK),
     mutant(
         "output_reused_too_early",
-        FORWARD,
-        "store_read_wait();  // the task before has left it",
+        THROUGH,
+        "store_read_wait<Pending>(where);",
         "",
         OUTPUT_REUSED,
     ),
     mutant(
         "no_fence_before_the_store",
-        FORWARD,
-        "store(mine, o); fence_async();",
-        "store(mine, o);",
+        THROUGH,
+        "fence_async();",
+        "",
         NO_FENCE,
     ),
     mutant(
@@ -101,7 +102,8 @@ MUTANTS = (
     ),
     mutant("no_mask", FORWARD, "g.visible.hide(scores, row, (t.blocks - 1) * C.keys);", "", NUMBERS),
     mutant("keys_for_values", FORWARD, "value ? g.v : g.k", "g.k", NUMBERS),
-    mutant("sum_not_scaled_with_the_maximum", FORWARD, "mul(sum, sum, shrink);", "", NUMBERS),
+    mutant("one_key_too_many", MASKS, "c <= last + r && c < tail", "c <= last + r + 1 && c < tail", NUMBERS),
+    mutant("sum_not_scaled_with_the_maximum", SOFTMAX, "mul(sum, sum, shrink);", "", NUMBERS),
 )
 
 

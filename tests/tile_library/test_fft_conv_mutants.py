@@ -33,7 +33,7 @@ WAIT_FOR_Y = "warpgroup::mma_wait(y.real, y.imag);"
 TABLES = """
     warpgroup::load(left, out.y[0].real); warpgroup::load_halves(twiddle, out.y[1]);
     part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
-    copy(f.twiddle.real, twiddle.real), copy(f.twiddle.imag, twiddle.imag);"""
+    copy(f.twiddle, twiddle);"""
 FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 
 

@@ -544,6 +544,11 @@ def complex_multiplies(instance: Instance, rng: np.random.Generator) -> Iterator
             instance, which, (_stacked(a), _stacked(b), np.zeros((1, 1))), _stacked(left @ right), op=op,
             dtypes=dtypes, tolerance=2.0**-21 * np.concatenate([size, size]),
         )  # fmt: skip
+    sums = np.concatenate([a.real @ b.real + a.imag @ b.imag, a.imag @ b.real + a.real @ b.imag])
+    yield _case(
+        instance, "two_products", (_stacked(a), _stacked(b), np.zeros((1, 1))), sums, op=3, dtypes=dtypes,
+        tolerance=2.0**-21 * np.concatenate([size, size]),
+    )  # fmt: skip
 
 
 def complex_maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
@@ -556,6 +561,8 @@ def complex_maps(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         expected = _stacked(np.multiply(*_conjugated(x, y, which)))
         tolerance = np.concatenate([slack, slack]) + place * np.abs(expected) + 2.0**-24
         yield _case(instance, which, (_stacked(x), _stacked(y)), expected, op=op, tolerance=tolerance)
+    for op, name, of in ((3, "copy", x), (4, "part", x[-16:, -16:])):
+        yield _case(instance, name, (_stacked(x), _stacked(y)), _stacked(of), op=op, tolerance=0 * _stacked(of))
 
 
 def exchanges(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:

@@ -15,7 +15,7 @@ from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
 from .machine_code import require_whole_library
 from .targets import find_target
 
-_loaded: dict[tuple[str, str, Path], Any] = {}
+_loaded: dict[tuple[str, str, Path], tuple[Any, Build]] = {}
 _lock = threading.Lock()
 
 
@@ -51,8 +51,9 @@ def obstacle(name: str, target: str, root: Path = KERNELS_ROOT) -> str | None:
 
 
 def manifest(name: str, target: str, root: Path = KERNELS_ROOT) -> dict[str, Any]:
-    """The build manifest of what `load` would load; builds it if need be."""
-    return ensure_built(name, target, root).manifest
+    """The build manifest of what `load` has loaded, or would load; builds it if need be."""
+    found = _loaded.get((name, target, root))
+    return (ensure_built(name, target, root) if found is None else found[1]).manifest
 
 
 def load(name: str, target: str, root: Path = KERNELS_ROOT) -> Any:
@@ -62,17 +63,18 @@ def load(name: str, target: str, root: Path = KERNELS_ROOT) -> Any:
     with _lock:
         found = _loaded.get((name, target, root))
         if found is None:
-            library = ensure_built(name, target, root).library
+            made = ensure_built(name, target, root)
+            library = made.library
             try:
                 require_whole_library(library.read_bytes())
-                found = tvm_ffi.load_module(str(library))
+                found = (tvm_ffi.load_module(str(library)), made)
             except (OSError, RuntimeError, ValueError) as error:
                 reason = str(error).rpartition(str(library))[2].strip(": \n")
                 raise ToolchainError(
                     f"{library}: cannot be loaded ({reason}); delete the folder {library.parent} and build again"
                 ) from None
             _loaded[name, target, root] = found
-        return found
+        return found[0]
 
 
 class _Announcement:

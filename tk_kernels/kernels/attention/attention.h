@@ -34,10 +34,16 @@ void forward(const problem&, const tensor& q, const tensor& k, const tensor& v, 
 // fp32 elements of scratch that `backward` needs, for its `scratch`.
 std::int64_t backward_scratch(const problem&, bool deterministic);
 
-// Gradients of sum(O * dout). dk and dv have heads_kv heads: the sum over the query heads that read them. The scratch
-// need not be initialised. Deterministic: the sums are taken in a fixed order, so that a repetition is equal bit by bit.
-void backward(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const float* lse,
-              const tensor& dout, const tensor& dq, const tensor& dk, const tensor& dv, float* scratch,
-              bool deterministic, void* stream);
+// Gradients of sum(O * dout), from what `forward` read and wrote. dk and dv have heads_kv heads: the sum over the query
+// heads that read them. The scratch need not be initialised. Deterministic: the sums are taken in a fixed order, so that a
+// repetition is equal bit by bit.
+struct gradients {
+    tensor q, k, v, out;
+    const float* lse;
+    tensor dout, dq, dk, dv;
+    float* scratch;
+    bool deterministic;
+};
+void backward(const problem&, const gradients&, void* stream);
 
 }  // namespace tk::attention

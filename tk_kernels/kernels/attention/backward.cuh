@@ -4,7 +4,7 @@
 //
 // rows_kernel     first: delta, and lse in base 2 (backward_rows.cuh)
 // keys_kernel     a block owns 128 keys of one head of keys and walks over the queries of every head that reads it
-// round_kernel    last: the sums of dQ, scaled, in bf16 (backward_rows.cuh)
+// round_sums      last: the sums of dQ, scaled, in bf16 (the library's)
 // queries_kernel  instead, where results must repeat: dQ without atomic sums (backward_queries.cuh)
 //
 // keys_kernel computes everything transposed, 64 keys a consumer warpgroup: S^T = K Q^T and dP^T = V dO^T from shared
@@ -26,18 +26,16 @@ namespace tk::attention {
 
 // SumsDq: computes dQ too, and adds it to the sums; otherwise another kernel does.
 template <int Dim, bool SumsDq> struct keys_kernel {
-    using tiles = backward_tiles<Dim>;
-    static constexpr int queries = tiles::queries, keys = tiles::keys;
+    static constexpr int queries = step_queries<Dim>, keys = 128;
     static constexpr int consumers = 2, consumer_registers = 240;
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
     // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic, meet less.
     static constexpr bool in_turns = Dim == 64;
 
-    using strip = typename tiles::strip;
-    using sum_tile = typename tiles::sum_tile;
+    using strip = st_bf<16, Dim>;
     struct tile {
         st_bf<queries, Dim> q, dout;
-        typename tiles::row_vector lse, delta;
+        sv_fl<queries> lse, delta;
         static constexpr int bytes = 2 * decltype(q)::bytes + 2 * decltype(lse)::bytes;
     };
     struct resident {
@@ -47,11 +45,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         st_bf<64, queries> ds[2];                                                 // transposed: this consumer's keys
         sv_fl<sum_tile::rows * sum_tile::cols> dq[SumsDq ? warpgroup_warps : 1];  // a warp's own, packed
     };
-    struct globals {
-        heads_of<st_bf<queries, Dim>> q, dout;
-        heads_of<st_bf<keys, Dim>> k, v;
-        typename tiles::row_values_of lse, delta;
-        typename tiles::sums dq;
+    struct globals : operands<Dim, queries, keys> {
+        packed_sums<Dim> dq;
         heads_of<strip> dk, dv;
         float scale;
         visible_keys visible;
@@ -73,8 +68,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         const int index = block_index() + i * block_count();
         if (index >= g.order.tiles()) return false;
         const auto [head, block] = g.order.at(index);
-        t.batch = g.heads_kv.divide(head);
-        t.head_kv = head - t.batch * g.heads_kv.value;
+        t.batch = g.heads_kv.divide(head, t.head_kv);
         t.key = block * keys;
         t.first = g.visible.causal && t.key > g.visible.offset ? (t.key - g.visible.offset) / queries : 0;
         t.blocks = g.query_blocks - t.first;
@@ -101,15 +95,15 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         output& out;
         const task& t;
         const globals& g;
-        resident& kv;
-        place at, before;  // the step's queries, and those of the step before
+        resident& kv = s.hold();
+        place at{t.head_kv * g.group, t.first}, before = at;  // the step's queries, and those of the step before
         rt_fl<16, queries> p, ds;
         rt_bf<16, queries> p_bf, ds_bf;
         rt_fl<16, Dim> dk, dv;
         sum_tile dq;
 
         kittens_device walk(Stream& s_, output& out_, const task& t_, const globals& g_)
-            : s(s_), out(out_), t(t_), g(g_), kv(s_.hold()), at{t_.head_kv * g_.group, t_.first}, before(at) {}
+            : s(s_), out(out_), t(t_), g(g_) {}
 
         // S^T of the queries that come next; under way when this returns.
         kittens_device tile& begin() {
@@ -119,10 +113,10 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             return in;
         }
 
-        // P^T and dS^T, once S^T is there.
+        // P^T and dS^T, once S^T is there. P = 0 for keys that a query does not see.
         kittens_device void weights(tile& in) {
             typename rt_fl<16, queries>::row_vec lse, delta;
-            const float scale = g.scale * log2e;
+            const float scale = g.scale * log2_e;
             warpgroup::mm_ABt(ds, subtile<64, Dim>(kv.v, s.consumer, 0), in.dout);
             if constexpr (in_turns) s.pass_turn();
             kittens::load(lse, in.lse);
@@ -130,7 +124,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             map_cols(p, p, lse, [=](float x, float l) { return x * scale - l; });
             kittens::load(delta, in.delta);  // arrives under the exponentials
             exp2(p, p);
-            hide(p, g.visible, at.block * queries, t.key, t.key + 64 * s.consumer + 16 * warp_in_group());
+            g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
+                                                     t.key + 64 * s.consumer + 16 * warp_in_group(), 0.f);
             warpgroup::mma_wait(ds);
             sub_col(ds, ds, delta);
             mul(ds, ds, p);
@@ -140,34 +135,24 @@ template <int Dim, bool SumsDq> struct keys_kernel {
 
         // Step i's share of the gradients, the step before's of dQ; then the weights of the next step.
         template <bool First, bool Last> kittens_device tile* step(tile& in, int i) {
+            constexpr bool late = SumsDq && !First;  // the step before left a share of dQ
             warpgroup::mma_AB(dv, p_bf, in.dout);
-            if constexpr (SumsDq) {
-                if constexpr (!First) multiply_dq(i - 1);
-                warpgroup::store(out.ds[i % 2], ds_bf);
-            }
+            if constexpr (late) multiply_dq(i - 1);
+            if constexpr (SumsDq) warpgroup::store(out.ds[i % 2], ds_bf);
             warpgroup::mma_AB(dk, ds_bf, in.q);
-            if constexpr (SumsDq) {
-                fence_async();  // runs under the multiply
-                if constexpr (!First) warpgroup::mma_wait<1>(dq);
+            if constexpr (SumsDq) fence_async();  // runs under the multiply
+            if constexpr (late) warpgroup::mma_wait<1>(dq);
+            if constexpr (SumsDq)
                 arrive_named(told(s.consumer, i), all_warps);  // dS is there, and that of the step before is free
-                if constexpr (!First) keep_dq();
-            }
-            if constexpr (Last) {
-                if constexpr (SumsDq && !First) add_dq();
-                before = at;
-                warpgroup::mma_wait(dk, dv);
-                s.release();
-                return nullptr;
-            } else {
-                tile& next = begin();
-                if constexpr (SumsDq && !First) add_dq();
-                before = at;
-                if (++at.block == g.query_blocks) at.block = t.first, at.head++;
-                warpgroup::mma_wait<1>(dk, dv);
-                s.release();
-                weights(next);
-                return &next;
-            }
+            if constexpr (late) keep_dq();
+            tile* const next = Last ? nullptr : &begin();
+            if constexpr (late) add_dq();
+            before = at;
+            if (!Last && ++at.block == g.query_blocks) at.block = t.first, at.head++;
+            warpgroup::mma_wait<Last ? 0 : 1>(dk, dv);
+            s.release();
+            if constexpr (!Last) weights(*next);
+            return next;
         }
 
         // dQ = dS K of a step: this consumer's 64 x 64 of it, rows of the step's queries or columns of the head.
@@ -221,8 +206,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     template <typename Stream>
     kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
         walk<Stream> w(s, out, t, g);
-        zero(w.dk);
-        zero(w.dv);
+        zero(w.dk), zero(w.dv);
         tile* in = &w.begin();
         w.weights(*in);
         if (t.steps == 1) {
@@ -233,16 +217,6 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             w.template step<false, true>(*in, t.steps - 1);
         }
         w.finish();
-    }
-
-    // P = 0 for keys that a query does not see: of a warp's 16 keys from `key` on and of queries from `query` on. Blocks
-    // of keys, from `first_key` on, that all the queries see wholly are left as they are.
-    kittens_device static void hide(rt_fl<16, queries>& p, const visible_keys& visible, int query, int first_key,
-                                    int key) {
-        if (first_key + keys <= visible.before(query + 1)) return;
-        const int last = query + visible.offset - key, tail = visible.keys - key;
-        if (visible.causal) mask(p, p, [=](int r, int c) { return r <= last + c && r < tail; }, 0.f);
-        else lower_fill(p, p, tail, 0.f);
     }
 };
 

@@ -9,24 +9,18 @@
 namespace tk::attention {
 
 template <int Dim> struct queries_kernel {
-    using tiles = backward_tiles<Dim>;
     static constexpr int rows = 128, keys = 8192 / Dim;
     static constexpr int consumers = 2, consumer_registers = 240, stages = 3;
 
-    using strip = typename tiles::strip;
+    using strip = st_bf<16, Dim>;
     struct tile {
         st_bf<keys, Dim> k, v;
     };
     struct resident {
         st_bf<rows, Dim> q, dout;
     };
-    struct output {
-        strip dq[warpgroup_warps];  // a warp's own
-    };
-    struct globals {
-        heads_of<st_bf<rows, Dim>> q, dout;
-        heads_of<st_bf<keys, Dim>> k, v;
-        typename tiles::row_values_of lse, delta;
+    using output = per_warp<strip>;
+    struct globals : operands<Dim, rows, keys> {
         heads_of<strip> dq;
         float scale;
         visible_keys visible;
@@ -44,12 +38,9 @@ template <int Dim> struct queries_kernel {
         const int index = block_index() + i * block_count();
         if (index >= g.tasks) return false;
         const auto [batch, head, block] = g.grid.at(index);
-        t.batch = batch;
-        t.head = head;
-        t.head_kv = head / g.group;
-        t.row = (g.grid.row_blocks.value - 1 - block) * rows;
+        t = {batch, head, head / g.group, (g.grid.row_blocks.value - 1 - block) * rows};
         const int end = t.row + rows < g.q.rows() ? t.row + rows : g.q.rows();
-        t.steps = (g.visible.before(end) + keys - 1) / keys;
+        t.steps = g.visible.tiles_before(end, keys);
         return true;
     }
 
@@ -68,11 +59,11 @@ template <int Dim> struct queries_kernel {
         rt_fl<16, keys> p, ds;
         rt_bf<16, keys> ds_bf;
         rt_fl<16, Dim> dq;
-        rt_fl<16, 16>::col_vec lse, delta;
+        rows_vec lse, delta;
         resident& held = s.hold();
         auto& q = subtile<64, Dim>(held.q, s.consumer, 0);
         auto& dout = subtile<64, Dim>(held.dout, s.consumer, 0);
-        const float scale = g.scale * log2e;
+        const float scale = g.scale * log2_e;
         const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
         kittens::load(lse, g.lse, element_coord{t.batch, t.head, 0, row});
         kittens::load(delta, g.delta, element_coord{t.batch, t.head, 0, row});
@@ -106,11 +97,7 @@ template <int Dim> struct queries_kernel {
         }
         s.release_held();
         mul(dq, dq, g.scale);
-        strip& mine = out.dq[warp_in_group()];
-        store_read_wait();  // the task before has left it
-        store(mine, dq);
-        fence_async();
-        store_async(g.dq, mine, element_coord{t.batch, t.head, row, 0});
+        store_through(g.dq, dq, out.own(), element_coord{t.batch, t.head, row, 0});
     }
 };
 

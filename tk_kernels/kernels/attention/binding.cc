@@ -90,8 +90,9 @@ std::int64_t attention_backward(TensorView q, TensorView k, TensorView v, Tensor
     if (copies != 0) return copies;
     launching([&] {
         const Tensor memory = scratch(tk::attention::backward_scratch(p, deterministic), q);
-        tk::attention::backward(p, as_tensor(q), as_tensor(k), as_tensor(v), as_tensor(out), lse_from, as_tensor(dout),
-                                as_tensor(dq), as_tensor(dk), as_tensor(dv), data_of(memory), deterministic,
+        tk::attention::backward(p,
+                                {as_tensor(q), as_tensor(k), as_tensor(v), as_tensor(out), lse_from, as_tensor(dout),
+                                 as_tensor(dq), as_tensor(dk), as_tensor(dv), data_of(memory), deterministic},
                                 stream_of(q));
     });
     return 0;

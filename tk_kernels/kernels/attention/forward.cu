@@ -12,57 +12,44 @@ namespace {
 constexpr int64_t l2_bytes = 80 * 1000 * 1000;
 constexpr int64_t few_heads = 16;  // so few that blocks which run at the same time share keys and values anyway
 
-struct call {
-    const problem& p;
+struct call : problem_view {
     const tensor &q, &k, &v, &out;
     float* lse;
     bool interleaved;
     void* stream;
 
-    template <typename Kernel, typename QTile, typename KTile, typename OTile>
-    typename Kernel::globals globals(const schedule& order) const {
-        return {all_heads<QTile>(q, p.batch, p.heads, p.rows, p.dim),
-                all_heads<KTile>(k, p.batch, p.heads_kv, p.rows_kv, p.dim),
-                all_heads<KTile>(v, p.batch, p.heads_kv, p.rows_kv, p.dim),
-                all_heads<OTile>(out, p.batch, p.heads, p.rows, p.dim),
-                {lse, int(p.batch), int(p.heads), 1, int(p.rows)},
-                p.scale == 0 ? 1e-30f : p.scale * 1.4426950408889634f,  // -inf times 0 would be no number
-                {int(p.rows_kv), int(p.rows_kv - p.rows), p.causal},
-                order,
-                divisor(int(p.heads)),
-                divisor(int(p.heads / p.heads_kv))};
+    template <typename Kernel> typename Kernel::globals globals(const row_schedule& order) const {
+        const row_values sums(lse, p.batch, p.heads, 1, p.rows);
+        const float scale = p.scale == 0 ? 1e-30f : p.scale * log2_e;  // -inf times 0 would be no number
+        return {queries(q), keys(k),   keys(v), queries(out),          sums,
+                scale,      visible(), order,   divisor(int(p.heads)), divisor(int(p.heads / p.heads_kv))};
     }
     // Causal rows differ in length: longest first where that leaves keys and values in L2, else by pairs of equal length.
-    schedule order(int rows, bool causal) const {
+    row_schedule order(int rows, bool causal) const {
         const bool in_l2 = p.batch * p.heads_kv * p.rows_kv * p.dim * 4 <= l2_bytes;
         const bool longest = causal && !interleaved && (in_l2 || p.batch * p.heads <= few_heads);
-        return schedule(int(p.batch * p.heads), int((p.rows + rows - 1) / rows), causal, longest, interleaved);
+        return row_schedule(int(p.batch * p.heads), int(divide_up(p.rows, rows)), causal, longest, interleaved);
     }
 
     // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait less
     // for one another, two leave fewer multiprocessors idle where there are few rows.
     double cost(int consumers, double speed) const {
-        const schedule s = order(64 * consumers, p.causal);
+        const row_schedule s = order(64 * consumers, p.causal);
         const double rounds = double(s.tasks()) / multiprocessors();
         return (s.longest ? std::max(rounds, 2.0) : std::ceil(rounds) * (s.paired ? 2 : 1)) * consumers / speed;
     }
 
     template <config C> void pipelined() const {
         using kernel = forward_kernel<C>;
-        using pipeline = lcf_stream<kernel>;
-        const schedule tasks = order(kernel::rows, p.causal);
-        launch_tasks<pipeline>(
-            tasks.tasks(), stream,
-            globals<kernel, typename kernel::resident, typename kernel::tile, typename kernel::strip>(tasks));
+        const auto tasks = order(kernel::rows, p.causal);
+        launch_tasks<lcf_stream<kernel>>(tasks.tasks(), stream, globals<kernel>(tasks));
     }
     template <int Dim> void synchronous(int blocks_per_sm) const {
         using kernel = synchronous_kernel<Dim>;
-        using tile = typename kernel::tile;
-        const schedule tasks = order(kernel::rows, false);
+        const row_schedule tasks = order(kernel::rows, false);
         // A block takes so much shared memory that no more of them fit.
         const int bytes = std::max(kernel::shared_bytes, kernel::multiprocessor_bytes / blocks_per_sm - 2048);
-        kittens::launch<kernel>({tasks.tasks(), std::min(bytes, max_shared_bytes)}, stream,
-                                globals<kernel, tile, tile, tile>(tasks));
+        kittens::launch<kernel>({tasks.tasks(), std::min(bytes, max_shared_bytes)}, stream, globals<kernel>(tasks));
     }
 };
 
@@ -75,7 +62,7 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
         throw std::invalid_argument("blocks_per_sm: belongs to the synchronous kernel; set synchronous");
     if (o.synchronous == 1 && p.dim != 64)
         throw std::invalid_argument("synchronous: is built for head dim 64 alone, the paper's occupancy figure");
-    const call c{p, q, k, v, out, lse, o.order == 1, stream};
+    const call c{{p}, q, k, v, out, lse, o.order == 1, stream};
     if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
     else if (p.dim == 128) c.pipelined<config{128, 128, 2, 5, true}>();
     else if (c.cost(3, 1) <= c.cost(2, 0.85)) c.pipelined<config{64, 128, 3, 8, false}>();

@@ -7,8 +7,7 @@
 // the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the exponentials of
 // one run under the multiplies of the other and of its own.
 //
-// The maximum follows a row's scores lazily: it moves only where weights would exceed 2^8, so that O is rarely rescaled. P
-// and its sum carry the same factor; what it costs is that a row's largest weight is no longer exactly 1 (README.md).
+// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled; README.md has the cost.
 //
 // shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
 // registers      S 64, O dim / 2, P 32, at dim 128 also Q 32 a thread
@@ -24,47 +23,27 @@ struct config {
     bool hold_queries;  // in registers, where there is room for them: less to read from shared memory
 };
 
-using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
-
-// The running maximum and sum of a warp's rows.
-struct softmax {
-    rows_vec top, sum;  // in base 2; each lane has its own part of the sum
-
-    kittens_device softmax() {
-        fill(top, -INFINITY);
-        zero(sum);
-    }
-
-    // scores -> weights relative to the maximum. True where that moved: `shrink` is then what the results so far must be
-    // multiplied by.
-    template <register_tile Scores> kittens_device bool step(Scores& s, rows_vec& shrink, float scale) {
-        rows_vec high, above, base;
-        row_max_partial(high, s);
-        map(above, high, top, [=](float h, float t) { return h * scale - t; });
-        const bool moves = any(above, [](float x) { return x > 8.f; });
-        if (moves) {
-            row_max_finish(high);
-            map(high, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
-            map(base, high, [](float h) { return h == -INFINITY ? 0.f : h; });
-            sub(shrink, top, base);
-            exp2(shrink, shrink);
-            copy(top, high);
-            mul(sum, sum, shrink);
-        }
-        map(base, top, [](float t) { return t == -INFINITY ? 0.f : t; });  // a row that sees nothing yet
-        map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
-        row_sum_partial(sum, s);
-        settle(sum);  // what follows waits for a multiply: the exponentials are to run under it
-        return moves;
-    }
-
-    // After the last step: the factor that normalises the result, and the natural logarithm of the sum.
-    kittens_device void finish(rows_vec& factor, rows_vec& lse) {
-        row_sum_finish(sum);
-        map(factor, sum, [](float x) { return x == 0.f ? 0.f : 1.f / x; });
-        map(lse, top, sum, [](float t, float x) { return 0.6931471805599453f * (t + math::log2(x)); });
-    }
+// What the two kernels know, in their tiles.
+template <typename QTile, typename KTile, typename OTile> struct forward_globals {
+    heads_of<QTile> q;
+    heads_of<KTile> k, v;
+    heads_of<OTile> o;
+    row_values lse;
+    float scale;  // of the scores, with log2(e)
+    visible_keys visible;
+    row_schedule order;
+    divisor heads, group;  // query heads; those that share a key head
 };
+struct row_block {
+    int batch, head, head_kv, row, end;  // first row, and the one after the last
+};
+template <int Rows, typename Globals>
+kittens_device void find(row_block& t, const Globals& g, const row_schedule::place& at) {
+    t.batch = g.heads.divide(at.head, t.head);
+    t.head_kv = g.group.divide(t.head);
+    t.row = at.row_block * Rows;
+    t.end = t.row + Rows < g.q.rows() ? t.row + Rows : g.q.rows();
+}
 
 template <config C> struct forward_kernel {
     static constexpr int stages = C.stages, consumers = C.consumers;
@@ -74,34 +53,19 @@ template <config C> struct forward_kernel {
     using tile = st_bf<C.keys, C.dim>;
     using resident = st_bf<rows, C.dim>;
     using strip = st_bf<16, C.dim>;
-    struct output {
-        strip o[warpgroup_warps];  // a warp's own
-    };
-    struct globals {
-        heads_of<resident> q;
-        heads_of<tile> k, v;
-        heads_of<strip> o;
-        row_values lse;
-        float scale;  // of the scores, with log2(e)
-        visible_keys visible;
-        schedule order;
-        divisor heads, group;  // query heads; those that share a key head
-    };
-    struct task {
-        int batch, head, head_kv, row, blocks, steps;  // first row; blocks of keys; tiles of keys and of values
+    using output = per_warp<strip>;
+    using globals = forward_globals<resident, tile, strip>;
+    struct task : row_block {
+        int blocks, steps;  // of keys; tiles of keys and of values
     };
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        schedule::place at;
+        row_schedule::place at;
         if (!g.order.at(at, block_index(), block_count(), i)) return false;
-        t.batch = g.heads.divide(at.head);
-        t.head = at.head - t.batch * g.heads.value;
-        t.head_kv = g.group.divide(t.head);
-        t.row = at.row_block * rows;
-        const int end = t.row + rows < g.q.rows() ? t.row + rows : g.q.rows();
-        t.blocks = t.row < end ? (g.visible.before(end) + C.keys - 1) / C.keys : 0;
+        find<rows>(t, g, at);
+        t.blocks = t.row < t.end ? g.visible.tiles_before(t.end, C.keys) : 0;
         t.steps = 2 * t.blocks;
         return true;
     }
@@ -132,19 +96,13 @@ template <config C> struct forward_kernel {
         rt_fl<16, C.keys> scores;
         rt_bf<16, C.keys> weights;
         rt_fl<16, C.dim> o;
-        softmax state;
+        online_softmax state;
         rows_vec shrink;
         const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
         auto& shared_q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
-        rt_bf<16, C.dim> q;
-        if constexpr (C.hold_queries) {
-            warpgroup::load(q, shared_q);
-            s.release_held();
-        }
-        const auto multiply = [&](tile& k) {
-            if constexpr (C.hold_queries) warpgroup::mm_ABt(scores, q, k);
-            else warpgroup::mm_ABt(scores, shared_q, k);
-        };
+        rt_bf<16, C.dim> own_q;
+        if constexpr (C.hold_queries) warpgroup::load(own_q, shared_q), s.release_held();
+        auto& q = std::get<C.hold_queries>(std::tie(shared_q, own_q));
 
         zero(o);
         const int first = t.blocks - 1 - hidden_blocks(s.consumer, t, g);
@@ -158,7 +116,7 @@ template <config C> struct forward_kernel {
             }
             tile& k = s.take();
             s.in_turn();
-            multiply(k);
+            warpgroup::mm_ABt(scores, q, k);
             if (skips) s.take();
             s.pass_turn();
             warpgroup::mma_wait(scores);
@@ -171,7 +129,7 @@ template <config C> struct forward_kernel {
         for (int block = first - 1; block >= 0; block--) {
             tile& k = s.take();
             s.in_turn();
-            multiply(k);
+            warpgroup::mm_ABt(scores, q, k);
             warpgroup::mma_AB(o, weights, s.take());
             s.pass_turn();
             warpgroup::mma_wait<1>(scores);
@@ -190,11 +148,7 @@ template <config C> struct forward_kernel {
         warpgroup::mma_wait(o);
         if (t.blocks > 0) s.release();
         mul_row(o, o, factor);
-        strip& mine = out.o[warp_in_group()];
-        store_read_wait();  // the task before has left it
-        store(mine, o);
-        fence_async();
-        store_async(g.o, mine, element_coord{t.batch, t.head, row, 0});
+        store_through(g.o, o, out.own(), element_coord{t.batch, t.head, row, 0});
         store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
     }
 };
@@ -208,14 +162,7 @@ template <int Dim> struct synchronous_kernel {
     static constexpr int rows = 64, keys = 64;
     using tile = st_bf<keys, Dim>;
     static constexpr int shared_bytes = 3 * int(sizeof(tile)) + 2 * int(sizeof(semaphore));
-    struct globals {
-        heads_of<tile> q, k, v, o;
-        row_values lse;
-        float scale;
-        visible_keys visible;
-        schedule order;
-        divisor heads, group;
-    };
+    using globals = forward_globals<tile, tile, tile>;
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
@@ -226,24 +173,24 @@ template <int Dim> struct synchronous_kernel {
         if (warp_index() == 0) init(*loaded, 1);
         sync_start();
 
-        schedule::place at;
+        row_schedule::place at;
+        row_block t;
         g.order.at(at, block_index(), block_count(), 0);
-        const int batch = g.heads.divide(at.head), head = at.head - batch * g.heads.value;
-        const int head_kv = g.group.divide(head), first = at.row_block * rows, row = first + 16 * warp_in_group();
-        const int end = first + rows < g.q.rows() ? first + rows : g.q.rows();
+        find<rows>(t, g, at);
+        const int row = t.row + 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_bf<16, keys> weights;
         rt_fl<16, Dim> o;
-        softmax state;
+        online_softmax state;
         rows_vec shrink, factor, lse;
         zero(o);
         int parity = 0;
-        for (int block = (g.visible.before(end) + keys - 1) / keys - 1, i = 0; block >= 0; block--, i++, parity ^= 1) {
+        for (int block = g.visible.tiles_before(t.end, keys) - 1, i = 0; block >= 0; block--, i++, parity ^= 1) {
             if (warp_index() == 0) {
                 expect_bytes(*loaded, (i == 0 ? 3 : 2) * tile::bytes);
-                if (i == 0) load_async(q, g.q, element_coord{batch, head, first, 0}, *loaded);
-                load_async(k, g.k, coord{batch, head_kv, block, 0}, *loaded);
-                load_async(v, g.v, coord{batch, head_kv, block, 0}, *loaded);
+                if (i == 0) load_async(q, g.q, element_coord{t.batch, t.head, t.row, 0}, *loaded);
+                load_async(k, g.k, coord{t.batch, t.head_kv, block, 0}, *loaded);
+                load_async(v, g.v, coord{t.batch, t.head_kv, block, 0}, *loaded);
             }
             wait(*loaded, parity);
             warpgroup::mm_ABt(scores, q, k);
@@ -261,10 +208,10 @@ template <int Dim> struct synchronous_kernel {
         fence_async();
         sync_block();
         if (warp_index() == 0) {
-            store_async(g.o, q, element_coord{batch, head, first, 0});
+            store_async(g.o, q, element_coord{t.batch, t.head, t.row, 0});
             store_read_wait();
         }
-        store(g.lse, lse, element_coord{batch, head, 0, row});
+        store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
     }
 };
 

@@ -1,4 +1,4 @@
-// What both directions of attention share: the tensors, what a query may see, and the order of the work.
+// What both directions of attention share.
 #pragma once
 
 #include "kittens.cuh"
@@ -9,68 +9,16 @@ namespace tk::attention {
 
 using namespace kittens;
 
-// What a query may see: keys up to its row + offset, if causal, and below the number of keys.
-struct visible_keys {
-    int keys, offset;
-    bool causal;
-
-    // Keys that the rows before `end` see.
-    kittens_device int before(int end) const {
-        const int seen = causal && end + offset < keys ? end + offset : keys;
-        return seen > 0 ? seen : 0;
-    }
-    // Hides the rest: scores of a warp's 16 rows from `row` on and of keys from `key` on.
-    template <register_tile Scores> kittens_device void hide(Scores& s, int row, int key,
-                                                             float value = -INFINITY) const {
-        if (before(row + 1) >= key + Scores::cols) return;
-        const int last = row + offset - key, tail = keys - key;
-        if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, value);
-        else right_fill(s, s, tail, value);
-    }
-};
-
-// Which block of rows of which head is computed when.
-struct schedule {
-    int heads;       // of the whole batch
-    int row_blocks;  // of a head
-    bool paired;     // a block of the grid takes two blocks of rows in a row, one from either end of a head
-    bool longest;  // the last rows of all heads first, and every other round dealt backwards: even where rounds are few
-    bool interleaved;  // one block (or pair) of every head, then the next; else all of a head, then the next head
-    divisor inner;
-
-    schedule(int heads_, int row_blocks_, bool paired_, bool longest_, bool interleaved_)
-        : heads(heads_),
-          row_blocks(row_blocks_),
-          paired(paired_ && !longest_),
-          longest(longest_),
-          interleaved(interleaved_ || longest_),
-          inner(interleaved ? heads_ : per_head()) {}
-
-    struct place {
-        int head, row_block;  // row_block is row_blocks for the missing half of a middle pair
-    };
-    kittens_host_device int per_head() const { return paired ? (row_blocks + 1) / 2 : row_blocks; }
-    kittens_host_device int tasks() const { return heads * per_head(); }
-
-    // The i-th of block `block` of `blocks`; false: no more.
-    kittens_host_device bool at(place& p, int block, int blocks, int i) const {
-        const int round = paired ? i / 2 : i;
-        const int index = round * blocks + (longest && round % 2 == 1 ? blocks - 1 - block : block);
-        if (index >= tasks()) return false;
-        const int outer = inner.divide(index), rest = index - outer * inner.value;
-        const int row = interleaved ? outer : rest, opposite = row_blocks - 1 - row;
-        p.head = interleaved ? rest : outer;
-        p.row_block = !paired ? longest ? opposite : row : i % 2 == 0 ? opposite : row == opposite ? row_blocks : row;
-        return true;
-    }
-};
-
+using rows_vec = rt_fl<16, 16>::col_vec;                     // one value for each of a warp's 16 rows
 using row_values = gl<float, dynamic, dynamic, 1, dynamic>;  // (batch, head, 1, row)
 
-// A tensor of the host's as one of the kernels'.
-template <typename... Tiles> heads_of<Tiles...> all_heads(const tensor& t, int64_t batch, int64_t heads, int64_t rows,
-                                                          int dim) {
-    return {t, batch, heads, rows, dim};
-}
+// A problem as the kernels know it.
+struct problem_view {
+    const problem& p;
+
+    host_tensor<tensor> queries(const tensor& t) const { return {t, p.batch, p.heads, p.rows, p.dim}; }
+    host_tensor<tensor> keys(const tensor& t) const { return {t, p.batch, p.heads_kv, p.rows_kv, p.dim}; }
+    visible_keys visible() const { return {int(p.rows_kv), int(p.rows_kv - p.rows), p.causal}; }
+};
 
 }  // namespace tk::attention

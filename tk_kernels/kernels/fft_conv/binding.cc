@@ -37,8 +37,9 @@ std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, T
     const std::int64_t copies = copies_of({u}) | (is_dense(spectrum) ? 0 : 2);
     if (copies != 0) return copies;
     launching([&] {
-        tk::fft_conv::launch({batch, channels, length, rows}, as_sequences(u), as_sequences(y), spectrum.data_ptr(),
-                             constants.data_ptr(), stream_of(u));
+        tk::fft_conv::launch({batch, channels, length, rows, as_sequences(u), as_sequences(y), spectrum.data_ptr(),
+                              constants.data_ptr()},
+                             stream_of(u));
     });
     return 0;
 }

@@ -60,9 +60,7 @@ template <int Rows> struct kernel {
         block even[2], odd[2], back_odd[2];
         semaphore loaded;
     };
-    struct task {
-        int first, steps;
-    };
+    using task = block_share;
     // What a consumer keeps in registers: F of 32 rows, T, and w.
     struct factors {
         crt_bf<16, half_rows> left;
@@ -70,11 +68,9 @@ template <int Rows> struct kernel {
         complex<typename rt_fl<16, columns>::col_vec> turn;
     };
 
-    // A block's only task is its share of the steps, those of a channel one after the other.
+    // Those of a channel one after the other.
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const auto start = [&](int block) { return int(int64_t(g.steps) * block / block_count()); };
-        t.first = start(block_index());
-        t.steps = start(block_index() + 1) - t.first;
+        t = share_of_block(g.steps);
         return i == 0;
     }
     // Where a consumer's tile begins: its first sequence and its channel. The very last may be beyond them all.
@@ -117,10 +113,7 @@ template <int Rows> struct kernel {
         output& out = stream.ask();
         if (warp_index() == 0) load_tables(own, out, g);
         factors f;
-        if constexpr (split) {
-            load_turn(f.turn.real, g, turn_row);
-            load_turn(f.turn.imag, g, turn_row + 2);
-        }
+        if constexpr (split) load_turn(f.turn.real, g, turn_row), load_turn(f.turn.imag, g, turn_row + 2);
         sync_named(everyone, consumers * warpgroup_warps);
         wait(own.loaded, 0);
         rt_bf<16, columns> left;
@@ -128,7 +121,7 @@ template <int Rows> struct kernel {
         warpgroup::load(left, out.y[0].real);
         warpgroup::load_halves(twiddle, out.y[1]);
         part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
-        copy(f.twiddle.real, twiddle.real), copy(f.twiddle.imag, twiddle.imag);
+        copy(f.twiddle, twiddle);
         if (warpgroup_index() == 1) pass_turn();
         for (int step = 0; step < t.steps; step++) convolve(stream, f, own);
         if (warpgroup_index() == 0) in_turn();  // the one that is left over
@@ -162,23 +155,9 @@ template <int Rows> struct kernel {
     template <typename Acc, typename A>
     kittens_device static void multiply_halves(Acc& upper, Acc& lower, const A& left, st_bf<tile_rows, columns>& real,
                                                st_bf<tile_rows, columns>& imag) {
-        warpgroup::mm_AB(upper, left.real, subtile<half_rows, columns>(real, 0, 0));
-        warpgroup::mma_AB(upper, left.imag, subtile<half_rows, columns>(imag, 0, 0));
-        warpgroup::mm_AB(lower, left.real, subtile<half_rows, columns>(real, 1, 0));
-        warpgroup::mma_AB(lower, left.imag, subtile<half_rows, columns>(imag, 1, 0));
-    }
-    template <typename Acc, typename A>
-    kittens_device static void multiply(Acc& acc, const A& real, const A& imag, const block (&right)[2]) {
-        warpgroup::mm_AB(acc, real, right[0]);
-        warpgroup::mma_AB(acc, imag, right[1]);
-    }
-    template <typename Half, typename Whole>
-    kittens_device static void cut(complex<Half>& left, complex<Half>& right, const complex<Whole>& x) {
-        part(left.real, x.real, 0, 0), part(left.imag, x.imag, 0, 0);
-        part(right.real, x.real, 0, 1), part(right.imag, x.imag, 0, 1);
-    }
-    template <typename Dst, typename Src> kittens_device static void round(complex<Dst>& dst, const complex<Src>& src) {
-        copy(dst.real, src.real), copy(dst.imag, src.imag);
+        const auto half = [](auto& of, int i) -> auto& { return subtile<half_rows, columns>(of, i, 0); };
+        warpgroup::mm_AB(upper, left.real, half(real, 0), left.imag, half(imag, 0));
+        warpgroup::mm_AB(lower, left.real, half(real, 1), left.imag, half(imag, 1));
     }
 
     template <typename Stream>
@@ -196,29 +175,29 @@ template <int Rows> struct kernel {
         if constexpr (split) butterfly_rows(y, f.turn);
         mul(turned, y, f.twiddle);
         butterfly_cols(turned);
-        round(operand, turned);
-        cut(left, right, operand);
+        copy(operand, turned);
+        part(left, operand, 0, 0), part(right, operand, 0, 1);
 
         crt_fl<16, columns> z;
-        multiply(z.real, left.real, left.imag, own.even);
-        multiply(z.imag, right.real, right.imag, own.odd);
+        warpgroup::mm_AB(z.real, left.real, own.even[0], left.imag, own.even[1]);
+        warpgroup::mm_AB(z.imag, right.real, own.odd[0], right.imag, own.odd[1]);
         warpgroup::load_halves(spectrum, in.spectrum[me]);
         warpgroup::mma_wait(z.real, z.imag);
         stream.release();
         exchange_cols(z.real, z.imag);
         mul(operand, z, spectrum);
-        cut(left, right, operand);
+        part(left, operand, 0, 0), part(right, operand, 0, 1);
 
         // Conjugates: with the parts of the operand exchanged, those of the result are.
         crt_fl<16, columns> w, turned_back;
-        multiply(w.imag, left.imag, left.real, own.even);
-        multiply(w.real, right.imag, right.real, own.back_odd);
+        warpgroup::mm_AB(w.imag, left.imag, own.even[0], left.real, own.even[1]);
+        warpgroup::mm_AB(w.real, right.imag, own.back_odd[0], right.real, own.back_odd[1]);
         warpgroup::mma_wait(w.real, w.imag);
         exchange_cols(w.imag, w.real);
         butterfly_cols(w);
         mul<conjugate::second>(turned_back, w, f.twiddle);
         if constexpr (split) butterfly_rows_back(turned_back, f.turn);
-        round(operand, turned_back);
+        copy(operand, turned_back);
 
         crt_fl<16, columns> result;
         tile& out = stream.ask().y[me];

@@ -23,13 +23,14 @@ struct tensor {
 // counts as zeros.
 struct problem {
     std::int64_t batch, channels, length, rows;
+    tensor u, y;
+    const void*
+        spectrum;  // (channels, 2, rows, 64), dense: real and imaginary parts of the filter's transform over its
+                   // number of points, frequency c + rows d at (c, d / 2 + d % 2 * 32)
+    const void* constants;  // (constant_rows, 64), dense: the factors that README.md lists
 };
 
-// y = Re ifft(fft(u) spectrum). spectrum: (channels, 2, rows, 64), real and imaginary parts of the filter's transform over
-// its number of points, frequency c + rows d at (c, d / 2 + d % 2 * 32). constants: (constant_rows, 64), the factors that
-// README.md lists.
-// Throws std::invalid_argument for problems that no kernel is built for.
-void launch(const problem&, const tensor& u, const tensor& y, const void* spectrum, const void* constants,
-            void* stream);
+// y = Re ifft(fft(u) spectrum). Throws std::invalid_argument for problems that no kernel is built for.
+void launch(const problem&, void* stream);
 
 }  // namespace tk::fft_conv

@@ -85,8 +85,9 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::
     const tk::gemm::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
                                     narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
     launching([&] {
-        tk::gemm::launch(mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
-                         mo.row_stride, options, stream_of(a));
+        tk::gemm::launch(
+            {mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride, mo.row_stride},
+            options, stream_of(a));
     });
     return 0;
 }

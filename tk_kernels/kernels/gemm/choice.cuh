@@ -13,38 +13,28 @@
 
 namespace tk::gemm {
 
-template <typename Operation> struct problem {
-    typename Operation::result* out;
-    typename Operation::operand *a, *b;
-    int m, n, k;
-    int64_t lda, ldb, ldo;
+template <typename Operation> struct problem : matrices {
     typename Operation::extra extra = {};
 };
-
-inline int ceil_div(int x, int y) { return (x - 1) / y + 1; }
-
-// Tile rows of a band in super-grouped order: the patch of C that one wave of blocks covers is then about square.
-inline int band_rows(const config& c) {
-    const double side = std::sqrt(double(multiprocessors()) * c.tile_m * c.tile_n) / (c.tile_m * c.cluster_m);
-    int band = 1;
-    while (2 * band <= side) band *= 2;
-    return band;
-}
 
 template <config C, typename Operation> void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
     const bool row_major = o.order == int(tile_order::row_major);
-    const tile_bands tiles(ceil_div(p.m, C.tile_m * C.cluster_m), ceil_div(p.n, C.tile_n * C.cluster_n),
-                           row_major ? 1 : band_rows(C));
-    const int b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
+    const tile_bands tiles(int(divide_up(p.m, C.tile_m * C.cluster_m)), int(divide_up(p.n, C.tile_n * C.cluster_n)),
+                           row_major ? 1 : square_band(C.tile_m, C.tile_n, C.cluster_m));
+    const auto operand = [](const void* data) {
+        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
+    };
+    const int64_t b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
     constexpr int unit = 16 / sizeof(typename kernel::result);  // what TMA writes at a time
-    const typename kernel::globals globals{{p.a, 1, 1, p.m, p.k, p.lda, 0, 0},
-                                           {p.b, 1, 1, b_rows, b_cols, p.ldb, 0, 0},
-                                           {p.out, 1, 1, p.m, ceil_div(p.n, unit) * unit, p.ldo, 0, 0},
-                                           tiles,
-                                           ceil_div(p.k, kernel::tile_k),
-                                           p.extra};
+    const typename kernel::globals globals{
+        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
+        {operand(p.b), 1, 1, b_rows, b_cols, p.ldb, 0, 0},
+        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
+        tiles,
+        int(divide_up(p.k, kernel::tile_k)),
+        p.extra};
     const int resident = multiprocessors() / kernel::cluster_blocks;
     const int clusters = o.persistent == 0 || tiles.tiles() < resident ? tiles.tiles() : resident;
     kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, globals);
@@ -54,7 +44,8 @@ template <typename Operation> struct built {
     config shape;
     void (*start)(const problem<Operation>&, const options&, void*);
 };
-template <typename Operation, config C> constexpr built<Operation> build() { return {C, &start<C, Operation>}; }
+template <typename Operation, config... Shapes>
+constexpr built<Operation> built_kernels[] = {{Shapes, &start<Shapes, Operation>}...};
 
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
 // cores' tile_m tile_n / 32, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
@@ -62,10 +53,10 @@ template <typename Operation, config C> constexpr built<Operation> build() { ret
 // An operation may say what its own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in
 // ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
 template <typename Operation> double clocks(const config& c, const problem<Operation>& p) {
-    const double tiles = double(ceil_div(p.m, c.tile_m)) * ceil_div(p.n, c.tile_n);
+    const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
     const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
-    const double steps = ceil_div(p.k, 128 / sizeof(typename Operation::operand)) * std::fmax(multiply, arrive);
+    const double steps = divide_up(p.k, 128 / int(sizeof(typename Operation::operand))) * std::fmax(multiply, arrive);
     const double write = c.tile_m * c.tile_n / 16.0;
     double finish = 0;
     if constexpr (requires { Operation::finish_clocks(p.extra, 0, 0); }) {
@@ -90,37 +81,24 @@ inline std::string name(const config& c) {
            (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
-// The quickest of the kernels from `first` to `last` that have what the options force, by `clocks`, the first of equals; null
-// where none has.
-template <typename Operation>
-const built<Operation>* quickest(const built<Operation>* first, const built<Operation>* last,
-                                 const problem<Operation>& p, const options& o) {
-    const built<Operation>* best = nullptr;
-    for (; first != last; first++)
-        if (matches(first->shape, o) && (!best || clocks(first->shape, p) < clocks(best->shape, p))) best = first;
-    return best;
-}
-
-// Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those that has what
-// the options force, else the quickest of the others that has it. Throws std::invalid_argument, with the caller's name, for
-// options that no kernel is built for.
+// Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by `clocks`,
+// that has what the options force, the first of equals; else the quickest of the others that has it. Throws
+// std::invalid_argument, with the caller's name, for options that no kernel is built for and for sizes that 32 bits do not
+// hold.
 template <typename Operation, int Count>
 const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
                                const options& o, const char* caller) {
-    if (const auto* best = quickest(kernels, kernels + choices, p, o)) return *best;
-    if (const auto* best = quickest(kernels + choices, kernels + Count, p, o)) return *best;
+    require_counts(caller, 2, {p.m, p.n, p.k});
+    require_counts(caller, 2, {divide_up(p.m, 64) * divide_up(p.n, 64)});
+    const built<Operation>* best = nullptr;
+    for (int i = 0; i < Count && !(best && i == choices); i++)
+        if (matches(kernels[i].shape, o) && (!best || clocks(kernels[i].shape, p) < clocks(best->shape, p)))
+            best = &kernels[i];
+    if (best) return *best;
     std::string list;
     for (const auto& candidate : kernels) list += "\n  " + name(candidate.shape);
     throw std::invalid_argument(caller + std::string(": no kernel is built with these options together; there are:") +
                                 list);
-}
-
-// Throws std::invalid_argument for sizes that 32 bits do not hold.
-inline void require_indices(int64_t M, int64_t N, int64_t K, const char* caller) {
-    constexpr int64_t most = largest_size;
-    if (M > most || N > most || K > most || double(ceil_div(int(M), 64)) * ceil_div(int(N), 64) > most)
-        throw std::invalid_argument(caller +
-                                    std::string(": the matrices have too many tiles for 32-bit indices; split them"));
 }
 
 }  // namespace tk::gemm

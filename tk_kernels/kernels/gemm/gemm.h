@@ -22,14 +22,19 @@ struct options {
     int schedule = 0;     // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate
 };
 
-// out[m, n] = sum over k of a[m, k] * b[k, n]; bf16 in, fp32 sums, bf16 out.
-// Row-major, unit column stride; lda, ldb, ldo are row strides in elements. For the TMA the base
-// addresses are multiples of 16 bytes and the row strides multiples of 8 elements. Rows of `out` are
-// written up to the next multiple of 8 elements: where N is none, the rest must be padding of its own.
+// What is multiplied, (m, k) by (k, n), and the result. Row-major, unit column stride; lda, ldb, ldo are row strides in
+// elements. For the TMA the base addresses and the row strides are multiples of 16 bytes. Rows of `out` are written up to the
+// next multiple of 16 bytes: where n is none, the rest must be padding of its own.
+struct matrices {
+    void* out;
+    const void *a, *b;
+    std::int64_t m, n, k, lda, ldb, ldo;
+};
+
+// out[i, j] = sum over l of a[i, l] * b[l, j]; bf16 in, fp32 sums, bf16 out.
 // `stream` is a cudaStream_t (ignored by the cpu target).
 // Throws std::invalid_argument for options or problems (sizes above largest_size, more tiles than that) that no kernel is
 // built for.
-void launch(void* out, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K, std::int64_t lda,
-            std::int64_t ldb, std::int64_t ldo, const options&, void* stream);
+void launch(const matrices&, const options&, void* stream);
 
 }  // namespace tk::gemm

@@ -84,7 +84,7 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
     const tk::gemm_epilogue::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
                                              narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
     launching([&] {
-        tk::gemm_epilogue::launch(mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride, e,
+        tk::gemm_epilogue::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride}, e,
                                   options, stream_of(a));
     });
     return 0;

@@ -29,7 +29,6 @@ struct epilogue {
 };
 
 // Matrices and options as of gemm::launch. Throws std::invalid_argument for options or sizes that no kernel is built for.
-void launch(void* out, const void* a, const void* b, std::int64_t M, std::int64_t N, std::int64_t K, std::int64_t lda,
-            std::int64_t ldb, std::int64_t ldo, const epilogue&, const options&, void* stream);
+void launch(const gemm::matrices&, const epilogue&, const options&, void* stream);
 
 }  // namespace tk::gemm_epilogue

@@ -96,8 +96,8 @@ std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, boo
                                         narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
     const auto type = mo.element_bytes == 2 ? tk::gemm_fp8::result::bf16 : tk::gemm_fp8::result::e4m3;
     launching([&] {
-        tk::gemm_fp8::launch(mo.data, type, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride,
-                             rows, cols, fast_accum, options, stream_of(a));
+        tk::gemm_fp8::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride},
+                             {type, rows, cols, fast_accum}, options, stream_of(a));
     });
     return 0;
 }

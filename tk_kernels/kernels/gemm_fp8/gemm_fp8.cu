@@ -5,66 +5,46 @@
 namespace tk::gemm_fp8 {
 namespace {
 
-using gemm::build, gemm::built, gemm::config;
+using gemm::built_kernels, gemm::config;
 
 // The first ones are what problems get unless told otherwise; the others answer to forced options. Factors of columns do not
 // fit beside the 192 registers of sums of 128x192 ping-pong.
 template <typename Operation>
-constexpr built<Operation> fast_kernels[] = {
-    build<Operation, config{128, 256, 4, 1, 1, false}>(), build<Operation, config{128, 128, 6, 1, 1, true}>(),
-    build<Operation, config{64, 128, 8, 1, 1, false}>(),  build<Operation, config{128, 192, 4, 1, 1, true}>(),
-    build<Operation, config{128, 256, 4, 2, 1, false}>(), build<Operation, config{128, 192, 4, 2, 1, true}>(),
-};
+constexpr auto& fast_kernels =
+    built_kernels<Operation, config{128, 256, 4, 1, 1, false}, config{128, 128, 6, 1, 1, true},
+                  config{64, 128, 8, 1, 1, false}, config{128, 192, 4, 1, 1, true}, config{128, 256, 4, 2, 1, false},
+                  config{128, 192, 4, 2, 1, true}>;
 template <typename Operation>
-constexpr built<Operation> fast_vector_kernels[] = {
-    build<Operation, config{128, 128, 6, 1, 1, true}>(),
-    build<Operation, config{64, 128, 8, 1, 1, false}>(),
-    build<Operation, config{128, 256, 4, 1, 1, false}>(),
-};
+constexpr auto& fast_vector_kernels = built_kernels<Operation, config{128, 128, 6, 1, 1, true},
+                                                    config{64, 128, 8, 1, 1, false}, config{128, 256, 4, 1, 1, false}>;
 // Without fast accumulation: sums of 1024 values of K.
 template <typename Operation>
-constexpr built<Operation> precise_kernels[] = {
-    build<Operation, config{128, 192, 4, 1, 1, false, false, 8}>(),
-    build<Operation, config{128, 128, 6, 1, 1, false, false, 8}>(),
-};
+constexpr auto& precise_kernels =
+    built_kernels<Operation, config{128, 192, 4, 1, 1, false, false, 8}, config{128, 128, 6, 1, 1, false, false, 8}>;
 
-struct call {
-    void* out;
-    const void *a, *b;
-    int M, N, K;
-    int64_t lda, ldb, ldo;
-    factors scale_a, scale_b;
-    bool fast_accum;
-};
-
-template <typename Result, bool Vectors> void start(const call& c, const options& o, void* stream) {
+template <typename Result, bool Vectors>
+void start(const gemm::matrices& m, const scaling& s, const options& o, void* stream) {
     using operation = scaled_product<Result, Vectors>;
-    const typename operation::extra extra{{c.scale_a.data, 1, 1, c.M, 1, c.scale_a.stride, 0, 0},
-                                          {c.scale_b.data, 1, 1, 1, c.N},
-                                          c.scale_a.data != nullptr,
-                                          c.scale_b.data != nullptr,
-                                          c.scale_b.stride != 0};
-    auto data = [](const void* pointer) { return static_cast<e4m3*>(const_cast<void*>(pointer)); };
-    const gemm::problem<operation> p{
-        static_cast<Result*>(c.out), data(c.a), data(c.b), c.M, c.N, c.K, c.lda, c.ldb, c.ldo, extra};
+    const typename operation::extra extra{{s.a.data, 1, 1, m.m, 1, s.a.stride, 0, 0},
+                                          {s.b.data, 1, 1, 1, m.n},
+                                          s.a.data != nullptr,
+                                          s.b.data != nullptr,
+                                          s.b.stride != 0};
+    const gemm::problem<operation> p{m, extra};
     const auto run = [&](const auto& kernels, int choices) {
         gemm::choose(kernels, choices, p, o, "gemm_fp8").start(p, o, stream);
     };
-    if (!c.fast_accum) run(precise_kernels<operation>, 2);
+    if (!s.fast_accum) run(precise_kernels<operation>, 2);
     else if constexpr (Vectors) run(fast_vector_kernels<operation>, 2);
     else run(fast_kernels<operation>, 4);
 }
 
 }  // namespace
 
-void launch(void* out, result type, const void* a, const void* b, int64_t M, int64_t N, int64_t K, int64_t lda,
-            int64_t ldb, int64_t ldo, factors scale_a, factors scale_b, bool fast_accum, const options& o,
-            void* stream) {
-    gemm::require_indices(M, N, K, "gemm_fp8");
-    const bool vectors = scale_a.stride != 0 || scale_b.stride != 0;
-    const call c{out, a, b, int(M), int(N), int(K), lda, ldb, ldo, scale_a, scale_b, fast_accum};
-    if (type == result::bf16) vectors ? start<bf16, true>(c, o, stream) : start<bf16, false>(c, o, stream);
-    else vectors ? start<e4m3, true>(c, o, stream) : start<e4m3, false>(c, o, stream);
+void launch(const gemm::matrices& m, const scaling& s, const options& o, void* stream) {
+    const bool vectors = s.a.stride != 0 || s.b.stride != 0;
+    if (s.type == result::bf16) vectors ? start<bf16, true>(m, s, o, stream) : start<bf16, false>(m, s, o, stream);
+    else vectors ? start<e4m3, true>(m, s, o, stream) : start<e4m3, false>(m, s, o, stream);
 }
 
 }  // namespace tk::gemm_fp8

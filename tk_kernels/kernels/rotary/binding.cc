@@ -27,7 +27,12 @@ std::int64_t rotary(TensorView x, TensorView cosine, TensorView sine, TensorView
     const std::int64_t copies = copies_of({x, cosine, sine});
     if (copies != 0) return copies;
     require_output("out", out);
-    const tk::rotary::problem problem{x.size(0),
+    const dimensions& where = rows_first ? tk::binding::rows_first : heads_first;
+    const tk::rotary::problem problem{as_tensor(out, where),
+                                      as_tensor(x, where),
+                                      {cosine.data_ptr(), stride_of(cosine, 0)},
+                                      {sine.data_ptr(), stride_of(sine, 0)},
+                                      x.size(0),
                                       H,
                                       N,
                                       static_cast<int>(x.size(3)),
@@ -35,11 +40,7 @@ std::int64_t rotary(TensorView x, TensorView cosine, TensorView sine, TensorView
                                       interleaved,
                                       conjugate,
                                       cosine.dtype().bits == 32};
-    const dimensions& where = rows_first ? tk::binding::rows_first : heads_first;
-    launching([&] {
-        tk::rotary::launch(as_tensor(out, where), as_tensor(x, where), cosine.data_ptr(), sine.data_ptr(),
-                           stride_of(cosine, 0), stride_of(sine, 0), problem, stream_of(x));
-    });
+    launching([&] { tk::rotary::launch(problem, stream_of(x)); });
     return 0;
 }
 

@@ -24,8 +24,8 @@
 namespace tk::rotary {
 using namespace kittens;
 
-template <typename T> using tensor = gl<T, dynamic, dynamic, dynamic, dynamic>;
-template <typename T> using table = gl<T, 1, dynamic, dynamic, dynamic>;
+using tensor = gl<bf16, dynamic, dynamic, dynamic, dynamic>;
+template <typename T> using angles_of = gl<T, 1, dynamic, dynamic, dynamic>;
 
 template <int D, bool Interleaved, typename Angle> struct kernel {
     static constexpr int warps = 2, cluster_blocks = 1, blocks_per_sm = sizeof(Angle) == 4 ? 14 : 18;
@@ -36,8 +36,8 @@ template <int D, bool Interleaved, typename Angle> struct kernel {
     // Tensors of depth heads and a row a position, or of depth positions and a row a head; so are the tables, in which
     // every head has the same rows.
     struct globals {
-        tensor<bf16> in, out;  // the entries that are rotated; half-split, the first of each pair
-        table<Angle> cosine, sine;
+        tensor in, out;  // the entries that are rotated; half-split, the first of each pair
+        angles_of<Angle> cosine, sine;
         int partner, rest_first,
             rest;  // columns from an entry to its partner; first and number of those that are copied
         bool conjugate;
@@ -59,7 +59,7 @@ template <int D, bool Interleaved, typename Angle> struct kernel {
         angles cosine, sine;
         load(cosine, g.cosine, {0, depth, row, 0});
         load(sine, g.sine, {0, depth, row, 0});
-        const auto in = from_column(g.in, g.partner), out = from_column(g.out, g.partner);
+        const auto in = columns_from(g.in, g.partner), out = columns_from(g.out, g.partner);
         line x[lines], partner[lines];
 #pragma unroll
         for (int i = 0; i < lines; i++)
@@ -83,84 +83,57 @@ template <int D, bool Interleaved, typename Angle> struct kernel {
 
     // Entries beyond rotary_dim.
     kittens_device static void copy_rest(const globals& g, element_coord at) {
-        auto in = from_column(g.in, g.rest_first), out = from_column(g.out, g.rest_first);
-        in.extent[3] = out.extent[3] = g.rest;
         rl<bf16, rows, D> rest;
-        load(rest, in, at);
-        store(out, rest, at);
-    }
-
-    kittens_device static tensor<bf16> from_column(tensor<bf16> t, int first) {
-        t.data += first;
-        return t;
+        load(rest, columns_from(g.in, g.rest_first, g.rest), at);
+        store(columns_from(g.out, g.rest_first, g.rest), rest, at);
     }
 };
 
 namespace {
 
-template <typename Kernel, typename Angle>
-void start(const heads& out, const heads& x, const void* cosine, const void* sine, std::int64_t cosine_stride,
-           std::int64_t sine_stride, const problem& p, void* stream) {
-    constexpr std::int64_t rows = Kernel::rows, lines = Kernel::lines;
-    const int half = p.rotary_dim / 2, turned = p.interleaved ? p.rotary_dim : half;
-    const auto tiles = [](std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; };
+template <int D, bool Interleaved, typename Angle> void start(const problem& p, void* stream) {
+    using kernel = kernel<D, Interleaved, Angle>;
+    constexpr int rows = kernel::rows, lines = kernel::lines;
     // The rows are those that follow one another in memory, unless they leave most of a task's lanes idle.
-    const auto filled = [&](std::int64_t extent, std::int64_t tile) {
-        return double(extent) / double(tiles(extent, tile) * tile);
-    };
+    const auto filled = [](int64_t extent, int tile) { return extent / double(divide_up(extent, tile) * tile); };
     const double by_heads = filled(p.H, rows * lines), by_positions = filled(p.N, rows) * filled(p.H, lines);
-    const bool head_rows = by_heads > (x.head_stride < x.row_stride ? 0.7 : 2.0) * by_positions;
-    const std::int64_t depth = head_rows ? p.N : p.H, tensor_rows = head_rows ? p.H : p.N;
-    const std::int64_t task_depth = head_rows ? 1 : lines, task_rows = head_rows ? rows * lines : rows;
+    const bool head_rows = by_heads > (p.x.head_stride < p.x.row_stride ? 0.7 : 2.0) * by_positions;
+    const int64_t depth = head_rows ? p.N : p.H, tensor_rows = head_rows ? p.H : p.N;
+    const int task_depth = head_rows ? 1 : lines, task_rows = head_rows ? rows * lines : rows;
     const auto rotated = [&](const heads& t) {
-        return tensor<bf16>(static_cast<bf16*>(t.data), int(p.B), int(depth), int(tensor_rows), turned,
-                            head_rows ? t.head_stride : t.row_stride, head_rows ? t.row_stride : t.head_stride,
-                            t.batch_stride);
+        const heads by_position{t.data, t.batch_stride, t.row_stride, t.head_stride};
+        return tensor(head_rows ? by_position : t, p.B, depth, tensor_rows,
+                      Interleaved ? p.rotary_dim : p.rotary_dim / 2);
     };
-    const auto angles = [&](const void* data, std::int64_t stride) {
-        return table<Angle>(static_cast<Angle*>(const_cast<void*>(data)), 1, int(depth), int(tensor_rows), half,
-                            head_rows ? 0 : stride, head_rows ? stride : 0, 0);
+    const auto angles = [&](const table& t) {
+        const heads place{const_cast<void*>(t.data), 0, head_rows ? t.stride : 0, head_rows ? 0 : t.stride};
+        return angles_of<Angle>(place, 1, depth, tensor_rows, p.rotary_dim / 2);
     };
-    const std::int64_t along_rows = tiles(tensor_rows, task_rows), along_depth = tiles(depth, task_depth);
-    // Divided first: the product of three sizes may be beyond 64 bits.
-    if (along_rows * along_depth > (largest_size - Kernel::warps) / p.B)
-        throw std::invalid_argument("x: got " + std::to_string(p.B) + " x " + std::to_string(p.H) + " x " +
-                                    std::to_string(p.N) + " rows, more than the kernel can number");
+    const int64_t along_rows = divide_up(tensor_rows, task_rows), along_depth = divide_up(depth, task_depth);
+    require_counts("rotary", p.B, {along_rows * along_depth + kernel::warps});
     const int tasks = int(along_rows * along_depth * p.B);
-    const typename Kernel::globals globals{rotated(x),
-                                           rotated(out),
-                                           angles(cosine, cosine_stride),
-                                           angles(sine, sine_stride),
-                                           half,
-                                           p.rotary_dim,
-                                           out.data != x.data ? p.D - p.rotary_dim : 0,
-                                           p.conjugate,
-                                           int(task_depth),
-                                           int(task_rows),
-                                           head_rows ? 0 : 1,
-                                           head_rows ? int(rows) : 0,
-                                           tasks,
-                                           divisor(int(along_rows)),
-                                           divisor(int(along_depth))};
-    kittens::launch<Kernel>({(tasks + Kernel::warps - 1) / Kernel::warps, 0}, stream, globals);
+    kittens::launch<kernel>(
+        {divide_up(tasks, kernel::warps), 0}, stream,
+        {rotated(p.x), rotated(p.out), angles(p.cosine), angles(p.sine), p.rotary_dim / 2, p.rotary_dim,
+         p.out.data != p.x.data ? D - p.rotary_dim : 0, p.conjugate, task_depth, task_rows, head_rows ? 0 : 1,
+         head_rows ? rows : 0, tasks, divisor(int(along_rows)), divisor(int(along_depth))});
 }
 
-template <int D, typename... Arguments> void start_of(const problem& p, Arguments... arguments) {
-    if (p.interleaved && p.table_float) return start<kernel<D, true, float>, float>(arguments...);
-    if (p.interleaved) return start<kernel<D, true, bf16>, bf16>(arguments...);
-    if (p.table_float) return start<kernel<D, false, float>, float>(arguments...);
-    return start<kernel<D, false, bf16>, bf16>(arguments...);
+template <int D> void start_of(const problem& p, void* stream) {
+    if (p.interleaved && p.table_float) start<D, true, float>(p, stream);
+    else if (p.interleaved) start<D, true, bf16>(p, stream);
+    else if (p.table_float) start<D, false, float>(p, stream);
+    else start<D, false, bf16>(p, stream);
 }
 
 }  // namespace
 
-void launch(const heads& out, const heads& x, const void* cosine, const void* sine, std::int64_t cosine_stride,
-            std::int64_t sine_stride, const problem& p, void* stream) {
+void launch(const problem& p, void* stream) {
     if (p.rotary_dim < 16 || p.rotary_dim > p.D || p.rotary_dim % 16 != 0)
         throw std::invalid_argument("cos: got rotary dim " + std::to_string(p.rotary_dim) +
                                     ", supported are multiples of 16 up to the head dim " + std::to_string(p.D));
-    if (p.D == 64) start_of<64>(p, out, x, cosine, sine, cosine_stride, sine_stride, p, stream);
-    else if (p.D == 128) start_of<128>(p, out, x, cosine, sine, cosine_stride, sine_stride, p, stream);
+    if (p.D == 64) start_of<64>(p, stream);
+    else if (p.D == 128) start_of<128>(p, stream);
     else throw std::invalid_argument("x: got head dim " + std::to_string(p.D) + ", supported are 64 and 128");
 }
 

@@ -9,8 +9,14 @@
 namespace tk::rotary {
 
 using heads = tk::tensor;  // (B, H, N, D) in memory, heads and rows in either order
+struct table {
+    const void* data;  // (N, rotary_dim / 2)
+    std::int64_t stride;
+};
 
 struct problem {
+    heads out, x;  // they may be the same
+    table cosine, sine;
     std::int64_t B, H, N;
     int D;           // 64 or 128
     int rotary_dim;  // a multiple of 16 up to D: the entries that are rotated, the first ones
@@ -18,14 +24,10 @@ struct problem {
     bool table_float;  // cosines and sines are fp32, else bf16
 };
 
-// The largest B, H and N, and the largest number of tasks.
-constexpr std::int64_t largest_size = 2147483647;
-
 // out = x with its rows rotated, half-split or, interleaved, pair by pair; with `conjugate` by the opposite angles. Row n
-// has the angles of row n of cosine and sine (rotary_dim / 2 of them, rows `table_stride` elements apart). out may be x.
+// has the angles of row n of cosine and sine.
 // `stream` is a cudaStream_t (ignored by the cpu target). Throws std::invalid_argument for problems that no kernel is built
 // for.
-void launch(const heads& out, const heads& x, const void* cosine, const void* sine, std::int64_t cosine_stride,
-            std::int64_t sine_stride, const problem&, void* stream);
+void launch(const problem&, void* stream);
 
 }  // namespace tk::rotary

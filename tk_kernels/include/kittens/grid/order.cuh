@@ -2,6 +2,8 @@
 // be a compact patch of the output, whose rows of A and columns of B are few.
 #pragma once
 
+#include <cmath>
+
 namespace kittens {
 
 // supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and
@@ -25,6 +27,11 @@ struct divisor {
         magic = uint32_t(((int64_t(1) << (31 + shift)) + value - 1) / value);
     }
     kittens_host_device int divide(int x) const { return int((uint64_t(x) * magic) >> (31 + shift)); }
+    kittens_host_device int divide(int x, int& rest) const {
+        const int quotient = divide(x);
+        rest = x - quotient * value;
+        return quotient;
+    }
 };
 
 // Generalised Hilbert curve over a rows x cols rectangle, in bands as high as the largest power of two that fits: each
@@ -81,5 +88,14 @@ struct tile_bands {
         return {first + within - col * height.value, col};
     }
 };
+
+// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a cluster of blocks
+// takes so many tile rows.
+inline int square_band(int tile_rows, int tile_cols, int cluster_rows = 1) {
+    const double side = std::sqrt(double(multiprocessors()) * tile_rows * tile_cols) / (tile_rows * cluster_rows);
+    int band = 1;
+    while (2 * band <= side) band *= 2;
+    return band;
+}
 
 }  // namespace kittens

@@ -11,11 +11,26 @@ namespace kittens {
 
 template <typename A, typename B> kittens_host_device constexpr auto divide_up(A a, B b) { return (a + b - 1) / b; }
 
+// Of so many steps the share of one block of the grid, as near to equal as can be: a kernel's only task.
+struct block_share {
+    int first, steps;
+};
+kittens_device block_share share_of_block(int steps) {
+    const auto start = [=](int block) { return int(int64_t(steps) * block / block_count()); };
+    const int first = start(block_index());
+    return {first, start(block_index() + 1) - first};
+}
+
 // A persistent grid, whose blocks ask `get_task` for one task after another: as many blocks as run at the same time, or
 // as there are tasks.
 template <typename Kernel> void launch_tasks(int64_t tasks, void* stream, const typename Kernel::globals& globals) {
     const int64_t resident = int64_t(Kernel::blocks_per_sm) * multiprocessors();
     launch<Kernel>({int(std::min(tasks, resident)), Kernel::shared_bytes}, stream, globals);
+}
+
+// A block for each task: the hardware hands them out.
+template <typename Kernel> void launch_all(int64_t tasks, void* stream, const typename Kernel::globals& globals) {
+    launch<Kernel>({int(tasks), Kernel::shared_bytes}, stream, globals);
 }
 
 // Throws std::invalid_argument where one of the counts times `room` exceeds what an int holds.

@@ -28,7 +28,24 @@ kittens_device void mul(complex<Dst>& dst, const complex<A>& a, const complex<B>
         dst.real, dst.imag, a.real, a.imag, b.real, b.imag);
 }
 
+// Both parts: converts the element type; cuts out a part.
+template <register_tile Dst, register_tile Src> kittens_device void copy(complex<Dst>& dst, const complex<Src>& src) {
+    copy(dst.real, src.real), copy(dst.imag, src.imag);
+}
+template <register_tile Dst, register_tile Src>
+kittens_device void part(complex<Dst>& dst, const complex<Src>& src, int row, int col) {
+    part(dst.real, src.real, row, col), part(dst.imag, src.imag, row, col);
+}
+
 namespace warpgroup {
+
+// D = A B + A' B'. With the parts of a complex A, and of a B that holds what makes them either part of D: half of a complex
+// product.
+template <register_tile D, typename A, shared_tile B>
+kittens_device void mm_AB(D& d, const A& a, const B& b, const A& other_a, const B& other_b, site where = kittens_here) {
+    warpgroup::mm_AB(d, a, b, where);
+    warpgroup::mma_AB(d, other_a, other_b, 1, where);
+}
 
 template <register_tile Dst, shared_tile Src>
 kittens_device void load(complex<Dst>& dst, const complex<Src>& src, site where = kittens_here) {

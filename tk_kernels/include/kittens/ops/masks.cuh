@@ -43,6 +43,38 @@ template <register_tile Dst, register_tile Src> kittens_device void upper_fill(D
     mask(dst, src, [=](int row, int) { return row >= to_row; }, value);
 }
 
+// What a query of attention may see: keys up to its row + offset, if causal, and below the number of keys.
+struct visible_keys {
+    int keys, offset;
+    bool causal;
+
+    // Keys that the rows before `end` see; tiles of so many of them.
+    kittens_host_device int before(int end) const {
+        const int seen = causal && end + offset < keys ? end + offset : keys;
+        return seen > 0 ? seen : 0;
+    }
+    kittens_host_device int tiles_before(int end, int tile_keys) const {
+        return (before(end) + tile_keys - 1) / tile_keys;
+    }
+    // Hides the rest of a tile of scores: rows are queries from `row` on, columns are keys from `key` on.
+    template <register_tile Scores> kittens_device void hide(Scores& s, int row, int key,
+                                                             float value = -INFINITY) const {
+        if (before(row + 1) >= key + Scores::cols) return;
+        const int last = row + offset - key, tail = keys - key;
+        if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, value);
+        else right_fill(s, s, tail, value);
+    }
+    // The same of a transposed tile, whose rows are keys. It is part of a tile of TileKeys keys, from `first` on: where every
+    // query sees all of that, nothing is done, in all of its parts.
+    template <int TileKeys, register_tile Scores>
+    kittens_device void hide_transposed(Scores& s, int row, int first, int key, float value = -INFINITY) const {
+        if (first + TileKeys <= before(row + 1)) return;
+        const int last = row + offset - key, tail = keys - key;
+        if (causal) mask(s, s, [=](int r, int c) { return r <= last + c && r < tail; }, value);
+        else lower_fill(s, s, tail, value);
+    }
+};
+
 namespace warpgroup {
 // Row of the warpgroup's tile that is row `row` of this warp's register tile.
 kittens_device int row(int row) { return row / 16 * 64 + 16 * warp_in_group() + row % 16; }

@@ -66,6 +66,16 @@ struct gl {
     template <int Static> kittens_host_device static int known(int held) { return Static == dynamic ? held : Static; }
 };
 
+// A tensor as the host describes it, with its extents: becomes a gl of the tiles that a kernel wants.
+template <typename Strided> struct host_tensor {
+    const Strided& at;
+    int64_t batch, heads, rows, cols;
+
+    template <typename T, int B, int D, int R, int C, typename... Tiles> operator gl<T, B, D, R, C, Tiles...>() const {
+        return {at, batch, heads, rows, cols};
+    }
+};
+
 // (batch, head, row, column) in bf16, as attention and its relatives know their operands.
 template <typename... Tiles> using heads_of = gl<bf16, dynamic, dynamic, dynamic, dynamic, Tiles...>;
 
@@ -74,6 +84,19 @@ template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 template <typename X>
 concept global_tensor = is_gl<X>;
+
+// A tensor's columns from one on, and so many of them. (A tensor map would still begin where it began.)
+template <typename T, int B, int D, int R>
+kittens_host_device gl<T, B, D, R, dynamic> columns_from(gl<T, B, D, R, dynamic> global, int first) {
+    global.data += first;
+    return global;
+}
+template <typename T, int B, int D, int R>
+kittens_host_device gl<T, B, D, R, dynamic> columns_from(gl<T, B, D, R, dynamic> global, int first, int count) {
+    global.data += first;
+    global.extent[3] = count;
+    return global;
+}
 
 // Where a register tile lies that is kept packed: its elements follow one another, in the order of the registers, which
 // only load_packed knows; `Warps` of them hold it together. at.c counts tiles. Packed tiles lie wholly in a row of the

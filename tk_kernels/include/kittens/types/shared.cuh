@@ -62,6 +62,13 @@ struct alignas(128) sv {
     using whole = sv;
 };
 
+// One for each warp of a warpgroup, which needs no barrier before it uses its own.
+template <typename X> struct per_warp {
+    X of_warp[warpgroup_warps];
+
+    kittens_device X& own() { return of_warp[warp_in_group()]; }
+};
+
 template <typename X> inline constexpr bool is_st = false;
 template <typename T, int R, int C, int P> inline constexpr bool is_st<st<T, R, C, P>> = true;
 template <typename X> inline constexpr bool is_sv = false;
