@@ -101,7 +101,10 @@ template <config C> struct forward_kernel {
         const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
         auto& shared_q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
         rt_bf<16, C.dim> own_q;
-        if constexpr (C.hold_queries) warpgroup::load(own_q, shared_q), s.release_held();
+        if constexpr (C.hold_queries) {
+            warpgroup::load(own_q, shared_q);
+            s.release_held();
+        }
         auto& q = std::get<C.hold_queries>(std::tie(shared_q, own_q));
 
         zero(o);

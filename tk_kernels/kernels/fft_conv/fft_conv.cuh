@@ -113,7 +113,10 @@ template <int Rows> struct kernel {
         output& out = stream.ask();
         if (warp_index() == 0) load_tables(own, out, g);
         factors f;
-        if constexpr (split) load_turn(f.turn.real, g, turn_row), load_turn(f.turn.imag, g, turn_row + 2);
+        if constexpr (split) {
+            load_turn(f.turn.real, g, turn_row);
+            load_turn(f.turn.imag, g, turn_row + 2);
+        }
         sync_named(everyone, consumers * warpgroup_warps);
         wait(own.loaded, 0);
         rt_bf<16, columns> left;
