@@ -1,8 +1,6 @@
 // What kernels are put together from, beside the operations on tiles: work orders, the mask and the softmax of attention, sums
 // that many blocks add to, stores by way of shared memory.
-#include <cstdio>
-#include <stdexcept>
-
+#include "guarded.h"
 #include "kittens.cuh"
 
 #include "tk/tensor.h"
@@ -136,16 +134,6 @@ struct doubling {
         store_read_wait();
     }
 };
-
-template <typename F> int guarded(F run, char* message, int size) {
-    try {
-        run();
-        return 0;
-    } catch (const std::exception& error) {
-        std::snprintf(message, size, "%s", error.what());
-        return 1;
-    }
-}
 
 // out = {first, steps} of each block's share.
 struct sharing {

@@ -1,8 +1,6 @@
 // Whole programs beside the GEMM: the load-compute-store-finish pipeline, and attention, which needs nothing that the
 // library has not. And the tile orders, as host functions.
-#include <cstdio>
-#include <stdexcept>
-
+#include "guarded.h"
 #include "kittens.cuh"
 
 using namespace kittens;
@@ -203,16 +201,6 @@ struct attention {
         }
     }
 };
-
-template <typename F> int guarded(F run, char* message, int size) {
-    try {
-        run();
-        return 0;
-    } catch (const std::exception& error) {
-        std::snprintf(message, size, "%s", error.what());
-        return 1;
-    }
-}
 
 }  // namespace
 

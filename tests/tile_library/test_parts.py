@@ -5,16 +5,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from tile_compile import compile_library, load
+from tile_compile import Run, caller, compile_library, load
 
 SOURCE = Path(__file__).with_name("parts.cu")
-TARGETS = {"cpu": "cpu", "cuda": "sm_90a"}
-Run = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +21,8 @@ def host() -> ctypes.CDLL:
 
 @pytest.fixture
 def run(device: str) -> Run:
-    """run(function, arguments...): calls it and raises RuntimeError with its message."""
-    library = load(compile_library(SOURCE, TARGETS[device]))
-
-    def given(value: torch.Tensor | int | float) -> object:
-        if isinstance(value, torch.Tensor):
-            return ctypes.c_void_p(value.data_ptr())
-        return ctypes.c_float(value) if isinstance(value, float) else value
-
-    def call(name: str, *arguments: torch.Tensor | int | float) -> None:
-        message = ctypes.create_string_buffer(1 << 14)
-        if library[name](*map(given, arguments), message, len(message)) != 0:
-            raise RuntimeError(message.value.decode())
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    return call
+    """The functions of the program on this device."""
+    return caller(SOURCE, device)
 
 
 def empty(*shape: int, device: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from tile_compile import compile_library, load
+from tile_compile import Run, caller, compile_library, load
 
 SOURCE = Path(__file__).with_name("pipelines.cu")
-TARGETS = {"cpu": "cpu", "cuda": "sm_90a"}
-Run = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +20,8 @@ def host() -> ctypes.CDLL:
 
 @pytest.fixture
 def run(device: str) -> Run:
-    """run(function, arguments...): calls it and raises RuntimeError with its message."""
-    library = load(compile_library(SOURCE, TARGETS[device]))
-
-    def call(name: str, *arguments: torch.Tensor | int) -> None:
-        message = ctypes.create_string_buffer(1 << 14)
-        given = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else a for a in arguments]
-        if library[name](*given, message, len(message)) != 0:
-            raise RuntimeError(message.value.decode())
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    return call
+    """The functions of the program on this device."""
+    return caller(SOURCE, device)
 
 
 def running_sum_is_right(run: Run, device: str, rows: int, cols: int, blocks: int) -> None:

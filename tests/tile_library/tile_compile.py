@@ -8,7 +8,10 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
@@ -76,6 +79,31 @@ def _compile(command: list[str], what: str) -> None:
 def load(library: Path) -> ctypes.CDLL:
     """The library in this process; its hidden symbols stay its own."""
     return ctypes.CDLL(str(library), mode=os.RTLD_LOCAL | os.RTLD_NOW)
+
+
+Run = Callable[..., None]
+
+
+def caller(source: Path, device: str) -> Run:
+    """run(function, arguments...) of a program for a device: tensors and numbers, then a message and its length.
+
+    Raises RuntimeError with the message where the function gives another value than 0.
+    """
+    library = load(compile_library(source, {"cpu": "cpu", "cuda": "sm_90a"}[device]))
+
+    def given(value: torch.Tensor | int | float) -> object:
+        if isinstance(value, torch.Tensor):
+            return ctypes.c_void_p(value.data_ptr())
+        return ctypes.c_float(value) if isinstance(value, float) else value
+
+    def run(name: str, *arguments: torch.Tensor | int | float) -> None:
+        message = ctypes.create_string_buffer(1 << 14)
+        if library[name](*map(given, arguments), message, len(message)) != 0:
+            raise RuntimeError(message.value.decode())
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return run
 
 
 def _forget_old(folder: Path) -> None:

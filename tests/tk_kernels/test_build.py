@@ -50,6 +50,17 @@ def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
     return toolchain.build(kernel, toolchain.CPU, BuildOptions())
 
 
+def test_the_manifest_is_of_the_build_that_is_loaded(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+    """Guard: a process runs what it has loaded, whatever becomes of the sources, and its results name that build."""
+    root = scale.path.parent
+    toolchain.load("scale", "cpu", root)
+    loaded = toolchain.manifest("scale", "cpu", root)
+    unit = scale.path / "scale.cu"
+    unit.write_text(unit.read_text() + "\n// changed\n")
+    assert toolchain.ensure_built("scale", "cpu", root).manifest["source_hash"] != loaded["source_hash"]
+    assert toolchain.manifest("scale", "cpu", root) == loaded
+
+
 def test_built_kernel_runs_and_raises_python_errors(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     module = toolchain.load("scale", "cpu", scale.path.parent)
     a, out = torch.arange(5, dtype=torch.float32), torch.empty(5)
