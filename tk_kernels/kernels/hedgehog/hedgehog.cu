@@ -27,7 +27,7 @@ int segments(const problem& p, int wanted) {
     if (wanted == 0 || wanted > most_segments)
         throw std::invalid_argument("segments: got " + std::to_string(wanted) + ", needs a number from 1 to " +
                                     std::to_string(most_segments));
-    const int blocks = blocks_of(p), most = std::min(most_segments, blocks / 4);
+    const int blocks = blocks_of(p), most = std::min(most_segments, blocks);
     return segmentation(blocks, wanted > 0 ? wanted : cheapest_segments(most, [&](int n) { return cost(p, n); })).count;
 }
 
