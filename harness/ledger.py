@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 ACTIVITIES = {
-    "calls": "contestants' calls in the rounds, in warm-up and alone: device time",
+    "calls": "contestants' calls in rounds, warm-up and audits, and alone: the device's time, or the host's if longer",
     "prepare": "contestants' own work outside the rounds: compiling, tuning, layouts, the first call",
     "clock": "flushing, waiting for the host, and bookkeeping between the calls of the rounds",
     "inputs": "drawing inputs",

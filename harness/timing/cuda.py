@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from harness.timing.rounds import Sample
 Call = Callable[[], Any]
 
 FIRST_SPIN_US = 30.0
+"""The shortest spin, which hides most launches."""
+
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
 
@@ -61,11 +64,11 @@ class EventStopwatch:
         while True:
             sample = self._once(call, spin_us, while_running)
             if sample.in_time or spin_us >= LONGEST_SPIN_US:
-                # Forget slowly: one hiccup of the host may not lengthen all later samples.
-                self._spin_us[id(call)] = max(FIRST_SPIN_US, 0.95 * spin_us) if sample.in_time else spin_us
+                self._spin_us[id(call)] = _shorter(spin_us, sample.host_us) if sample.in_time else spin_us
                 return sample
+            enough_us = _enough(sample.host_us)
             del sample  # the memory of its output is needed by the repetition
-            spin_us = min(2 * spin_us, LONGEST_SPIN_US)
+            spin_us = min(max(2 * spin_us, enough_us), LONGEST_SPIN_US)
 
     def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
         """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
@@ -76,7 +79,7 @@ class EventStopwatch:
         spin_us = min(max(self._spin_us.get(id(call), FIRST_SPIN_US), hold_us), LONGEST_SPIN_US)
         held: list[Any] = []
         sample = self._once(call, spin_us, _nothing, ahead, lambda output: held.extend(snapshot(output)))
-        return Sample(sample.latency_us, sample.output, sample.in_time, tuple(held))
+        return replace(sample, held=tuple(held))
 
     def idle_after_us(self, call: Call, enough_us: float) -> float:
         """How long the device is busy after the call has returned, on whichever stream; the first that is enough."""
@@ -106,7 +109,9 @@ class EventStopwatch:
         if ahead is not None:
             ahead()
         self._start.record(stream)
+        entered = time.perf_counter()
         output = call()
+        host_us = (time.perf_counter() - entered) * 1e6
         self._stop.record(stream)
         in_time = not self._start.query()
         if torch.cuda.current_stream() != stream:
@@ -116,7 +121,18 @@ class EventStopwatch:
             behind(output)
         while_running()
         self._stop.synchronize()
-        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time)
+        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us)
+
+
+def _enough(host_us: float) -> float:
+    """A spin that outlasts a call which keeps the host as long as the last did, and its two events."""
+    return 1.3 * host_us + 10.0
+
+
+def _shorter(spin_us: float, host_us: float) -> float:
+    """The spin after one that was long enough: what was learned is forgotten slowly, a hiccup of the host at once."""
+    enough_us = _enough(host_us)
+    return max(FIRST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us))
 
 
 class GraphStopwatch(EventStopwatch):

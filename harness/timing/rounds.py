@@ -37,6 +37,16 @@ class Sample:
     in_time: bool = True
     held: tuple[Any, ...] = ()
     """Of an observed sample: copies of what the outputs held when the clock stopped."""
+    host_us: float = 0.0
+    """What the host spent in the call."""
+
+    @property
+    def own_us(self) -> float:
+        """What the call costs whoever makes it: its time on the device, or on the host where that is longer.
+
+        In a late sample the latency has both, and the host may have waited for what the stopwatch put before the call.
+        """
+        return max(self.latency_us, self.host_us) if self.in_time else self.latency_us
 
 
 class Stopwatch(Protocol):
@@ -72,7 +82,7 @@ class Series:
     rounds: list[int] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
-    busy_us: float = 0.0  # time in all of its calls, those of the warm-up included
+    own_us: float = 0.0  # of all of its calls, those of the warm-up included
     last_output: Any = None
     last_set: int = 0
     calls: Sequence[Call] = ()
@@ -135,7 +145,7 @@ def time_rounds(
             with _attributed(index):
                 sample = stopwatch.sample(wrapped[index][number % sets], watch if read else _nothing)
             mine.latency_us.append(sample.latency_us)
-            mine.busy_us += sample.latency_us
+            mine.own_us += sample.own_us
             mine.rounds.append(number)
             mine.late += not sample.in_time
             mine.last_output, mine.last_set = sample.output, number % sets
@@ -173,7 +183,7 @@ def _warm_up(
         for index, mine in enumerate(series):
             enter(index)
             with _attributed(index):
-                mine.busy_us += stopwatch.sample(mine.calls[turn % sets], _nothing).latency_us
+                mine.own_us += stopwatch.sample(mine.calls[turn % sets], _nothing).own_us
         turn += 1
 
 

@@ -92,6 +92,8 @@ class Audit:
     draw: Callable[[int], Mapping[str, torch.Tensor]]
     expected: Reference
     output_bytes: tuple[int, ...]
+    spent: Callable[[float], None] = lambda own_us: None
+    """Is told what each observed call took for itself."""
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
@@ -195,6 +197,7 @@ class Audit:
             return self.stopwatch.observed(call, lambda: _refill(subject.buffers, inputs), hold_us)
 
         sample: Sample = self.device.poisoned(observe, self.output_bytes)
+        self.spent(sample.own_us)
         return sample
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:

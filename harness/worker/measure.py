@@ -308,7 +308,7 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], 
             enter=lambda position: session.enter(entrants[position].index),
             report=report,
         )
-    session.ledger.move("clock", "calls", sum(mine.busy_us for mine in series) / 1e6)
+    session.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
     return series
 
 
@@ -348,6 +348,7 @@ def _audited(
         lambda number: session.inputs(number + MAX_INPUT_SETS if number else 0),
         expected,
         _output_bytes(session),
+        lambda own_us: session.ledger.move("audit", "calls", own_us / 1e6),
     )
     judged = []
     for entrant, mine in zip(entrants, series, strict=True):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from harness.timing import cuda
+from harness.timing.rounds import Sample
 
 
 class Stream:
@@ -51,6 +52,7 @@ def stream(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: "the stream")
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: made.enqueue("spin", cycles / 1980.0))
+    monkeypatch.setattr(cuda.time, "perf_counter", lambda: made.host * 1e-6)
     return made
 
 
@@ -72,10 +74,23 @@ def test_a_slow_host_lengthens_the_spin_until_launches_are_hidden(stream):
     sample = watch.sample(call, lambda: None)
     assert sample.in_time
     assert sample.latency_us == pytest.approx(50.0)  # not the 400 us of the host
-    attempts = stream.log.count("kernel")
-    assert attempts == 5  # 30, 60, .. 480 us
-    assert watch.sample(call, lambda: None).in_time
-    assert stream.log.count("kernel") == attempts + 1  # remembered
+    assert stream.log.count("kernel") == 2, "30 us, then as long as the call has been seen to need"
+    for _ in range(50):
+        assert watch.sample(call, lambda: None).in_time
+    assert stream.log.count("kernel") == 52, "remembered, and not forgotten below what it needs"
+
+
+def test_what_a_call_costs_its_caller(stream):
+    """Guard: the account of a run has a call's own time in it, and none of the spin that a call may wait for."""
+    watch = stopwatch(stream)
+    stream.host_us = 20.0
+    assert watch.sample(stream.call, lambda: None).own_us == pytest.approx(50.0), "its kernel's"
+    stream.host_us = 400.0
+    sample = watch.sample(stream.call, lambda: None)
+    assert sample.latency_us == pytest.approx(50.0)
+    assert sample.own_us == pytest.approx(400.0), "its launches'"
+    late = Sample(70.0, None, in_time=False, host_us=20_000.0)
+    assert late.own_us == 70.0
 
 
 def test_a_hiccup_of_the_host_is_forgotten(stream):
@@ -83,7 +98,7 @@ def test_a_hiccup_of_the_host_is_forgotten(stream):
     stream.host_us = 3000.0
     watch.sample(call, lambda: None)
     stream.host_us = 10.0
-    for _ in range(120):
+    for _ in range(30):
         watch.sample(call, lambda: None)
     assert next(iter(watch._spin_us.values())) == cuda.FIRST_SPIN_US
 
@@ -160,7 +175,6 @@ def test_how_long_the_device_is_busy_after_a_call(stream, monkeypatch):
         stream.host = max(stream.host, stream.device)
 
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
-    monkeypatch.setattr(cuda.time, "perf_counter", lambda: stream.host * 1e-6)
     assert stopwatch(stream).idle_after_us(call, enough_us=1000.0) == pytest.approx(1990.0)
     assert len(calls) == 30
     assert stopwatch(stream).idle_after_us(call, enough_us=2100.0) == pytest.approx(1990.0)

@@ -72,7 +72,7 @@ def test_what_the_allocator_hands_out_next_is_nan(device, elements):
     for _ in range(3):
         held = [torch.zeros(elements, dtype=torch.bfloat16, device="cuda") for _ in range(3)]
         del held
-        output = device.poisoned(lambda: torch.empty(elements, dtype=torch.bfloat16, device="cuda"), 2 * elements)
+        output = device.poisoned(lambda: torch.empty(elements, dtype=torch.bfloat16, device="cuda"), [2 * elements])
         assert bool(torch.isnan(output).all())
 
 
