@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,8 +93,8 @@ class Audit:
     draw: Callable[[int], Mapping[str, torch.Tensor]]
     expected: Reference
     output_bytes: tuple[int, ...]
-    spent: Callable[[float], None] = lambda own_us: None
-    """Is told what each observed call took for itself."""
+    spent: Callable[[str, float], None] = lambda activity, seconds: None
+    """Is told what contestants took for themselves: "calls" that were observed, "prepare" where they prepared again."""
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
@@ -164,7 +165,12 @@ class Audit:
     def _prepared_again(self, subject: Subject) -> Call:
         """The call, prepared on the same memory as it is now, as tensors that no cache of layouts has met."""
         same_memory = {name: buffer.data for name, buffer in subject.buffers.items()}
-        return self.stopwatch.wrap(subject.implementation.prepare(self.problem, same_memory))
+        self.device.wait()
+        began = time.perf_counter()
+        call = subject.implementation.prepare(self.problem, same_memory)
+        self.device.wait()
+        self.spent("prepare", time.perf_counter() - began)
+        return self.stopwatch.wrap(call)
 
     def _observed(
         self,
@@ -197,7 +203,7 @@ class Audit:
             return self.stopwatch.observed(call, lambda: _refill(subject.buffers, inputs), hold_us)
 
         sample: Sample = self.device.poisoned(observe, self.output_bytes)
-        self.spent(sample.own_us)
+        self.spent("calls", sample.own_us / 1e6)
         return sample
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:

@@ -33,6 +33,9 @@ from harness.workloads.spec import Reference
 DEGENERATE = ("zeros",)
 """Distributions on which nearly anything is right; verification uses the workload's first one instead."""
 
+_SEEDS_APART = 2**16
+"""Between the seeds of two looks' samples: a workload may take the next few for itself."""
+
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
 
@@ -96,10 +99,10 @@ class Session:
             generator = self.device.generator(self.group.seed + number)
             return self.workload.make_inputs(self.group.problem, generator, distribution)
 
-    def reference(self, inputs: dict[str, torch.Tensor]) -> Reference:
-        """The float64 reference of these inputs."""
+    def reference(self, inputs: dict[str, torch.Tensor], look: int = 0) -> Reference:
+        """The float64 reference of these inputs; where it is of a sample, another one at each look."""
         with self.during("reference"):
-            return self.workload.reference(self.group.problem, inputs, self.group.seed)
+            return self.workload.reference(self.group.problem, inputs, self.group.seed + look * _SEEDS_APART)
 
     def failure(self, index: int, error: BaseException, version: str = "") -> CaseOutcome:
         """The outcome of a case that raised; raises `ProcessBrokenError` if the device did not survive it."""
@@ -200,7 +203,8 @@ def _verify(
         )
         if not check.passed:
             return outcome
-        outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
+        with session.during("calls"):
+            outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
         outcome = _check_kernels(session, implementation, call, outcome)
         return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
@@ -348,7 +352,7 @@ def _audited(
         lambda number: session.inputs(number + MAX_INPUT_SETS if number else 0),
         expected,
         _output_bytes(session),
-        lambda own_us: session.ledger.move("audit", "calls", own_us / 1e6),
+        lambda activity, seconds: session.ledger.move("audit", activity, seconds),
     )
     judged = []
     for entrant, mine in zip(entrants, series, strict=True):
@@ -382,7 +386,7 @@ def _verified_again(
 ) -> list[CaseOutcome]:
     """The outcomes after a look at the last timed output of each entrant, on inputs other than those verified."""
     session.begin("verify again", -1, session.limits.case_seconds)
-    expected = session.reference(inputs)
+    expected = session.reference(inputs, look=1)
     results = []
     for entrant, mine, outcome in zip(entrants, series, judged, strict=True):
         session.enter(entrant.index)

@@ -22,9 +22,9 @@ def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, 
     """softmax(scale q k^T) v, (P, G, N, D) float64."""
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     rows_of_out = out.flatten(1, 2)
-    for pairs, rows in _blocks(q, k):
-        p = _probabilities(q, k, pairs, rows, scale, causal)
-        rows_of_out[pairs, rows] = p @ v[pairs].double()
+    for block in _blocks(q, k, causal):
+        weights, total = _weights(q, k, block, scale, causal)
+        rows_of_out[block.pairs, block.rows] = (weights @ v[block.pairs, : block.keys].double()).div_(total)
     return out
 
 
@@ -56,19 +56,21 @@ def backward(
     dv = torch.zeros_like(dk)
     rows_of_q, rows_of_dout, rows_of_dq = q.flatten(1, 2), dout.flatten(1, 2), dq.flatten(1, 2)
     in_dq, in_dk = [], []
-    for pairs, rows in _blocks(q, k):
-        p = _probabilities(q, k, pairs, rows, scale, causal)
+    for block in _blocks(q, k, causal):
+        weights, total = _weights(q, k, block, scale, causal)
+        p = weights.div_(total)
+        pairs, rows, seen = block.pairs, block.rows, slice(block.keys)
         q_rows, dout_rows = rows_of_q[pairs, rows].double(), rows_of_dout[pairs, rows].double()
-        keys, values = k[pairs].double(), v[pairs].double()
+        keys, values = k[pairs, seen].double(), v[pairs, seen].double()
         delta_size = scale * torch.linalg.vector_norm(dout_rows * (p @ values), dim=-1, keepdim=True)
         in_dq.append(_magnitude(delta_size * (p @ keys)))
         in_dk.append(_magnitude(delta_size * q_rows * torch.linalg.vector_norm(p, dim=-1, keepdim=True)))
-        dv[pairs] += p.transpose(1, 2) @ dout_rows
+        dv[pairs, seen] += p.transpose(1, 2) @ dout_rows
         ds = dout_rows @ values.transpose(1, 2)
         ds -= (p * ds).sum(-1, keepdim=True)
         ds *= p
         rows_of_dq[pairs, rows] = ds @ keys * scale
-        dk[pairs] += ds.transpose(1, 2) @ q_rows * scale
+        dk[pairs, seen] += ds.transpose(1, 2) @ q_rows * scale
     return Gradients(dq, dk, dv, _together(in_dq), _together(in_dk))
 
 
@@ -80,32 +82,49 @@ def _together(parts: Sequence[Magnitude]) -> Magnitude:
     return Magnitude(math.hypot(*(part.norm for part in parts)), max(part.largest for part in parts))
 
 
-def _blocks(q: torch.Tensor, k: torch.Tensor) -> Iterator[tuple[slice, slice]]:
-    """Slices of pairs and of query rows, G * N of them in a pair, that together cover the score matrix."""
-    pairs, all_rows, keys = q.shape[0], q.shape[1] * q.shape[2], k.shape[1]
-    budget = BLOCK_SCORES[q.device.type]
-    rows = max(1, min(all_rows, budget // keys))
+CAUSAL_BLOCKS = 8
+"""Blocks that the queries of a head are cut into at least under a causal mask. Keys that a block does not see are
+skipped, which leaves 9/16 of the scores."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows of some pairs, of the G * N query rows that a pair has, and the first `keys` keys."""
+
+    pairs: slice
+    rows: slice
+    keys: int
+
+
+def _blocks(q: torch.Tensor, k: torch.Tensor, causal: bool) -> Iterator[_Block]:
+    """Blocks that together cover the score matrix, up to what a causal mask hides from all rows of a block."""
+    pairs, heads, queries = q.shape[:3]
+    keys, budget = k.shape[1], BLOCK_SCORES[q.device.type]
+    stretch = queries if causal else heads * queries  # rows whose keys grow with the row, or all
+    rows = max(1, min(-(-stretch // CAUSAL_BLOCKS) if causal else stretch, budget // keys))
     together = max(1, budget // (rows * keys))
     for first in range(0, pairs, together):
-        for row in range(0, all_rows, rows):
-            yield slice(first, min(first + together, pairs)), slice(row, min(row + rows, all_rows))
+        for start in range(0, heads * queries, stretch):
+            for row in range(0, stretch, rows):
+                end = min(row + rows, stretch)
+                seen = min(max(end + keys - queries, 1), keys) if causal else keys
+                yield _Block(slice(first, min(first + together, pairs)), slice(start + row, start + end), seen)
 
 
-def _probabilities(
-    q: torch.Tensor, k: torch.Tensor, pairs: slice, rows: slice, scale: float, causal: bool
-) -> torch.Tensor:
-    """softmax(scale q k^T) of these rows, (pairs, rows, Nkv) float64; a row that sees no key is zero."""
-    s = q.flatten(1, 2)[pairs, rows].double() @ k[pairs].double().transpose(1, 2)
-    s *= scale
+def _weights(
+    q: torch.Tensor, k: torch.Tensor, block: _Block, scale: float, causal: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """exp(scale q k^T - the row's maximum), (pairs, rows, keys) float64, and its rows' sums, 1 for none."""
+    s = q.flatten(1, 2)[block.pairs, block.rows].double().mul_(scale) @ k[block.pairs, : block.keys].double().mT
     if not causal:
         s -= s.amax(-1, keepdim=True)
         s.exp_()
-        return s.div_(s.sum(-1, keepdim=True))
+        return s, s.sum(-1, keepdim=True)
     queries, keys = q.shape[2], k.shape[1]
-    query = torch.arange(rows.start, rows.stop, device=q.device) % queries
+    query = torch.arange(block.rows.start, block.rows.stop, device=q.device) % queries
     last_visible = query + (keys - queries)
-    s.masked_fill_(torch.arange(keys, device=q.device) > last_visible[:, None], -torch.inf)
+    s.masked_fill_(torch.arange(block.keys, device=q.device) > last_visible[:, None], -torch.inf)
     s -= s.amax(-1, keepdim=True).clamp_min(torch.finfo(torch.float64).min)  # -inf - -inf would be NaN
     s.exp_()
     total = s.sum(-1, keepdim=True)
-    return s.div_(total.masked_fill_(total == 0, 1.0))
+    return s, total.masked_fill_(total == 0, 1.0)

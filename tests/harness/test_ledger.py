@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import time
+from typing import ClassVar
 
 import pytest
 from harness_fakes import FakeGpu
@@ -73,6 +74,8 @@ LIMITS = Limits(case_seconds=60, call_seconds=60, profile_seconds=10, memory_fra
 class SlowReference:
     """A workload whose inputs and reference take their time."""
 
+    seeds: ClassVar[list[int]] = []
+
     def __getattr__(self, name):
         return getattr(gemm, name)
 
@@ -80,9 +83,10 @@ class SlowReference:
         time.sleep(0.02)
         return gemm.make_inputs(*arguments)
 
-    def reference(self, *arguments):
+    def reference(self, problem, inputs, seed):
         time.sleep(0.15)
-        return gemm.reference(*arguments)
+        self.seeds.append(seed)
+        return gemm.reference(problem, inputs, seed)
 
 
 def test_where_the_time_of_a_group_goes(monkeypatch):
@@ -106,6 +110,7 @@ def test_where_the_time_of_a_group_goes(monkeypatch):
     sets = _input_sets(session)
     assert seconds["prepare"] >= 0.099 * (1 + sets) + 0.099, "each set of inputs, and a first call"
     assert seconds["reference"] >= 0.297, "before and after the rounds"
+    assert len(set(SlowReference.seeds)) == 2, "and each of a sample of its own, where a problem is large"
     assert seconds["inputs"] >= 0.0198 * next(drawn)
     assert seconds["calls"] >= 0.00198 * (12 + sets + 6), "warm-up, rounds, and those that are observed in the audit"
     assert {"verify", "audit"} <= set(seconds)
