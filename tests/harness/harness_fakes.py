@@ -67,11 +67,16 @@ class FakeStopwatch:
         return Sample(getattr(call, "median_us", 100.0), output, in_time, snapshot(output))
 
     def idle_after_us(self, call, enough_us):
-        synchronize()
-        call()
-        start = time.perf_counter()
-        synchronize()
-        return (time.perf_counter() - start) * 1e6
+        least = math.inf
+        for _ in range(30):  # a busy machine may disturb some
+            synchronize()
+            call()
+            start = time.perf_counter()
+            synchronize()
+            least = min(least, (time.perf_counter() - start) * 1e6)
+            if least <= enough_us:
+                break
+        return least
 
 
 class FakeTelemetry:
