@@ -132,7 +132,7 @@ def _enough(host_us: float) -> float:
 def _shorter(spin_us: float, host_us: float) -> float:
     """The spin after one that was long enough: what was learned is forgotten slowly, a hiccup of the host at once."""
     enough_us = _enough(host_us)
-    return max(FIRST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us))
+    return min(max(FIRST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us)), LONGEST_SPIN_US)
 
 
 class GraphStopwatch(EventStopwatch):

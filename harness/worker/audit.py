@@ -193,6 +193,7 @@ class Audit:
             sample = self._poisoned(subject, inputs, call, hold_us)
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
+                self.spent("calls", sample.own_us / 1e6)
                 return _Observation(sample, call, inputs, hold_us)
             outputs.scribble(sample.output)  # right, and perhaps in memory that only another stream gets
             del sample, call, inputs  # their memory is needed by the repetition
@@ -203,7 +204,6 @@ class Audit:
             return self.stopwatch.observed(call, lambda: _refill(subject.buffers, inputs), hold_us)
 
         sample: Sample = self.device.poisoned(observe, self.output_bytes)
-        self.spent("calls", sample.own_us / 1e6)
         return sample
 
     def _complain_of_reuse(self, subject: Subject, samples: Sequence[Sample]) -> str:

@@ -203,8 +203,7 @@ def _verify(
         )
         if not check.passed:
             return outcome
-        with session.during("calls"):
-            outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
+        outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
         outcome = _check_kernels(session, implementation, call, outcome)
         return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason

@@ -115,7 +115,7 @@ def _weights(
     q: torch.Tensor, k: torch.Tensor, block: _Block, scale: float, causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """exp(scale q k^T - the row's maximum), (pairs, rows, keys) float64, and its rows' sums, 1 for none."""
-    s = q.flatten(1, 2)[block.pairs, block.rows].double().mul_(scale) @ k[block.pairs, : block.keys].double().mT
+    s = (q.flatten(1, 2)[block.pairs, block.rows].double() * scale) @ k[block.pairs, : block.keys].double().mT
     if not causal:
         s -= s.amax(-1, keepdim=True)
         s.exp_()

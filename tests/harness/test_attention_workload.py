@@ -189,6 +189,22 @@ def test_references_are_the_definition_in_float64_in_blocks_of_any_size(monkeypa
         torch.testing.assert_close(part.values, part.select(wanted), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(64, 64), (64, 100), (100, 64)])
+def test_causal_blocks_leave_out_what_nobody_sees_and_nothing_else(queries, keys):
+    q, k = torch.empty(6, 3, queries, 8), torch.empty(6, keys, 8)
+    seen = torch.zeros(6, 3 * queries, keys, dtype=torch.int64)
+    for block in in_float64._blocks(q, k, causal=True):
+        seen[block.pairs, block.rows, : block.keys] += 1
+    visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries).repeat(3, 1).expand(6, -1, -1)
+    assert int(seen.max()) == 1
+    assert bool(seen[visible].all())
+    assert float(seen.sum()) <= float(visible.sum()) + seen.numel() / 8
+    whole = torch.zeros_like(seen)
+    for block in in_float64._blocks(q, k, causal=False):
+        whole[block.pairs, block.rows, : block.keys] += 1
+    assert bool((whole == 1).all())
+
+
 def test_a_query_that_sees_no_key_is_zero():
     p = problem(N=80, Nkv=33, causal=True)
     (expected,) = attention.reference(p, draw(p), 0)
@@ -260,6 +276,17 @@ def test_a_single_wrong_element_of_any_gradient_fails_and_is_named(output):
     check = check_outputs(attention, p, tuple(gradients), attention.reference(p, inputs, 0))
     assert not check.passed
     assert check.worst_output == ("dq", "dk", "dv")[output]
+
+
+@pytest.mark.parametrize(("roundings", "passes"), [(6, True), (9, False)])
+def test_how_far_a_single_element_may_be_off(roundings, passes):
+    p = problem(B=2, H=4, N=64, D=64)
+    inputs = draw(p)
+    expected = attention.reference(p, inputs, 0)
+    (part,) = expected
+    out = part.values.view(2, 4, 64, 64).to(torch.bfloat16)
+    out[0, 0, 0, 0] += roundings * 2.0**-8 * float(part.values.abs().max())
+    assert check_outputs(attention, p, out, expected).passed is passes
 
 
 def test_gradients_are_checked_for_number_form_and_nan():

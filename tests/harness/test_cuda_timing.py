@@ -12,6 +12,7 @@ class Stream:
 
     def __init__(self, host_us):
         self.host_us = host_us
+        self.event_us = 0.0  # of the host, for an event
         self.host = 0.0  # us at which the host is
         self.device = 0.0  # us at which the device has done what was enqueued
         self.log = []
@@ -37,6 +38,7 @@ def stream(monkeypatch):
 
         def record(self, stream):
             assert stream == "the stream"
+            made.host += made.event_us
             made.enqueue("event", 0.0)
             self.at = made.device
 
@@ -78,6 +80,34 @@ def test_a_slow_host_lengthens_the_spin_until_launches_are_hidden(stream):
     for _ in range(50):
         assert watch.sample(call, lambda: None).in_time
     assert stream.log.count("kernel") == 52, "remembered, and not forgotten below what it needs"
+
+
+def test_the_spin_outlasts_the_events_too(stream):
+    """Guard: a margin, without which every few samples would be thrown away."""
+    stream.host_us, stream.event_us = 25.0, 5.0
+    watch, call = stopwatch(stream), stream.call
+    for _ in range(100):
+        assert watch.sample(call, lambda: None).in_time
+    assert stream.log.count("kernel") == 101
+
+
+def test_a_host_that_is_late_outside_the_call_gets_its_spin_too(stream):
+    """Guard: each repetition spins twice as long, whatever the call took."""
+    stream.host_us, stream.event_us = 1.0, 400.0
+
+    def call():
+        assert stream.log.count("kernel") < 20, "repeated without an end"
+        return stream.call()
+
+    assert stopwatch(stream).sample(call, lambda: None).in_time
+
+
+def test_no_spin_is_longer_than_the_longest(stream):
+    stream.host_us = 19_000.0
+    watch, call = stopwatch(stream), stream.call
+    for _ in range(5):
+        watch.sample(call, lambda: None)
+    assert max(watch._spin_us.values()) <= cuda.LONGEST_SPIN_US
 
 
 def test_what_a_call_costs_its_caller(stream):
@@ -136,6 +166,7 @@ def test_an_observed_sample_changes_its_inputs_and_copies_its_outputs_in_the_ord
     assert stream.log == ["flush", "spin", "inputs", "event", "kernel", "event", "copy"]
     assert sample.latency_us == pytest.approx(50.0)
     assert sample.held == ("copy of the output",)
+    assert sample.host_us == pytest.approx(10.0)
     assert sample.in_time
     assert stream.host > 500.0, "the stream was held"
     stream.host_us = 4000.0

@@ -33,8 +33,8 @@ class Clock:
 
 
 class Stopwatch:
-    def __init__(self, clock, seconds=0.001, noise=0.0, in_time=True):
-        self.clock, self.seconds, self.in_time = clock, seconds, in_time
+    def __init__(self, clock, seconds=0.001, noise=0.0, in_time=True, host_us=0.0):
+        self.clock, self.seconds, self.in_time, self.host_us = clock, seconds, in_time, host_us
         self.random = np.random.default_rng(0)
         self.noise = noise
         self.wrapped = 0
@@ -47,7 +47,8 @@ class Stopwatch:
         output = call()
         self.clock.now += self.seconds
         while_running()
-        return Sample(100.0 * (1 + self.noise * float(self.random.standard_normal())), output, self.in_time)
+        latency_us = 100.0 * (1 + self.noise * float(self.random.standard_normal()))
+        return Sample(latency_us, output, self.in_time, host_us=self.host_us)
 
 
 def contestants(count, sets, log):
@@ -59,6 +60,12 @@ def run(count=3, sets=4, settings=SETTINGS, **kwargs):
     stopwatch = Stopwatch(clock, **kwargs)
     series = time_rounds(contestants(count, sets, log), stopwatch, settings, NoTelemetry(), seed=1, clock=clock)
     return series, log, stopwatch
+
+
+@pytest.mark.parametrize(("host_us", "own_us"), [(30.0, 100.0), (250.0, 250.0)])
+def test_the_account_has_each_calls_own_time_of_warm_up_and_rounds(host_us, own_us):
+    series, log, _ = run(host_us=host_us)
+    assert sum(mine.own_us for mine in series) == pytest.approx(own_us * len(log))
 
 
 def test_each_round_has_everyone_once_on_the_same_set_in_changing_order():

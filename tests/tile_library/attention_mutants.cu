@@ -1,5 +1,6 @@
-// The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a time. Two
-// consumers, causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys.
+// The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a time.
+// Causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys. SCHEDULE 0: two consumers;
+// 1: three, which see different keys, and an odd number of blocks of rows, in pairs.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -11,9 +12,11 @@ using namespace tk::attention;
 
 namespace {
 
-constexpr config shape{64, 128, 2, 3, false};
-constexpr int H = 2, N = 300, D = 64;  // query heads, which share one key head; rows of queries and of keys
-constexpr float scale = 2.f;           // scores so far apart that the running maximum moves
+constexpr bool three = SCHEDULE == 1;
+constexpr config shape{64, 128, three ? 3 : 2, 3, false};
+constexpr int H = 2, N = three ? 450 : 300,
+              D = 64;         // query heads, which share one key head; rows of queries and of keys
+constexpr float scale = 2.f;  // scores so far apart that the running maximum moves
 
 struct data {
     std::vector<bf16> q, k, v, out;

@@ -23,6 +23,8 @@ DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 REGISTERS = r"a register tile that mma?_ABt? at forward.cuh:\d+ .* may still (write|read)"
 EVERY_RACE = (READS_TOO_EARLY, LOADS_TOO_EARLY, WRONG_PHASE, RUNS_AHEAD, SURPLUS, TOO_FEW_BYTES, DEADLOCK)
 
+TWO_CONSUMERS, THREE_CONSUMERS = range(2)
+
 TURN = "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1]);"
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); s.release(); // the keys"
 VALUES_FREE = "warpgroup::mma_wait(o); s.release(); // the values of the block before"
@@ -31,9 +33,15 @@ EXPECT_TILE = "expect_bytes(s.full[at.stage], loaded_bytes<tile>());"
 
 
 def mutant(
-    name: str, file: str, old: str, new: str, *reports: str, also: tuple[tuple[str, str, str], ...] = ()
+    name: str,
+    file: str,
+    old: str,
+    new: str,
+    *reports: str,
+    also: tuple[tuple[str, str, str], ...] = (),
+    schedule: int = TWO_CONSUMERS,
 ) -> Mutant:
-    return Mutant(name, 0, file, old, new, reports, also)
+    return Mutant(name, schedule, file, old, new, reports, also)
 
 
 MUTANTS = (
@@ -75,7 +83,7 @@ MUTANTS = (
         "",
         LOADS_TOO_EARLY,
         READS_TOO_EARLY,
-        also=((FORWARD, "zero(o); if (t.blocks > 0) {", "zero(o); s.release_held(); if (t.blocks > 0) {"),),
+        also=((FORWARD, "zero(o); const int first", "zero(o); s.release_held(); const int first"),),
     ),
     mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK),
     mutant("turn_not_passed_on", STREAM, TURN, "", DEADLOCK),
@@ -100,15 +108,56 @@ MUTANTS = (
         "// the block's",
         ENDS_TOO_EARLY,
     ),
-    mutant("no_mask", FORWARD, "g.visible.hide(scores, row, (t.blocks - 1) * C.keys);", "", NUMBERS),
+    mutant("no_mask", FORWARD, "g.visible.hide(scores, row, first * C.keys);", "", NUMBERS),
+    mutant(
+        "keys_hidden_from_a_task_that_has_none",
+        FORWARD,
+        "0 < blocks && blocks < t.blocks ?",
+        "0 < blocks ?",
+        *EVERY_RACE,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "hidden_keys_not_released",
+        FORWARD,
+        "s.pass_turn(); s.release(); }",
+        "s.pass_turn(); }",
+        *EVERY_RACE,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "values_of_hidden_keys_not_taken",
+        FORWARD,
+        "if (skips) s.take(); s.pass_turn();",
+        "s.pass_turn();",
+        *EVERY_RACE,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "keys_hidden_that_the_last_rows_see",
+        FORWARD,
+        "t.row + 64 * (consumer + 1)",
+        "t.row + 64 * consumer",
+        NUMBERS,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "mask_of_the_keys_before",
+        FORWARD,
+        "g.visible.hide(scores, row, first * C.keys);",
+        "g.visible.hide(scores, row, (t.blocks - 1) * C.keys);",
+        NUMBERS,
+        schedule=THREE_CONSUMERS,
+    ),
     mutant("keys_for_values", FORWARD, "value ? g.v : g.k", "g.k", NUMBERS),
     mutant("one_key_too_many", MASKS, "c <= last + r && c < tail", "c <= last + r + 1 && c < tail", NUMBERS),
     mutant("sum_not_scaled_with_the_maximum", SOFTMAX, "mul(sum, sum, shrink);", "", NUMBERS),
 )
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "attention", 0, None)
+@pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS])
+def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
+    run = runner(tmp_path, "attention", schedule, None)
     for seed in range(100):
         assert run(seed) == (0, "")
 

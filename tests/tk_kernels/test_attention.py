@@ -235,6 +235,29 @@ def test_options(device: str, options: dict[str, Any], D: int, causal: bool) -> 
     assert_good(attend(*inputs, causal=causal, **options), inputs, causal)
 
 
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("lengths", [(100, 200), (300, 300), (520, 520), (560, 300), (330, 520)], ids=str)
+def test_causal_rows_in_pairs(device: str, lengths: tuple[int, int], D: int) -> None:
+    """Even and odd numbers of blocks of rows, and fewer or more rows than keys: a middle block pairs with nothing."""
+    q, k, v, _ = inputs = operands((1, 2, 1, *lengths), D, device)
+    out, lse = tk.attention(q, k, v, causal=True, return_lse=True, order="row_major")
+    truth = formulas(*inputs, True, D**-0.5)
+    torch.testing.assert_close(out.double(), truth["out"], rtol=2**-6, atol=2**-7)
+    torch.testing.assert_close(lse, truth["lse"].float(), rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("N", [1920, 2048])
+def test_causal_rows_in_pairs_where_keys_pass_the_l2(N: int, D: int) -> None:
+    """As above, in the order that large problems get by themselves: some heads against the same heads alone."""
+    q, k, v = (heads(16, 24, N, D, "cuda", seed) for seed in range(3))
+    out = tk.attention(q, k, v, causal=True)
+    for one in (0, 7, 15):
+        alone = tk.attention(*(tensor[one : one + 1, 3:7].contiguous() for tensor in (q, k, v)), causal=True)
+        torch.testing.assert_close(out[one : one + 1, 3:7], alone, rtol=2**-7, atol=2**-9)
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
 def test_deterministic_gradients_are_right_and_equal_bit_by_bit(device: str, D: int, causal: bool) -> None:

@@ -88,7 +88,7 @@ template <config C> struct forward_kernel {
         if constexpr (rows <= C.keys) return 0;
         const int own = t.row + 64 * (consumer + 1), end = own < g.q.rows() ? own : g.q.rows();
         const int blocks = (g.visible.before(end) + C.keys - 1) / C.keys;
-        return blocks > 0 ? t.blocks - blocks : 0;
+        return 0 < blocks && blocks < t.blocks ? t.blocks - blocks : 0;  // a task may have no blocks at all
     }
 
     template <typename Stream>

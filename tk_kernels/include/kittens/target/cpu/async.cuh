@@ -102,6 +102,7 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
              " elements of the row; give the gl rows of whole units, with padding of their own, ",
              "or store from registers");
     const tick when = ++w.stores;
+    w.last_store = who;
     for (int chunk = 0; chunk < boxes<Src>(); chunk++) {
         const box to = box_of<Src>(dst, at, chunk);
         if (chunk == 0) check(to, who, Dst::is_matrix);

@@ -341,17 +341,10 @@ class cluster {
             fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(w.claims.front().who),
                  " is in flight: call warpgroup::mma_wait before the kernel ends");
         if (w.stores_read < w.stores)
-            for (const effect& e : effects_)
-                if (e.what == effect::kind::store && e.agent == w.store_agent && e.when > w.stores_read)
-                    unread_store(w, e.who);
-        if (w.stores_read < w.stores) unread_store(w, w.doing("store_async", {}));
+            fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(w.last_store),
+                 " is in flight and may still read shared memory: call store_wait before the kernel ends");
         w.home->last.join(w.before);
         if (--w.home->running == 0) end(*w.home);
-    }
-
-    [[noreturn]] static void unread_store(const warp& w, const action& who) {
-        fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(who),
-             " is in flight and may still read shared memory: call store_wait before the kernel ends");
     }
 
     void end(block& b) {

@@ -134,6 +134,7 @@ struct warp {
     int multiply_agent = 0, store_agent = 0;
     tick multiplies = 0, stores = 0;  // issued
     tick stores_read = 0;             // known to have read their source
+    action last_store;
     std::deque<multiply> queue;
     std::vector<register_claim> claims;
     int idle_tests = 0;
