@@ -52,7 +52,7 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
     sentences = [f"GPU: {here}, in the paper {result.claim.gpu}."]
     if result.claim.comparison in TIMED:
         sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
-        sentences.append(f"Clock: {_clock(cells)}; in the paper {protocol.timing}.")
+        sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")
         sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol.inputs}.")
     elif result.claim.comparison == "profile":
         sentences.append(f"Profiler: Nsight Compute, one call of the longest kernel; in the paper {protocol.profiler}.")
