@@ -67,6 +67,10 @@ class Device(Protocol):
         """Returns when nothing runs on the device any more."""
         ...
 
+    def mark(self) -> Callable[[], None]:
+        """Notes the end of what the current stream has been given; gives what waits until the device has come there."""
+        ...
+
     def free_bytes(self) -> int:
         """Memory that input sets may take a share of."""
         ...

@@ -59,6 +59,9 @@ class CpuDevice:
     def wait(self) -> None:
         """A call has ended when it returns."""
 
+    def mark(self) -> Callable[[], None]:
+        return self.wait
+
     def free_bytes(self) -> int:
         return 0
 

@@ -100,6 +100,11 @@ class CudaDevice:
     def wait(self) -> None:
         torch.cuda.synchronize()
 
+    def mark(self) -> Callable[[], None]:
+        event = torch.cuda.Event()
+        event.record()
+        return event.synchronize
+
     def free_bytes(self) -> int:
         return int(torch.cuda.mem_get_info()[0])
 

@@ -324,7 +324,7 @@ def _settled(session: Session, position: int, entrant: Entrant, series: Series) 
     try:
         typical = float(np.median(series.latency_us))
         with session.ledger.during("calls"):
-            return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.wait)
+            return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.mark)
     except Exception as error:
         raise ContestantError(position) from error
 

@@ -10,35 +10,51 @@ from harness.timing.telemetry import Reading
 CALL_US, WATTS, STEP = 400.0, 650.0, 0.1
 
 
+READ, LAUNCH = 0.004, 20e-6
+
+
 class Board:
-    """Takes CALL_US a call and WATTS; its energy counter shows what was drawn up to the last step of STEP seconds."""
+    """Takes CALL_US a call, and WATTS while it is at work; a call takes the host LAUNCH seconds, a look at it READ.
+
+    Its energy counter shows what was drawn up to the last step of STEP seconds.
+    """
 
     def __init__(self, step=STEP, watts=WATTS):
-        self.seconds, self.waiting, self.ran, self._step, self._watts = 0.037, 0, [], step, watts
+        self.seconds = self.busy_until = 0.037
+        self.given, self.ran, self._step, self._watts = 0.037, [], step, watts
 
     def call(self, number):
-        self.waiting += 1
+        self.seconds += LAUNCH
+        self.busy_until = max(self.busy_until, self.seconds) + CALL_US * 1e-6
+        self.given += CALL_US * 1e-6
         self.ran.append(number)
 
-    def wait(self):
-        self.seconds += self.waiting * CALL_US * 1e-6
-        self.waiting = 0
+    def mark(self):
+        end = self.busy_until
+
+        def wait():
+            self.seconds = max(self.seconds, end)
+
+        return wait
 
     def read(self):
-        assert self.waiting, "read while the board is at work"
+        assert self.busy_until > self.seconds, "read while the board is at work"
+        self.seconds += READ
         return Reading(1980.0 - 1000 * self.seconds, 480.0, ())
 
     def energy_j(self):
-        return None if self._step is None else math.floor(self.seconds / self._step) * self._step * self._watts
+        worked = self.given - max(0.0, self.busy_until - self.seconds)
+        return None if self._step is None else math.floor(worked / self._step) * self._step * self._watts
 
 
 def settled(board, seconds=0.5, sets=3):
     calls = [lambda n=n: board.call(n) for n in range(sets)]
-    return settle(calls, CALL_US, seconds, board, board.energy_j, board.wait, clock=lambda: board.seconds)
+    return settle(calls, CALL_US, seconds, board, board.energy_j, board.mark, clock=lambda: board.seconds)
 
 
 def test_energy_is_that_of_the_counter_between_two_of_its_steps():
-    """Guard: `until_it_moves`.  Read at any time, a counter of 0.1 s steps would here be off by 10 %."""
+    """Guards: `until_it_moves`, since a counter of 0.1 s steps would here be off by 10 % if it was read at any time;
+    the batch ahead, without which the board would idle between two of them."""
     seen = settled(Board(), seconds=0.45)
     assert seen.latency_us == pytest.approx(CALL_US)
     assert seen.power_w == pytest.approx(WATTS, rel=2 * BATCH_US * 1e-6 / 0.45)
