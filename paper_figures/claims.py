@@ -32,6 +32,11 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    @property
+    def is_range(self) -> bool:
+        """Whether it has more than one value."""
+        return self.low < self.high
+
 
 @dataclass(frozen=True)
 class Point:
@@ -115,6 +120,8 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
 
 _CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
 _CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs"}
+DEVIATIONS = ("relative", "below", "above")
+"""What a tolerance may allow, as a part of the published value: to both sides, or to one, the other being free."""
 _POINT_KEYS = {"of"}
 _POINT_OPTIONS = {"problem", "among", "beside", "experiment", "over", "published", "accept"}
 
@@ -129,7 +136,10 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
     tolerance = entry["tolerance"]
     if not isinstance(tolerance, Mapping) or not tolerance.get("reason"):
-        raise PaperFiguresError(f"{where}: tolerance needs a reason, and a relative deviation unless accept is given")
+        raise PaperFiguresError(f"{where}: tolerance needs a reason, and a deviation unless accept is given")
+    _check_keys(f"{where}, tolerance", tolerance, {"reason"}, set(DEVIATIONS))
+    if len(tolerance) > 2:
+        raise PaperFiguresError(f"{where}: tolerance has several of {', '.join(DEVIATIONS)}, needs one at most")
     defaults = {
         "rate": ("share of the datasheet roof", "TFLOPS"),
         "speedup": ("ratio of median latencies", "x"),
@@ -137,9 +147,9 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         "across": ("share of the roof over that on another problem", "x"),
     }
     metric, unit = defaults.get(comparison, ("", ""))
-    _number(f"{where}, tolerance", "relative", tolerance.get("relative", 0.0))
+    deviation = {key: _number(f"{where}, tolerance", key, tolerance[key]) for key in DEVIATIONS if key in tolerance}
     numbers = _mappings(where, "points", entry["points"])
-    points = tuple(_point(where, comparison, entry, tolerance, point) for point in numbers)
+    points = tuple(_point(where, comparison, entry, deviation, point) for point in numbers)
     if not points:
         raise PaperFiguresError(f"{where}: no points, needs at least one number")
     return Claim(
@@ -160,7 +170,7 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
 
 
 def _point(
-    where: str, comparison: str, claim: Mapping[str, Any], tolerance: Mapping[str, Any], entry: Mapping[str, Any]
+    where: str, comparison: str, claim: Mapping[str, Any], deviation: Mapping[str, float], entry: Mapping[str, Any]
 ) -> Point:
     _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
     of = parse_contestant(str(entry["of"]))
@@ -180,10 +190,10 @@ def _point(
     accept = entry.get("accept", claim.get("accept"))
     if accept is not None:
         accepted = _interval(where, "accept", accept)
-    elif published is not None and "relative" in tolerance:
-        accepted = around(published, float(tolerance["relative"]))
+    elif published is not None and deviation:
+        accepted = around(published, **deviation)
     else:
-        raise PaperFiguresError(f"{where}: the point of {of} needs published and a relative tolerance, or accept")
+        raise PaperFiguresError(f"{where}: the point of {of} needs published and a deviation to tolerate, or accept")
     return Point(
         problem=problem,
         of=of,
@@ -229,9 +239,15 @@ def _number(where: str, key: str, value: Any) -> float:
     return float(value)
 
 
-def around(published: Interval, relative: float) -> Interval:
-    """`published` widened by a relative deviation to both sides."""
-    return Interval(published.low * (1 - relative), published.high * (1 + relative))
+def around(
+    published: Interval, *, relative: float | None = None, below: float | None = None, above: float | None = None
+) -> Interval:
+    """`published` widened by one relative deviation: to both sides, or to one, where any more to the other agrees."""
+    if relative is not None:
+        return Interval(published.low * (1 - relative), published.high * (1 + relative))
+    low = published.low * (1 - below) if below is not None else -math.inf
+    high = published.high * (1 + above) if above is not None else math.inf
+    return Interval(low, high)
 
 
 def _interval(where: str, key: str, value: Any) -> Interval:

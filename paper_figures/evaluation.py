@@ -219,7 +219,12 @@ def _across(cell: Cell | None, beside: Selected | None, of: Contestant) -> Measu
         if one is None or not one.timed:
             return why_missing(one, of)
     assert cell is not None
+    assert cell.run is not None
     assert other is not None
+    assert other.run is not None
+    if cell.run.run_id != other.run.run_id:
+        reason = f"measured in two runs, {short_run(cell.run.run_id)} and {short_run(other.run.run_id)}"
+        return Missing(Outcome.NOT_COMPARABLE, f"{reason}: absolute rates compare within one")
     shares = []
     for one in (cell, other):
         assert one.row is not None
@@ -322,7 +327,10 @@ def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured 
 
 
 def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
-    """A number of the build manifest of a case's kernel, or a sum of some; a dot goes into a nested entry."""
+    """A number of the build manifest of a case's kernel, or a sum of some.
+
+    A dot goes into a nested entry; an entry that holds numbers by name counts as their sum.
+    """
     if cell is None or cell.row is None or cell.run is None:
         return Missing(Outcome.NOT_RUN, "no run has a build manifest of this kernel")
     build = kernel_build(cell.run, cell.row)
@@ -338,4 +346,4 @@ def _entry(build: dict[str, Any] | None, name: str) -> Any:
     value: Any = build
     for key in name.split("."):
         value = value.get(key) if isinstance(value, dict) else None
-    return value
+    return sum(value.values()) if isinstance(value, dict) else value

@@ -1,8 +1,9 @@
 """Which run speaks for which case of an exhibit.
 
 Each problem comes from one run, so that no ratio mixes two: the newest run of the campaign in which all of its
-contestants were timed together.  A contestant that the machine does not have, or that does not support the problem,
-is no obstacle: its row says so.  One that the experiment has got since is none either, and has no cell there.
+contestants were timed together, of the exhibit's own experiment before another's, so that its problems share a run.
+A contestant that the machine does not have, or that does not support the problem, is no obstacle: its row says so.  One
+that the experiment has got since is none either, and has no cell there.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _select_problem(
         if (rows := _rows(own, experiment, problem)) and _speaks_for(run, experiment, rows)
     ]
     together = [(run, rows) for run, rows in found if _timed_together(rows, _asked(run, experiment))]
-    run, rows = next(iter(together or found), (None, {}))
+    of_its_own = [one for one in together if one[0].manifest.get("experiment") == experiment.name]
+    run, rows = next(iter(of_its_own or together or found), (None, {}))
     newer = _newer_note(found, run) if together else ""
     if found and not together:
         newer = "in no run of this campaign were all contestants timed together; this is the newest"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -174,7 +175,7 @@ def test_a_verdict_says_what_differs(made: Report) -> None:
 Change = Callable[[dict[str, object]], None]
 
 
-def across(made: Report, tmp_path: Path, **changes: object) -> ClaimResult:
+def across(made: Report, tmp_path: Path, selections: Sequence[Selected] = (), **changes: object) -> ClaimResult:
     """A claim across problems of the unaligned sizes."""
     point = {
         "problem": {"M": 1000, "N": 1000, "K": 1000}, "beside": {"M": 1024, "N": 1024, "K": 1024}, "of": "tk", **changes
@@ -185,8 +186,7 @@ def across(made: Report, tmp_path: Path, **changes: object) -> ClaimResult:
     }  # fmt: skip
     (tmp_path / "x.yaml").write_text(yaml.safe_dump({"exhibit": "unaligned_gemm", "claims": [entry]}))
     file: ClaimFile = load_claims("x", tmp_path)
-    selections: tuple[Selected, ...] = part(made, "unaligned_gemm").selections
-    return evaluate(file.claims[0], file, selections)
+    return evaluate(file.claims[0], file, selections or part(made, "unaligned_gemm").selections)
 
 
 def test_two_problems_are_compared_by_their_shares_of_the_roof(made: Report, tmp_path: Path) -> None:
@@ -200,6 +200,21 @@ def test_two_problems_are_compared_by_their_shares_of_the_roof(made: Report, tmp
     assert measured.value == pytest.approx(here / there)
     assert measured.low < measured.value < measured.high
     assert measured.high - measured.low < 0.02
+
+
+def test_rates_of_two_runs_are_not_compared(made: Report, tmp_path: Path) -> None:
+    """Guard: a rate at an unaligned size was divided by another run's, of an older kernel at another clock."""
+    selections = part(made, "unaligned_gemm").selections
+    other = replace(made.runs[0], path=made.runs[0].path.parent / "20200101T000000Z-abcdef")
+    moved = [
+        replace(one, run=other, cells=tuple(replace(cell, run=other) for cell in one.cells))
+        if one.problem == "M=1024;N=1024;K=1024"
+        else one
+        for one in selections
+    ]
+    result = across(made, tmp_path, moved)
+    assert result.verdict is Verdict.NOT_COMPARABLE
+    assert "measured in two runs" in result.reason
 
 
 def test_a_problem_that_is_not_there_is_not_compared(made: Report, tmp_path: Path) -> None:

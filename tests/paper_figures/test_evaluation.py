@@ -85,8 +85,7 @@ def test_a_library_that_is_missing_is_not_run(results: Evaluate) -> None:
     )
     assert found["table6-gemm-over-cutlass"].verdict is Verdict.NOT_RUN
     assert "pip install it" in found["table6-gemm-over-cutlass"].reason
-    assert found["table6-gemm-lines"].verdict is Verdict.REPRODUCED
-    assert found["table6-gemm-lines"].points[0].measured == Measured(101.0, 101.0, 101.0)
+    assert found["table6-gemm-lines"].points[0].measured == Measured(720.0, 720.0, 720.0)
 
 
 def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
@@ -96,7 +95,11 @@ def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
 @pytest.mark.parametrize(
     ("ours", "verdict", "said"),
     [
-        (1.05, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's lower end, 1.10×"),
+        (
+            1.05,
+            Verdict.NOT_REPRODUCED,
+            "0 of 5 hold, 5 fail (below the accepted values); none reaches the paper's lower end, 1.10×",
+        ),
         (1.5, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.30×"),
         (2.5, Verdict.REPRODUCED, "5 of 5 hold"),
     ],
@@ -104,7 +107,7 @@ def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
 def test_a_range_whose_ends_nothing_reaches_is_said(
     results: Evaluate, ours: float, verdict: Verdict, said: str
 ) -> None:
-    """Guard: 1.01 to 1.03 times as fast was "reproduced" of 1.1 to 2.3 times, within a tolerance fixed before."""
+    """Guard: 1.01 to 1.03 times as fast was "reproduced" of 1.1 to 2.3 times, by a tolerance that reached below."""
     found = results("fig9_rotary", "table6_rotary", rate=rotary(ours))["table6-rotary-speedup"]
     assert (found.verdict, found.reason) == (verdict, said)
 
@@ -162,7 +165,15 @@ def test_a_number_that_fails_says_on_which_side(results: Evaluate) -> None:
     """Guard: a gain of three times what the paper has read as "fails"."""
     found = results("table1_stages", rate=stages(350, 484, 500, 760))
     assert found["table1-four-stages-over-one"].reason == "fails (below the accepted 2.19 to 3.65×)"
-    assert found["table1-rates"].reason == "2 of 4 hold, 2 fail (1 above, 1 below the accepted values)"
+    assert found["table1-rates"].reason == "3 of 4 hold, 1 fails (below the accepted values)"
+
+
+def test_numbers_that_fail_on_both_sides_are_counted(results: Evaluate) -> None:
+    sides = {"M=1024;N=1024;K=1024": 300.0, "M=2048;N=2048;K=2048": 50.0}
+    found = results(
+        "fig7_gemm", rate=lambda problem, one: sides.get(problem, 100.0) if one.implementation == "tk" else 100.0
+    )
+    assert found["fig7-margin-over-cublas"].reason == "3 of 5 hold, 2 fail (1 above, 1 below the accepted values)"
 
 
 def test_many_numbers_are_a_range_in_a_line(results: Evaluate) -> None:
@@ -238,10 +249,10 @@ def attention(**rates: float | str) -> Callable[[str, Contestant], float | str]:
 
 
 def test_a_ratio_is_to_the_fastest_of_several(results: Evaluate) -> None:
-    found = results("fig8_attention", rate=attention(tk=600.0, sdpa_cudnn=500.0, flash_attn_4=550.0))
+    found = results("fig8_attention", rate=attention(tk=600.0, sdpa_cudnn=500.0, flash_attn_4=530.0))
     best = found["fig8-backward-beats-todays-best"]
     assert isinstance(best.points[0].measured, Measured)
-    assert best.points[0].measured.value == pytest.approx(600 / 550, rel=5e-3)
+    assert best.points[0].measured.value == pytest.approx(600 / 530, rel=5e-3)
     assert best.verdict is Verdict.REPRODUCED
     assert found["fig8-backward-beats-fa3"].verdict is Verdict.NOT_RUN
     assert "FlashAttention-3 unavailable: pip install it" in found["fig8-backward-beats-fa3"].reason
@@ -288,14 +299,14 @@ def test_a_published_baseline_that_is_not_published_is_not_comparable(
 
 def test_lines_are_counted_for_the_forward_kernel_alone(results: Evaluate) -> None:
     lines = results("fig8_attention", "table6_attention")["table6-attention-lines"]
-    assert lines.points[0].measured == Measured(280.0, 280.0, 280.0)
+    assert lines.points[0].measured == Measured(320.0, 320.0, 320.0)
 
 
 def test_a_sum_of_the_build_manifest_needs_every_part(results: Evaluate) -> None:
-    build = {"tk": {"name": "attention", "lines_by_stem": {"forward": 230}}}
+    build = {"tk": {"name": "attention", "lines_with_comments": {"forward": 230}}}
     lines = results("fig8_attention", "table6_attention", manifest={"kernel_builds": build})["table6-attention-lines"]
     assert lines.verdict is Verdict.BLOCKED
-    assert "recorded no lines_by_stem.forward + lines_by_stem.heads of tk" in lines.reason
+    assert "recorded no lines_with_comments.forward + lines_with_comments.heads of tk" in lines.reason
 
 
 def test_a_contestant_without_a_time_says_so_rather_than_that_it_has_no_profile(results: Evaluate) -> None:
@@ -370,7 +381,7 @@ def test_up_to_without_any_time_says_why(results: Evaluate) -> None:
 
 
 def test_a_kernels_lines_are_of_its_whole_folder(results: Evaluate) -> None:
-    build = {"tk": {"name": "based", "lines_of_code": 300}}
+    build = {"tk": {"name": "based", "lines_with_comments": {"based": 260, "segments": 40}}}
     lines = results("fig9_based", "table6_based", manifest={"kernel_builds": build})["table6-based-lines"]
     assert lines.points[0].measured == Measured(300, 300, 300)
     assert lines.verdict is Verdict.REPRODUCED

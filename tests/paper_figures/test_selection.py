@@ -40,6 +40,14 @@ def test_the_newest_complete_run_is_taken(choose: Callable[..., tuple[Selected, 
     assert not any(one.note for one in selected)
 
 
+def test_a_run_of_its_own_experiment_comes_before_a_newer_ones(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: an exhibit of unaligned lengths took its aligned neighbour from a newer run of another experiment."""
+    own = load_experiment("unaligned_gemm")
+    synthetic.write_run(tmp_path / "c", "unaligned_gemm", OLD)
+    synthetic.write_run(tmp_path / "c", "fig7_gemm", NEW)
+    assert {one.run.run_id for one in select(load_campaign(tmp_path / "c"), own) if one.run} == {OLD}
+
+
 @pytest.mark.parametrize("status", ["timeout", "error", "failed_verification", "out_of_memory"])
 def test_a_failure_in_a_newer_run_is_said_and_not_mixed(
     choose: Callable[..., tuple[Selected, ...]], status: str
