@@ -48,8 +48,10 @@ def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report)
     assert [line.problem_label for line in lines] == inputs
     table = exhibit_table(part(report, "input_distribution").exhibit, lines, ())
     titles = [column.title for column in table.columns]
-    for title, text in (("SM clock MHz", "1755"), ("Power W", "640")):
+    for title, text in (("Settled SM clock MHz", "1410"), ("Settled power W", "690")):
         assert {row[titles.index(title)].text for row in table.rows} == {text}
+    assert float(table.rows[0][titles.index("Energy a call mJ")].text) > 0
+    assert float(table.rows[0][titles.index("Settled latency us")].text) > 0
 
 
 def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:
