@@ -11,7 +11,7 @@ import pytest
 from test_operations import TARGETS, run
 from tile_cases import Instance
 from tile_compile import compile_library, load
-from tile_reference import Array, Case, rounded
+from tile_expected import Array, Case, rounded
 
 from tests.philox import keeps, philox
 

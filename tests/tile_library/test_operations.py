@@ -15,7 +15,8 @@ import pytest
 import torch
 from tile_cases import BINARIES, Instance, write_source
 from tile_compile import CompileError, compile_library, load
-from tile_reference import FAMILIES, Array, Case
+from tile_expected import Array, Case
+from tile_reference import FAMILIES
 
 HERE = Path(__file__).resolve().parent
 TORCH_TYPES = {
