@@ -14,7 +14,16 @@ from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
 from paper_figures.machine import machine_facts
-from paper_figures.numbers import decimals, fixed, interval_text, significant
+from paper_figures.numbers import (
+    RATIO,
+    decimals,
+    fixed,
+    interval_text,
+    measured_interval,
+    quantity,
+    significant,
+    with_unit,
+)
 from paper_figures.quantities import rate
 from paper_figures.selection import Cell, kernel_build
 from paper_figures.statistics import median_interval
@@ -123,8 +132,8 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
         rows.append(
             (
                 Text(contestant_label(contestants[str(baseline)])),
-                Text(f"{fixed(ratio.value, 3)}×", kind="number"),
-                Text(interval_text(ratio, 3), kind="number"),
+                Text(with_unit(quantity(ratio.value, RATIO), RATIO), kind="number"),
+                Text(measured_interval(ratio, RATIO), kind="number"),
                 Text(str(verdict)),
             )
         )

@@ -12,7 +12,7 @@ from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
 from paper_figures.labels import short_run
-from paper_figures.numbers import range_text, significant, with_unit
+from paper_figures.numbers import given, range_text, with_unit
 from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
@@ -97,7 +97,8 @@ def _beyond(points: Sequence[PointResult]) -> str:
     if not failing:
         return ""
     side = ", ".join(f"{count} {side}" for side, count in sides.items()) if len(sides) > 1 else failing[0][1]
-    accepted = with_unit(range_text(points[0].accept), points[0].unit) if len(points) == 1 else "values"
+    unit = points[0].unit
+    accepted = with_unit(range_text(points[0].accept, unit), unit) if len(points) == 1 else "values"
     return f" ({side} the accepted {accepted})"
 
 
@@ -111,10 +112,11 @@ def _short_of_range(points: Sequence[PointResult]) -> str:
     if not values or len(ranges) < len(points):
         return ""
     best, low, high = max(values), min(one.low for one in ranges), max(one.high for one in ranges)
+    unit = points[0].unit
     if best < low:
-        return f"none reaches the paper's lower end, {with_unit(significant(low), points[0].unit)}"
+        return f"none reaches the paper's lower end, {with_unit(given(low, unit), unit)}"
     if best < high < math.inf:
-        return f"none reaches the paper's upper end, {with_unit(significant(high), points[0].unit)}"
+        return f"none reaches the paper's upper end, {with_unit(given(high, unit), unit)}"
     return ""
 
 

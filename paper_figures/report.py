@@ -27,7 +27,7 @@ from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
 from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
-from paper_figures.numbers import fixed
+from paper_figures.numbers import RATIO, quantity
 from paper_figures.reading import LEDE, READING, TITLE
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
@@ -192,7 +192,7 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     sentences = []
     for panel in dict.fromkeys(one.panel for one in means):
         own = [one for one in means if one.panel == panel]
-        parts = [f"{one.label} {fixed(one.mean, 3)} (least {fixed(one.least, 3)})" for one in own]
+        parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
         before = f"{panel}: speed" if panel else "Speed"
         sentences.append(
             f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."

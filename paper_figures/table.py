@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paper_figures.claims import Interval
@@ -11,7 +11,7 @@ from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.lines import Line
-from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, significant, with_unit
+from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
@@ -96,17 +96,17 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row = [
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
-        paper_text(published, None, note),
+        paper_text(published, "TFLOPS", note),
         rate_text(line),
-        paper_text(line.published_pct, 1),
-        number_text(line.rate_pct, 1, key),
-        paper_text(line.published_ratio, 2),
+        paper_text(line.published_pct, ROOF),
+        quantity_text(line.rate_pct, ROOF, key),
+        paper_text(line.published_ratio, RATIO),
         Text("best", kind="number") if several and line.is_baseline else ratio_text(line),
     ]
     for entry in line.profile:
         row += [
-            paper_text(entry.published_number, entry.column.digits),
-            number_text(entry.measured, entry.column.digits, key),
+            paper_text(entry.published_number, entry.column.unit),
+            quantity_text(entry.measured, entry.column.unit, key),
         ]
     row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
     row.append(run_text(line))
@@ -129,26 +129,31 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     detail = "stale" if line.cell.stale else ""
-    return Text(significant(line.rate.value), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
+    return Text(
+        quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number"
+    )
 
 
 def ratio_text(line: Line) -> Text:
     """The ratio of a line to its baseline, with its interval and verdict."""
     if line.ratio is None:
         return Text(ABSENT, kind="number")
-    detail = f"{interval_text(line.ratio, 3)} {line.ratio_verdict}"
-    return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
+    detail = f"{measured_interval(line.ratio, RATIO)} {line.ratio_verdict}".strip()
+    return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 
-def paper_text(value: float | None, digits: int | None, note: str = "") -> Text:
-    """A published number, with three figures where `digits` is None; a dash where there is none."""
-    if value is None:
-        return Text(ABSENT, note=note, kind="paper")
-    return Text(significant(value) if digits is None else fixed(value, digits), note=note, kind="paper")
+def paper_text(value: float | None, unit: str, note: str = "") -> Text:
+    """A published number of a unit; a dash where there is none."""
+    return Text(ABSENT if value is None else quantity(value, unit), note=note, kind="paper")
+
+
+def quantity_text(value: float | None, unit: str, key: str) -> Text:
+    """A measured number of a unit that links to its case; a dash where there is none."""
+    return Text(ABSENT, kind="number") if value is None else Text(quantity(value, unit), case=key, kind="number")
 
 
 def number_text(value: float | None, digits: int, key: str) -> Text:
-    """A measured number that links to its case; a dash where there is none."""
+    """A measured number with a count of decimals that links to its case; a dash where there is none."""
     return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
 
 
@@ -169,44 +174,49 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
         Text(words(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
-        Text(_span([point.published for point in result.points], result.points[0].unit)),
-        Text(_span(_values(result), result.points[0].unit)),
+        Text(_published(result) or ABSENT),
+        Text(_measured(result) or ABSENT),
         Text(reason),
     )
 
 
-def _span(intervals: Sequence[Interval | None], unit: str) -> str:
+def _published(result: ClaimResult) -> str:
+    """The published values of a claim in a line, with their unit; empty where the paper has none."""
+    known = [point.published for point in result.points if point.published is not None]
+    unit = result.points[0].unit
+    ends = [end for one in known for end in (one.low, one.high)]
+    return _span([text for one in known if (text := range_text(one, unit))], ends, unit, range_text)
+
+
+def _measured(result: ClaimResult) -> str:
+    """The measured values of a claim in a line, with their unit; empty where it has none."""
+    known = [point.measured.value for point in result.points if not isinstance(point.measured, Missing)]
+    unit = result.points[0].unit
+    return _span([quantity(value, unit) for value in known], known, unit, _between)
+
+
+def _between(ends: Interval, unit: str) -> str:
+    return f"{quantity(ends.low, unit)} to {quantity(ends.high, unit)}"
+
+
+def _span(texts: Sequence[str], ends: Sequence[float], unit: str, between: Callable[[Interval, str], str]) -> str:
     """The values of a claim's points in a line: each, the one that all share, or of many the least and the greatest."""
-    known = [one for one in intervals if range_text(one)]
-    texts = [range_text(one) for one in known]
-    if not texts:
-        return ABSENT
-    if len(set(texts)) == 1:
-        return with_unit(texts[0], unit)
-    ends = [end for one in known if one is not None for end in (one.low, one.high)]
+    if len(set(texts)) <= 1:
+        return with_unit(texts[0], unit) if texts else ""
     if len(texts) <= LISTED or not all(map(math.isfinite, ends)):
         return with_unit(", ".join(texts), unit)
-    return f"{with_unit(range_text(Interval(min(ends), max(ends))), unit)} ({len(texts)} numbers)"
-
-
-def _values(result: ClaimResult) -> list[Interval]:
-    """The measured values of a claim, those that there are."""
-    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
-    return [Interval(one.value, one.value) for one in known]
+    return f"{with_unit(between(Interval(min(ends), max(ends)), unit), unit)} ({len(texts)} numbers)"
 
 
 def claim_numbers(result: ClaimResult) -> str:
-    """`paper 1.86×, measured 1.83× [1.82, 1.84]; `: the numbers of a claim in a line, empty without a measured one."""
+    """`paper 1.862×, measured 1.830× [1.820, 1.841]; `: the numbers of a claim, empty without a measured one."""
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
-    if not known:
+    measured, published = _measured(result), _published(result)
+    if not measured:
         return ""
-    unit = result.points[0].unit
-    measured = _span(_values(result), unit)
-    if len(known) == 1 and known[0].low < known[0].high:
-        measured += f" {interval_text(known[0], decimals(known[0].value))}"
-    published = _span([point.published for point in result.points], unit)
-    paper = "" if published == ABSENT else f"paper {published}, "
-    return f"{paper}measured {measured}; "
+    if len(known) == 1 and (interval := measured_interval(known[0], result.points[0].unit)):
+        measured += f" {interval}"
+    return f"{f'paper {published}, ' if published else ''}measured {measured}; "
 
 
 def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
@@ -230,14 +240,14 @@ def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
 
 
 def _point_row(result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
-    point = result.point
+    point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
         Text(" over ".join(filter(None, names))),
         Text(_problem(result, exhibit)),
-        Text(range_text(point.published) or ABSENT, kind="paper"),
-        *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
-        Text(range_text(result.accept) or "any", kind="paper"),
+        Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
+        *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
+        Text(range_text(result.accept, unit) or "any", kind="paper"),
         _measured_cell(result),
         Text(words(result.outcome), kind="verdict"),
     )
@@ -264,11 +274,11 @@ def _measured_cell(result: PointResult) -> Text:
     measured = result.measured
     if isinstance(measured, Missing):
         return Text(ABSENT, note=measured.reason, kind="status")
-    if measured.low == measured.high:
-        return Text(measured_text(measured), case=result.case_key, kind="number")
-    digits = decimals(measured.value) + 1
     return Text(
-        fixed(measured.value, digits), detail=interval_text(measured, digits), case=result.case_key, kind="number"
+        quantity(measured.value, result.unit),
+        detail=measured_interval(measured, result.unit),
+        case=result.case_key,
+        kind="number",
     )
 
 

@@ -10,7 +10,7 @@ from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived, Exhibit
 from paper_figures.exhibits import _kernels
 from paper_figures.labels import contestant_label
-from paper_figures.numbers import fixed
+from paper_figures.numbers import RATIO, quantity
 from paper_figures.quantities import speedup
 from paper_figures.reference import Published, load_reference
 from paper_figures.selection import Selected, kernel_build
@@ -153,7 +153,7 @@ def _range(selections: Sequence[Selected], over: Sequence[Contestant]) -> Text:
         reasons = dict.fromkeys(one.reason for one in found if isinstance(one, Missing) and one.reason)
         return Text("not run", note="; ".join(reasons) or "no run of this campaign has these cases", kind="status")
     low, high = min(one.value for one in known), max(one.value for one in known)
-    text = fixed(low, 2) if len(known) == 1 else f"{fixed(low, 2)} to {fixed(high, 2)}"
+    text = " to ".join(quantity(end, RATIO) for end in ((low,) if len(known) == 1 else (low, high)))
     detail = f"{len(known)} of {len(found)} shapes" if len(known) < len(found) else ""
     return Text(text, detail=detail, kind="number")
 
