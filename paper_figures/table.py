@@ -15,6 +15,8 @@ from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
+NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
+"""Verdicts on a ratio that depend on the margin beside it."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
@@ -135,10 +137,12 @@ def rate_text(line: Line) -> Text:
 
 
 def ratio_text(line: Line) -> Text:
-    """The ratio of a line to its baseline, with its interval and verdict."""
+    """The ratio of a line to its baseline with interval and verdict; where that is no difference, with its margin."""
     if line.ratio is None:
         return Text(ABSENT, kind="number")
     detail = f"{measured_interval(line.ratio, RATIO)} {line.ratio_verdict}".strip()
+    if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
+        detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
     return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 

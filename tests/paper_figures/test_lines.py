@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from report_support import part
 
+from harness.results import MIN_EFFECT_PCT
 from paper_figures.lines import mean_ratios
+from paper_figures.quantities import ratio_margin
 from paper_figures.report import Report
-from paper_figures.table import exhibit_table
+from paper_figures.table import exhibit_table, ratio_text
 
 
 def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
@@ -25,6 +30,20 @@ def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
     texts = {row[1].text: row for row in part(report, "fig8_attention").table.rows if row[0].text == "Forward, N = 768"}
     columns = [column.title for column in part(report, "fig8_attention").table.columns]
     assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
+
+
+def test_the_margin_of_a_ratio_that_is_no_difference_stands_beside_it(report: Report) -> None:
+    """Guard: SAME and AMBIGUOUS stood without the noise that they are judged by."""
+    line = next(line for line in part(report, "fig7_gemm").lines if line.ratio is not None)
+    assert line.ratio_margin_pct == 0.2  # of the cases, and the least effect
+    for verdict in ("SAME", "AMBIGUOUS"):
+        assert ratio_text(replace(line, ratio_verdict=verdict, ratio_margin_pct=1.234)).detail.endswith(
+            f"] {verdict} ±1.23 %"
+        )
+    for verdict in ("FASTER", "SLOWER"):
+        assert ratio_text(replace(line, ratio_verdict=verdict)).detail.endswith(f"] {verdict}")
+    assert ratio_margin([0.1, 0.7]) == 0.7
+    assert ratio_margin([0.1, math.nan]) == MIN_EFFECT_PCT
 
 
 def test_means_are_taken_panel_by_panel(report: Report) -> None:

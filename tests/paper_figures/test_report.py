@@ -118,6 +118,7 @@ def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> Non
     text = (written / "cases" / f"{line.cell.key}.html").read_text()
     assert f"{line.ratio.value:.3f}×" in text
     assert f"[{line.ratio.low:.3f}, {line.ratio.high:.3f}]" in text
+    assert '<td class="number">±0.20 %</td>' in text
 
 
 def test_a_page_is_light(written: Path, report: Report) -> None:
