@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from paper_figures.claims import Interval
+from paper_figures.claims import Claim, Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, short_run, words
@@ -238,12 +238,12 @@ def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
     return Table(
         caption=f"{result.claim.where}: {result.claim.id}",
         columns=tuple(columns),
-        rows=tuple(_point_row(point, exhibit, scaled) for point in result.points),
+        rows=tuple(_point_row(result.claim, point, exhibit, scaled) for point in result.points),
         remarks=result.differs,
     )
 
 
-def _point_row(result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
+def _point_row(claim: Claim, result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
     point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -253,8 +253,15 @@ def _point_row(result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[
         *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept, unit) or "any", kind="paper"),
         _measured_cell(result),
-        Text(words(result.outcome), kind="verdict"),
+        _outcome(claim, result),
     )
+
+
+def _outcome(claim: Claim, result: PointResult) -> Text:
+    """What a number says; nothing where the claim allows no verdict on it."""
+    if claim.not_comparable or (claim.not_run and not isinstance(result.measured, Missing)):
+        return Text(ABSENT)
+    return Text(words(result.outcome), kind="verdict")
 
 
 def _problem(result: PointResult, exhibit: AnyExhibit) -> str:

@@ -21,6 +21,7 @@ from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import Report
 from paper_figures.table import Column, Table, Text, claim_numbers, claims_table, points_table
+from paper_figures.verdicts import Outcome, Verdict
 
 
 def test_rates_below_one_have_their_figures(report: Report, written: Path) -> None:
@@ -63,6 +64,18 @@ def test_a_number_has_the_same_figures_in_sentences_and_in_tables(report: Report
     rates = next(one for one in exhibit.results if one.claim.id == "table2-rates")
     assert [row[5].text for row in points_table(rates, exhibit.exhibit).rows] == shares
     assert f"measured {', '.join(shares)} % of roof" in claim_numbers(rates)
+
+
+def test_a_claim_without_a_verdict_says_nothing_of_its_numbers(report: Report) -> None:
+    """Guard: numbers of a claim that is not comparable stood as holds and fails."""
+    exhibit = part(report, "fig9_mamba2")
+    result = next(one for one in exhibit.results if one.claim.id == "fig9-mamba2-rates")
+    assert result.verdict is Verdict.NOT_COMPARABLE
+    assert {point.outcome for point in result.points} & {Outcome.HOLDS, Outcome.FAILS}
+    assert {row[-1] for row in points_table(result, exhibit.exhibit).rows} == {Text("–")}
+    judged = replace(result, claim=replace(result.claim, not_comparable=""))
+    outcomes = [str(point.outcome) for point in result.points]
+    assert [row[-1].text for row in points_table(judged, exhibit.exhibit).rows] == outcomes
 
 
 def cells(line: str) -> list[str]:
