@@ -98,6 +98,18 @@ def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
     return tuple(means)
 
 
+def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The contestants that have no mean because they are the baseline of some problem of a panel, and not of all."""
+    found: dict[str, None] = {}
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for label in dict.fromkeys(line.label for line in inside if line.is_baseline):
+            if sum(line.is_baseline for line in inside if line.label == label) < problems:
+                found[label] = None
+    return tuple(found)
+
+
 def published_gpus(lines: Sequence[Line]) -> str:
     """The GPUs that the lines' published numbers were measured on."""
     return ", ".join(dict.fromkeys(one.gpu for line in lines for one in line.everything_published))

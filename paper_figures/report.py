@@ -25,7 +25,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
 from paper_figures.labels import short_run, words
-from paper_figures.lines import Line, mean_ratios, published_gpus
+from paper_figures.lines import Line, mean_ratios, published_gpus, sometimes_best
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.reading import LEDE, READING, TITLE
@@ -173,7 +173,7 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     if gpus := published_gpus(lines):
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
     remarks += mean_ratio_texts(exhibit, lines)
-    remarks += [f"{exhibit.name_problem(one.problem)}: {one.note}." for one in selections if one.note]
+    remarks += selection_notes(exhibit, selections)
     for run in runs_used(selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
         commit = str(run.manifest.get("git_commit") or "unknown")[:12]
@@ -185,8 +185,20 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     return remarks
 
 
+def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[str]:
+    """What the choice of runs left to say, each note once with the problems that it concerns."""
+    found: dict[str, list[str]] = {}
+    for one in selections:
+        if one.note:
+            found.setdefault(one.note, []).append(exhibit.name_problem(one.problem))
+    return [
+        f"{note[:1].upper()}{note[1:]}: {'all problems' if len(names) == len(selections) > 1 else '; '.join(names)}."
+        for note, names in found.items()
+    ]
+
+
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
-    """The geometric means of an exhibit, a sentence a panel; none where there are none."""
+    """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
     baseline = exhibit.baseline_label if len(exhibit.baselines) == 1 else "the best baseline"
     sentences = []
@@ -196,6 +208,12 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
         before = f"{panel}: speed" if panel else "Speed"
         sentences.append(
             f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
+        )
+    if means and (best := sometimes_best(lines)):
+        left_out = f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} left out"
+        sentences.append(
+            "A mean needs a ratio on every problem, and the best baseline of a problem has none there: "
+            f"{left_out} where another is the best of some problem."
         )
     return sentences
 
