@@ -128,11 +128,7 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     ):
         own = [one for one in subjects if one.paper is verdict]
         sentences += _sentence(before, [_listed(one.subject.name, one.counts) for one in own])
-    sentences += [
-        f"Overtaken by the field, {one.subject.name}: {one.paper_words} against what the paper compared with, "
-        f"{one.today_words} against the fastest baseline of today."
-        for one in overtaken
-    ]
+    sentences += [_overtaken(one) for one in overtaken]
     holding = [_listed(one.subject.name, one.today_counts) for one in _holding(subjects)]
     sentences += _sentence("Holds against the fastest baseline of today", holding)
     unknown = [one for one in subjects if one.paper not in RANK]
@@ -143,6 +139,17 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
             f"baseline of today, {one.paper_words} against the paper's own."
         )
     return (*sentences, *_sentence("No verdict yet", _names([one for one in unknown if one not in fresh])))
+
+
+def _overtaken(one: Headline) -> str:
+    """What is left of a claim that newer baselines have caught up with, for who reads nothing else."""
+    still = "still holds" if one.paper is Verdict.REPRODUCED else "still holds in part"
+    lost = "not" if one.today is Verdict.NOT_REPRODUCED else "only in part"
+    return (
+        f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: what the paper claims {still} against what it compared "
+        f"with (reproduced: {one.counts}), but {lost} against the fastest baseline of today (reproduced: "
+        f"{one.today_counts}): a newer one is faster, or the margin that the paper claims is gone."
+    )
 
 
 def _holding(subjects: Sequence[Headline]) -> list[Headline]:
@@ -158,7 +165,7 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
     """A row a subject: the verdict against what the paper compared with, that against today's best, their counts."""
     titles = ("Subject", "Against what the paper compared with", "Against the fastest of today")
     return Table(
-        caption="By subject",
+        caption="By subject: the verdict of its claims together, and how many of them are reproduced",
         columns=tuple(Column(title) for title in titles),
         rows=tuple(
             (
