@@ -22,5 +22,9 @@ READING = (
     "its whole interval, partly that some do, not reproduced that none does, whether it falls short of the paper or "
     "goes beyond it. Not run means that no run has the case, blocked that it was tried and has no time, not comparable "
     "that the number's unit or machine does not allow a verdict.",
+    "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
+    "the same kernel. It was verified and right when it was measured, and may be faster or slower today; a claim that "
+    "rests on such a number is marked too. Baselines are never stale: a case names their version. Sources that were "
+    "changed after the newest run are not looked at, except for the lines of Table 6.",
 )
 """How to read it, a paragraph each."""

@@ -294,7 +294,7 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "subjects": subjects_table(report.headlines),
-        "banner": banner(report, measured_here),
+        "banner": f"{banner(report, measured_here)} {commits(report)}",
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
         "exhibits": [
@@ -320,12 +320,29 @@ def banner(report: Report, measured_here: bool) -> str:
     )
 
 
+def commits(report: Report) -> str:
+    """Which commits the runs are of, newest first, in one sentence, and how many claims rest on an older kernel."""
+    names = []
+    for run in report.used:
+        dirty = " with local changes" if run.manifest.get("git_dirty") else ""
+        names.append(f"{str(run.manifest.get('git_commit') or 'unknown')[:12]}{dirty}")
+    counts = Counter(names)
+    if len(counts) == 1:
+        return f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
+    listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    old = sum(bool(result.stale) for result in report.results)
+    return (
+        f"The runs are of {len(counts)} commits ({listed}); where a kernel changed between them, its older numbers are "
+        f"marked stale, and so are the claims on them: {old} of {len(report.results)}."
+    )
+
+
 def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
         "verdict": words(result.verdict),
-        "reason": result.reason,
-        "changed": result.changed,
+        "notes": result.notes,
+        "stale": bool(result.stale),
         "numbers": claim_numbers(result),
         "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
         "table": points_table(result, exhibit),
@@ -344,7 +361,6 @@ def _exhibit_values(
     report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
 ) -> dict[str, Any]:
     exhibit = report.exhibit
-    verdicts = Counter(result.verdict for result in report.results)
     return {
         "id": exhibit.id,
         "where": exhibit.where,
@@ -356,10 +372,16 @@ def _exhibit_values(
         "caption": exhibit.caption if isinstance(exhibit, Derived) else bars_caption(report.lines),
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
-        "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],
+        "verdicts": _marks(report.results),
         "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
-        "verdict_text": _verdict_text(report, [judge.exhibit.where for judge, _ in elsewhere]),
+        "verdict_text": _verdict_text(report, elsewhere),
     }
+
+
+def _marks(results: Sequence[ClaimResult]) -> list[tuple[str, bool]]:
+    """A verdict in words and whether it rests on stale numbers, a claim each, from reproduced to not run."""
+    ordered = sorted(results, key=lambda one: (list(Verdict).index(one.verdict), bool(one.stale)))
+    return [(words(one.verdict), bool(one.stale)) for one in ordered]
 
 
 def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, Any]:
@@ -367,22 +389,26 @@ def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, An
         "id": result.claim.id,
         "sentence": result.claim.sentence,
         "verdict": words(result.verdict),
+        "stale": bool(result.stale),
         "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
     }
 
 
-def _verdict_text(report: ExhibitReport, elsewhere: Sequence[str]) -> str:
-    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict; `elsewhere`: where its claims are judged."""
+def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]) -> str:
+    """`2 of 3 reproduced, 1 partly; 1 stale`, or why there is no verdict; `elsewhere`: its claims, with who judges."""
     count = len(report.results)
+    old = sum(bool(one.stale) for one in (*report.results, *(result for _, result in elsewhere)))
+    stale = f"; {old} stale" if old else ""
     if elsewhere:
-        return f"{len(elsewhere)} claims, judged under {', '.join(dict.fromkeys(elsewhere))}"
+        places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
+        return f"{len(elsewhere)} claims, judged under {', '.join(places)}{stale}"
     if not count:
         return "no claim is judged on it"
     verdicts = Counter(result.verdict for result in report.results)
     if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
     others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]
-    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others])
+    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others]) + stale
 
 
 def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:

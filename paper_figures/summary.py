@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +50,9 @@ class Headline:
     have no verdict on numbers."""
     today_counts: str = ""
     """The same of those against the fastest baseline of today."""
+    stale: int = 0
+    """How many of the claims against the paper rest on numbers of a kernel that has changed since."""
+    today_stale: int = 0
 
     @property
     def paper_words(self) -> str:
@@ -82,13 +85,16 @@ def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
 def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
     """The subjects of which the report has a claim."""
     verdicts = {result.claim.id: result.verdict for result in results}
+    old = {result.claim.id for result in results if result.stale}
     found = []
     for subject in load_subjects():
         paper = [verdicts[one] for one in subject.paper if one in verdicts]
         today = [verdicts[one] for one in subject.today if one in verdicts]
         if paper or today:
             against_today = together(today) if today else None
-            found.append(Headline(subject, together(paper), against_today, _counted(paper), _counted(today)))
+            stale, today_stale = (len(old.intersection(ids)) for ids in (subject.paper, subject.today))
+            headline = Headline(subject, together(paper), against_today, _counted(paper), _counted(today))
+            found.append(replace(headline, stale=stale, today_stale=today_stale))
     return tuple(found)
 
 
@@ -170,8 +176,8 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
         rows=tuple(
             (
                 Text(f"{one.subject.name[:1].upper()}{one.subject.name[1:]}"),
-                _cell(one.paper if one.subject.paper else None, one.counts),
-                _cell(one.today, one.today_counts),
+                _cell(one.paper if one.subject.paper else None, one.counts, one.stale),
+                _cell(one.today, one.today_counts, one.today_stale),
             )
             for one in subjects
         ),
@@ -179,11 +185,12 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
     )
 
 
-def _cell(verdict: Verdict | None, counts: str) -> Text:
+def _cell(verdict: Verdict | None, counts: str, stale: int) -> Text:
     if verdict is None:
         return Text(ABSENT)
     alike = verdict not in RANK and ", " not in counts  # the verdict says it all
-    return Text(words(verdict), detail="" if alike else counts, kind="verdict")
+    detail = "; ".join(filter(None, ("" if alike else counts, f"{stale} stale" if stale else "")))
+    return Text(words(verdict), detail=detail, kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

@@ -173,14 +173,13 @@ def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> T
 
 
 def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
-    reason = "; ".join(filter(None, (result.reason, result.changed)))
     return (
         Text(words(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
         Text(_published(result) or ABSENT),
         Text(_measured(result) or ABSENT),
-        Text(reason),
+        Text(result.notes),
     )
 
 

@@ -52,6 +52,7 @@ def _environment() -> jinja2.Environment:
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
     environment.globals["strip"] = strip
+    environment.globals["stale_mark"] = stale_mark
     environment.globals["asset"] = lambda name: Markup(asset(name))
     return environment
 
@@ -69,12 +70,20 @@ def badge(verdict: str) -> Markup:
     )
 
 
-def strip(verdicts: Sequence[str]) -> Markup:
-    """Many verdicts as marks side by side, for the eye alone: what they say stands beside them in words."""
-    marks = "".join(
-        f'<i class="{anchor(verdict)}" title="{escape(verdict)}">{_VERDICT_MARKS.get(verdict, "–")}</i>'
-        for verdict in verdicts
-    )
+def stale_mark(stale: bool) -> Markup:
+    """What stands behind the badge of a verdict that rests on numbers of an older kernel."""
+    return Markup(' <small class="stale">stale</small>' if stale else "")
+
+
+def strip(verdicts: Sequence[tuple[str, bool]]) -> Markup:
+    """Many verdicts as marks side by side, for the eye alone: what they say stands beside them in words.
+
+    Each with whether it is stale.
+    """
+    marks = ""
+    for verdict, stale in verdicts:
+        kinds, title = (f"{anchor(verdict)} stale", f"{verdict}, stale") if stale else (anchor(verdict), verdict)
+        marks += f'<i class="{kinds}" title="{escape(title)}">{_VERDICT_MARKS.get(verdict, "–")}</i>'
     return Markup(f'<span class="strip" aria-hidden="true">{marks}</span>')
 
 
