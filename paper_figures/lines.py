@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paper_figures.exhibit import Exhibit, ProfileColumn
-from paper_figures.labels import contestant_label
+from paper_figures.labels import contestant_label, words
 from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate, ratio_margin
 from paper_figures.reference import Published, find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
+
+THROTTLE = {"sw_power_cap": "power limit"}
+"""Reasons of a throttled clock in words, where those of NVML do not say it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,18 @@ class Line:
 
     columns: tuple[float | None, ...]
     """What its row has in the exhibit's own columns."""
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """The SM clock of its rounds."""
+        return _stored(self.cell, "sm_clock_mhz")
+
+    @property
+    def throttled(self) -> str:
+        """Why that clock was below the highest, in words: `power limit`; empty where it was not."""
+        reasons = str(self.cell.row["throttled"]) if self.cell.timed and self.cell.row is not None else ""
+        named = (THROTTLE.get(one, words(one)) for one in reasons.split(";"))
+        return ", ".join(one for one in named if one not in ("", "none"))
 
     @property
     def everything_published(self) -> tuple[Published, ...]:

@@ -1,5 +1,12 @@
 """What the report says before and after its numbers, the same on the page and in its files of text."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.results import Run
+from paper_figures.repeats import repeated_text
+
 TITLE = "ThunderKittens, reproduced"
 
 LEDE = (
@@ -27,4 +34,9 @@ READING = (
     "rests on such a number is marked too. Baselines are never stale: a case names their version. Sources that were "
     "changed after the newest run are not looked at, except for the lines of Table 6.",
 )
-"""How to read it, a paragraph each."""
+"""How to read it, a paragraph each, of any report."""
+
+
+def reading(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The same of a report on some runs: with what they say of how far absolute rates move."""
+    return (*READING[:2], repeated_text(runs), *READING[2:])

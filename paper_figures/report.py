@@ -29,7 +29,7 @@ from paper_figures.labels import short_run, words
 from paper_figures.lines import Line, mean_ratios, published_gpus, sometimes_best
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.reading import LEDE, READING, TITLE
+from paper_figures.reading import LEDE, TITLE, reading
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
@@ -291,7 +291,7 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
     return {
         "title": TITLE,
         "lede": LEDE,
-        "reading": READING,
+        "reading": reading(report.used),
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "subjects": subjects_table(report.headlines),

@@ -46,6 +46,9 @@ class Column:
     numeric: bool = False
 
 
+CLOCK = Column("SM clock MHz", True)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table with its caption and the remarks under it."""
@@ -61,7 +64,7 @@ class Table:
 def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str]) -> Table:
     """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run.
 
-    Columns of published numbers are left out where the paper has none.
+    Columns of published numbers are left out where the paper has none, and that of the clock where none was throttled.
     """
     baseline = exhibit.baseline_label
     columns = [
@@ -77,9 +80,10 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
     for column in exhibit.profile:
         columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
     columns += [Column(column.title, True) for column in exhibit.columns]
-    columns.append(Column("Run"))
+    clock = shows_clock(lines) and "sm_clock_mhz" not in {column.name for column in exhibit.columns}
+    columns += [*([CLOCK] if clock else []), Column("Run")]
     starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
-    rows = [_exhibit_row(exhibit, line) for line in lines]
+    rows = [(*_exhibit_row(exhibit, line), *([clock_text(line)] if clock else []), run_text(line)) for line in lines]
     kept = [i for i in range(len(columns)) if any(row[i].kind != "paper" or row[i].text != ABSENT for row in rows)]
     return Table(
         caption=f"{exhibit.where}: {exhibit.title}",
@@ -91,6 +95,7 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
 
 
 def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
+    """The cells of a line before its clock and its run."""
     several = len(exhibit.baselines) > 1  # then it has to be said which is the best
     key = line.cell.key
     published = None if line.published is None else line.published.number
@@ -111,13 +116,24 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
             quantity_text(entry.measured, entry.column.unit, key),
         ]
     row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
-    row.append(run_text(line))
     return tuple(row)
 
 
 def footnotes(table: Table) -> tuple[str, ...]:
     """The notes of a table's cells, each once, in reading order."""
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
+
+
+def shows_clock(lines: Sequence[Line]) -> bool:
+    """Whether a table says at which clock its cases ran: where that of any was throttled, and so decides its rate."""
+    return any(line.throttled for line in lines)
+
+
+def clock_text(line: Line) -> Text:
+    """The SM clock of a line, and why it was not the highest."""
+    if line.clock_mhz is None:
+        return Text(ABSENT, kind="number")
+    return Text(fixed(line.clock_mhz, 0), detail=line.throttled, case=line.cell.key, kind="number")
 
 
 def run_text(line: Line) -> Text:

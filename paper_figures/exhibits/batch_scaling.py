@@ -14,7 +14,18 @@ from paper_figures.exhibits._batch import PARTS
 from paper_figures.lines import Line
 from paper_figures.numbers import ROOF
 from paper_figures.sources import Part, Sources
-from paper_figures.table import ABSENT, Column, Table, Text, quantity_text, rate_text, ratio_text, run_text
+from paper_figures.table import (
+    ABSENT,
+    CLOCK,
+    Column,
+    Table,
+    Text,
+    clock_text,
+    quantity_text,
+    rate_text,
+    ratio_text,
+    run_text,
+)
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
@@ -28,7 +39,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
                 groups.append(len(rows))
             problem = line.problem
             rows.append(_row(part, line))
-    numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline")
+    numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline", CLOCK.title)
     titles = ("Kernel", "Form", "Implementation", *numeric, "Run")
     return Table(
         caption="Beyond the paper: Batch sizes",
@@ -50,6 +61,7 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
         rate_text(line),
         quantity_text(line.rate_pct, ROOF, key),
         Text("best", kind="number") if line.is_baseline else ratio_text(line),
+        clock_text(line),
         run_text(line),
     )
 
