@@ -10,10 +10,12 @@ from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.labels import contestant_label, words
 from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate, ratio_margin
 from paper_figures.reference import Published, find, load_gpus, load_reference
+from paper_figures.repeats import POWER_CAP
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
 
-THROTTLE = {"sw_power_cap": "power limit"}
+POWER_LIMIT = "power limit"
+THROTTLE = {POWER_CAP: POWER_LIMIT}
 """Reasons of a throttled clock in words, where those of NVML do not say it."""
 
 

@@ -11,7 +11,8 @@ TITLE = "ThunderKittens, reproduced"
 
 LEDE = (
     "The tables and figures of the ThunderKittens paper (Spector et al., ICLR 2025), measured again with this "
-    "project's own kernels, each number beside the published one."
+    "project's own kernels, each number beside the published one. The paper measured on an H100; rates are compared as "
+    "shares of the roof of each GPU, ratios as they are."
 )
 
 READING = (

@@ -53,7 +53,7 @@ def repeated_text(runs: Sequence[Run]) -> str:
     text = (
         "Absolute rates of one kernel differ between exhibits, ratios much less. A large problem runs at the board's "
         "power limit, where the clock, and the rate with it, follows the power that all contestants of the same rounds "
-        "take, and the warmth of the board; the column of the SM clock says where. Whoever shares the rounds has the "
+        "take, and the warmth of the board; the SM clock beside a rate says where. Whoever shares the rounds has the "
         "same clock, so that ratios, which are paired in rounds, are what to compare."
     )
     rates, ratios = repeated(runs)

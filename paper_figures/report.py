@@ -38,7 +38,7 @@ from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
 from paper_figures.summary import Headline, headlines, subjects_table, summary_sentences
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
+from paper_figures.table import Table, claim_numbers, claims_table, clock_remarks, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
 
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
@@ -173,7 +173,7 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     remarks = []
     if gpus := published_gpus(lines):
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
-    remarks += mean_ratio_texts(exhibit, lines)
+    remarks += [*clock_remarks(lines), *mean_ratio_texts(exhibit, lines)]
     remarks += selection_notes(exhibit, selections)
     for run in runs_used(selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
@@ -333,8 +333,8 @@ def commits(report: Report) -> str:
     listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
     old = sum(bool(result.stale) for result in report.results)
     return (
-        f"The runs are of {len(counts)} commits ({listed}); where a kernel changed between them, its older numbers are "
-        f"marked stale, and so are the claims on them: {old} of {len(report.results)}."
+        f"The runs are of {len(counts)} commits ({listed}); where a newer run has another build of a kernel, the older "
+        f"numbers of it are marked stale, and so are the claims on them: {old} of {len(report.results)}."
     )
 
 

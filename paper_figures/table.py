@@ -10,7 +10,7 @@ from paper_figures.claims import Claim, Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, short_run, words
-from paper_figures.lines import Line
+from paper_figures.lines import POWER_LIMIT, Line
 from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
 from paper_figures.verdicts import Missing
 
@@ -46,9 +46,6 @@ class Column:
     numeric: bool = False
 
 
-CLOCK = Column("SM clock MHz", True)
-
-
 @dataclass(frozen=True)
 class Table:
     """A table with its caption and the remarks under it."""
@@ -64,7 +61,7 @@ class Table:
 def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str]) -> Table:
     """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run.
 
-    Columns of published numbers are left out where the paper has none, and that of the clock where none was throttled.
+    Columns of published numbers are left out where the paper has none.
     """
     baseline = exhibit.baseline_label
     columns = [
@@ -80,10 +77,9 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
     for column in exhibit.profile:
         columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
     columns += [Column(column.title, True) for column in exhibit.columns]
-    clock = shows_clock(lines) and "sm_clock_mhz" not in {column.name for column in exhibit.columns}
-    columns += [*([CLOCK] if clock else []), Column("Run")]
+    columns.append(Column("Run"))
     starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
-    rows = [(*_exhibit_row(exhibit, line), *([clock_text(line)] if clock else []), run_text(line)) for line in lines]
+    rows = [_exhibit_row(exhibit, line) for line in lines]
     kept = [i for i in range(len(columns)) if any(row[i].kind != "paper" or row[i].text != ABSENT for row in rows)]
     return Table(
         caption=f"{exhibit.where}: {exhibit.title}",
@@ -95,7 +91,6 @@ def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str
 
 
 def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
-    """The cells of a line before its clock and its run."""
     several = len(exhibit.baselines) > 1  # then it has to be said which is the best
     key = line.cell.key
     published = None if line.published is None else line.published.number
@@ -116,7 +111,7 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
             quantity_text(entry.measured, entry.column.unit, key),
         ]
     row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
-    return tuple(row)
+    return (*row, run_text(line))
 
 
 def footnotes(table: Table) -> tuple[str, ...]:
@@ -124,16 +119,22 @@ def footnotes(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
 
 
-def shows_clock(lines: Sequence[Line]) -> bool:
-    """Whether a table says at which clock its cases ran: where that of any was throttled, and so decides its rate."""
-    return any(line.throttled for line in lines)
+def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
+    """What a clock beside a rate is; nothing where no line has one."""
+    if not any(_clock(line) for line in lines):
+        return ()
+    return (
+        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest: "
+        "such rates are compared by their ratios, within a problem.",
+    )
 
 
-def clock_text(line: Line) -> Text:
-    """The SM clock of a line, and why it was not the highest."""
-    if line.clock_mhz is None:
-        return Text(ABSENT, kind="number")
-    return Text(fixed(line.clock_mhz, 0), detail=line.throttled, case=line.cell.key, kind="number")
+def _clock(line: Line) -> str:
+    """`at 1485 MHz`, where the power limit or something else kept the clock down; empty where nothing did."""
+    if not line.throttled or line.clock_mhz is None:
+        return ""
+    other = "" if line.throttled == POWER_LIMIT else f", {line.throttled}"
+    return f"at {fixed(line.clock_mhz, 0)} MHz{other}"
 
 
 def run_text(line: Line) -> Text:
@@ -143,10 +144,10 @@ def run_text(line: Line) -> Text:
 
 
 def rate_text(line: Line) -> Text:
-    """The rate of a line, or its status with the reason."""
+    """The rate of a line, with the clock that decides it where it was throttled; or its status with the reason."""
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
-    detail = "stale" if line.cell.stale else ""
+    detail = ", ".join(filter(None, ("stale" if line.cell.stale else "", _clock(line))))
     return Text(
         quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number"
     )

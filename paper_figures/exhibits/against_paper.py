@@ -14,7 +14,7 @@ from paper_figures.exhibits._kernels import WITH_PUBLISHED_RATES
 from paper_figures.lines import Line
 from paper_figures.numbers import RATIO, ROOF, quantity
 from paper_figures.sources import Part, Sources
-from paper_figures.table import CLOCK, Column, Table, Text, clock_text, paper_text, quantity_text, rate_text, run_text
+from paper_figures.table import Column, Table, Text, clock_remarks, paper_text, quantity_text, rate_text, run_text
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
@@ -34,13 +34,13 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
                 f"{quantity(max(ratios), RATIO)}."
             )
         rows += [_row(part, line) for line in lines]
-    numeric = ("Paper TFLOPS", "TFLOPS", "Paper % of roof", "% of roof", "Here / paper", CLOCK.title)
+    numeric = ("Paper TFLOPS", "TFLOPS", "Paper % of roof", "% of roof", "Here / paper")
     titles = ("Exhibit", "Problem", "Kernel", *numeric, "Run")
     return Table(
         caption="Beyond the paper: Shares of the roof beside the paper's",
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
-        remarks=tuple(remarks),
+        remarks=(*clock_remarks([line for part in sources.parts for line in _lines(part)]), *remarks),
         groups=tuple(groups),
     )
 
@@ -57,7 +57,6 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
         paper_text(line.published_pct, ROOF),
         quantity_text(line.rate_pct, ROOF, line.cell.key),
         quantity_text(ratio, RATIO, line.cell.key),
-        clock_text(line),
         run_text(line),
     )
 

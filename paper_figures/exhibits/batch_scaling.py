@@ -16,11 +16,10 @@ from paper_figures.numbers import ROOF
 from paper_figures.sources import Part, Sources
 from paper_figures.table import (
     ABSENT,
-    CLOCK,
     Column,
     Table,
     Text,
-    clock_text,
+    clock_remarks,
     quantity_text,
     rate_text,
     ratio_text,
@@ -39,13 +38,13 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
                 groups.append(len(rows))
             problem = line.problem
             rows.append(_row(part, line))
-    numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline", CLOCK.title)
+    numeric = ("N", "Batch", "TFLOPS", "% of roof", "× best baseline")
     titles = ("Kernel", "Form", "Implementation", *numeric, "Run")
     return Table(
         caption="Beyond the paper: Batch sizes",
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
-        remarks=(),
+        remarks=clock_remarks(sources.lines),
         groups=tuple(groups),
     )
 
@@ -61,7 +60,6 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
         rate_text(line),
         quantity_text(line.rate_pct, ROOF, key),
         Text("best", kind="number") if line.is_baseline else ratio_text(line),
-        clock_text(line),
         run_text(line),
     )
 

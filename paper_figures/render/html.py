@@ -115,6 +115,11 @@ def html_table(table: Table, name: str, sortable: bool = True, above: str = "") 
     )
 
 
+def _kept_together(detail: str) -> str:
+    """Small print that may be broken between its parts alone: an interval, a margin or a clock stays whole."""
+    return re.sub(r"\[[^]]*\]|±\S+ %|at \S+ MHz", lambda part: part[0].replace(" ", "\N{NO-BREAK SPACE}"), detail)
+
+
 def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str) -> str:
     inner = str(badge(text.text)) if text.kind == "verdict" else escape(text.text)
     if text.case:
@@ -122,7 +127,7 @@ def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: s
     elif text.run:
         inner = f'<a href="{above}#run-{anchor(text.run)}">{inner}</a>'
     if text.detail:
-        inner += f" <small>{escape(text.detail)}</small>"
+        inner += f" <small>{escape(_kept_together(text.detail))}</small>"
     if text.note:
         number = notes.index(text.note) + 1
         inner += f'<sup><a href="#{name}-note-{number}" aria-label="note {number}">{number}</a></sup>'

@@ -11,10 +11,11 @@ from report_support import part
 
 from harness.results import load_campaign
 from paper_figures.cases import load_experiment
+from paper_figures.lines import Line
 from paper_figures.reading import reading
 from paper_figures.repeats import Spread, repeated, repeated_text, spread
 from paper_figures.report import Report
-from paper_figures.table import exhibit_table
+from paper_figures.table import clock_remarks, rate_text
 
 PROBLEMS = load_experiment("table2_persistent").problems[:2]
 
@@ -70,16 +71,17 @@ def test_other_clocks_and_other_versions_are_not_compared(
 def test_the_clock_stands_beside_rates_that_it_decides(report: Report) -> None:
     """Guard: one kernel had two rates in two exhibits, and the page did not say that the clock was another."""
     fig7 = part(report, "fig7_gemm")
-    titles = [column.title for column in fig7.table.columns]
-    timed = [row for row, line in zip(fig7.table.rows, fig7.lines, strict=True) if line.rate is not None]
-    cells = {(row[titles.index("SM clock MHz")].text, row[titles.index("SM clock MHz")].detail) for row in timed}
-    assert cells == {("1755", "power limit")}
-    free = [
-        replace(line, cell=replace(line.cell, row={**line.cell.row, "throttled": "none"})) if line.cell.row else line
-        for line in fig7.lines
-    ]
-    table = exhibit_table(fig7.exhibit, free, ())
-    assert "SM clock MHz" not in [column.title for column in table.columns]
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    inputs = part(report, "input_distribution").table  # has a column of its own
-    assert [column.title for column in inputs.columns].count("SM clock MHz") == 1
+    line = next(line for line in fig7.lines if line.rate is not None)
+    assert rate_text(line).detail == "at 1755 MHz"
+    assert any("the board's power limit kept below the highest" in text for text in fig7.table.remarks)
+    assert rate_text(throttled(line, "hw_thermal_slowdown;sw_power_cap")).detail.endswith(
+        "hw thermal slowdown, power limit"
+    )
+    assert rate_text(throttled(line, "none")).detail == rate_text(throttled(line, "")).detail == ""
+    assert clock_remarks([throttled(one, "none") for one in fig7.lines]) == ()
+    old = replace(line, cell=replace(line.cell, stale="a newer run has another"))
+    assert rate_text(old).detail == "stale, at 1755 MHz"
+
+
+def throttled(line: Line, reasons: str) -> Line:
+    return replace(line, cell=replace(line.cell, row={**(line.cell.row or {}), "throttled": reasons}))
