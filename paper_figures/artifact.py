@@ -22,6 +22,7 @@ from paper_figures.campaign import ROOT
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts, measured_exhibits
 from paper_figures.numbers import fixed
 from paper_figures.render.html import TEMPLATES
+from paper_figures.repeats import repeated_text
 
 PAGE = Path("docs") / "artifact.md"
 PACKAGES = ("torch", "apache-tvm-ffi", "numpy", "pandas", "matplotlib")
@@ -64,11 +65,15 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
     measured = measured_exhibits(exhibits)
     quick = [one for one in measured if one.quick_problems]
     mib, build = steps.estimated_mib(measured)
+    rows = [_row(exhibit, runs) for exhibit in exhibits]
     return environment.get_template("artifact.md.j2").render(
         machines=_machines(runs),
         constraints=_constraints((ROOT / "constraints.txt").read_text()),
         targets=_targets((ROOT / "Makefile").read_text()),
-        rows=[_row(exhibit, runs) for exhibit in exhibits],
+        rows=rows,
+        late=late_text(rows),
+        start_seconds=fixed(steps.START_SECONDS, 0),
+        repeats=repeated_text(runs),
         minutes=fixed(steps.estimated_minutes(measured, timed=True), 0),
         quick_minutes=fixed(steps.estimated_minutes(quick, timed=True, quick=True), 1),
         longest=fixed(max(steps.estimated_minutes([one], timed=True) for one in measured), 1),
@@ -78,6 +83,21 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
         build_mib=fixed(float(build), 0),
         noise=_variation(runs),
         campaign=str(runs[0].manifest["campaign"]),
+    )
+
+
+def late_text(rows: Sequence[Row]) -> str:
+    """How many exhibits took longer than estimated when they were recorded, and by how much; empty without a record."""
+    known = [(row, float(row.recorded) / float(row.estimate)) for row in rows if row.recorded]
+    if not known:
+        return ""
+    late = sum(ratio > 1 for _, ratio in known)
+    if not late:
+        return f"None of the {len(known)} that were recorded took longer than estimated."
+    row, ratio = max(known, key=lambda one: one[1])
+    return (
+        f"Of the {len(known)} that were recorded, {late} took longer than estimated, "
+        f"by {fixed(100 * (ratio - 1), 0)} % at most (`{row.name}`)."
     )
 
 

@@ -14,8 +14,17 @@ from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
 from paper_figures.machine import machine_facts
-from paper_figures.numbers import decimals, fixed, interval_text, significant
-from paper_figures.quantities import rate
+from paper_figures.numbers import (
+    RATIO,
+    decimals,
+    fixed,
+    interval_text,
+    measured_interval,
+    quantity,
+    significant,
+    with_unit,
+)
+from paper_figures.quantities import rate, ratio_margin
 from paper_figures.selection import Cell, kernel_build
 from paper_figures.statistics import median_interval
 from paper_figures.svg import histogram_svg, samples_svg
@@ -115,22 +124,28 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
     """The stored ratios of a case to every other of its group."""
     columns = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
     contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*columns, strict=True)}
+    noise = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "aa_noise_pct")), strict=True))
     own = (run.ratios["case_id"] == case_id).to_numpy()
     stored = [run.ratios[name].to_numpy()[own].tolist() for name in _RATIO]
     rows = []
     for baseline, value, low, high, verdict in zip(*stored, strict=True):
         ratio = Measured(float(value), float(low), float(high))
+        margin = ratio_margin([noise[case_id], noise[baseline]])
         rows.append(
             (
                 Text(contestant_label(contestants[str(baseline)])),
-                Text(f"{fixed(ratio.value, 3)}×", kind="number"),
-                Text(interval_text(ratio, 3), kind="number"),
+                Text(with_unit(quantity(ratio.value, RATIO), RATIO), kind="number"),
+                Text(measured_interval(ratio, RATIO), kind="number"),
+                Text(f"±{fixed(margin, 2)} %", kind="number"),
                 Text(str(verdict)),
             )
         )
     if not rows:
         return None
-    titles = (Column("Over"), Column("Speed", True), Column("95 % interval", True), Column("Verdict"))
+    titles = (
+        *(Column("Over"), Column("Speed", True), Column("95 % interval", True)),
+        *(Column("Noise of the two", True), Column("Verdict")),
+    )
     return Table(f"Speed of {name} relative to what was timed in the same rounds", titles, tuple(rows), ())
 
 

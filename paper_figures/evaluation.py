@@ -12,7 +12,7 @@ from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
 from paper_figures.labels import short_run
-from paper_figures.numbers import range_text, significant, with_unit
+from paper_figures.numbers import given, range_text, with_unit
 from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
@@ -55,6 +55,13 @@ class ClaimResult:
     """Says that the claim's file is not the one the run started with; empty if it is."""
     differs: tuple[str, ...] = ()
     """What is not as in the paper: machine, versions, boundary of the clock; a sentence each."""
+    stale: str = ""
+    """How many of its numbers are of a kernel that has changed since; empty if none is."""
+
+    @property
+    def notes(self) -> str:
+        """The reason of the verdict, and what to know about the runs and the file that it rests on."""
+        return "; ".join(filter(None, (self.reason, self.changed, self.stale)))
 
 
 def evaluate(
@@ -73,7 +80,8 @@ def evaluate(
     reason = _reason(claim, points)
     if verdict is Verdict.NOT_RUN and selections and not any(selected.run for selected in selections):
         reason = f"{NOT_MEASURED}; to measure it: {to_run}" if to_run else NOT_MEASURED
-    return ClaimResult(claim, verdict, reason, points, changed_since(file, selections, points))
+    changed, stale = changed_since(file, selections, points), stale_numbers(selections, points)
+    return ClaimResult(claim, verdict, reason, points, changed, stale=stale)
 
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
@@ -97,7 +105,8 @@ def _beyond(points: Sequence[PointResult]) -> str:
     if not failing:
         return ""
     side = ", ".join(f"{count} {side}" for side, count in sides.items()) if len(sides) > 1 else failing[0][1]
-    accepted = with_unit(range_text(points[0].accept), points[0].unit) if len(points) == 1 else "values"
+    unit = points[0].unit
+    accepted = with_unit(range_text(points[0].accept, unit), unit) if len(points) == 1 else "values"
     return f" ({side} the accepted {accepted})"
 
 
@@ -111,10 +120,11 @@ def _short_of_range(points: Sequence[PointResult]) -> str:
     if not values or len(ranges) < len(points):
         return ""
     best, low, high = max(values), min(one.low for one in ranges), max(one.high for one in ranges)
+    unit = points[0].unit
     if best < low:
-        return f"none reaches the paper's lower end, {with_unit(significant(low), points[0].unit)}"
+        return f"none reaches the paper's lower end, {with_unit(given(low, unit), unit)}"
     if best < high < math.inf:
-        return f"none reaches the paper's upper end, {with_unit(significant(high), points[0].unit)}"
+        return f"none reaches the paper's upper end, {with_unit(given(high, unit), unit)}"
     return ""
 
 
@@ -136,6 +146,29 @@ def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Seque
     parts = [f"claims file {file.name} was not recorded by {_runs(absent)}"] if absent else []
     parts += [f"claims file {file.name} was changed after {_runs(other)} started"] if other else []
     return "; ".join(parts)
+
+
+def stale_numbers(selections: Sequence[Selected], points: Sequence[PointResult]) -> str:
+    """`2 of 5 numbers stale`: of a kernel that a newer run has other machine code of; empty if none is."""
+    numbers = [one for one in points if isinstance(one.measured, Measured)]
+    count = sum(any(cell.stale for cell in _behind(one, selections)) for one in numbers)
+    if len(numbers) == 1:
+        return "stale" if count else ""
+    return f"{'all' if count == len(numbers) else count} of {len(numbers)} numbers stale" if count else ""
+
+
+def _behind(result: PointResult, selections: Sequence[Selected]) -> list[Cell]:
+    """The cells that the number of a point is made from."""
+    found = []
+    for selected in selections:
+        if any(cell.key and cell.key == result.case_key for cell in selected.cells):
+            wanted = {result.point.of, *result.point.over}
+        elif result.point.beside and selected.experiment.same_problem(selected.problem, result.point.beside):
+            wanted = {result.point.of}
+        else:
+            continue
+        found += [cell for cell in selected.cells if cell.contestant in wanted]
+    return found
 
 
 def _runs(names: Sequence[str]) -> str:

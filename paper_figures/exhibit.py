@@ -35,8 +35,6 @@ class ProfileColumn:
     unit: str
     published_metric: str
     """The metric of the published row; empty where the paper has none."""
-    digits: int = 0
-    """Decimals shown."""
 
 
 @dataclass(frozen=True)

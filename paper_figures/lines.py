@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paper_figures.exhibit import Exhibit, ProfileColumn
-from paper_figures.labels import contestant_label
-from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate
+from paper_figures.labels import contestant_label, words
+from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate, ratio_margin
 from paper_figures.reference import Published, find, load_gpus, load_reference
+from paper_figures.repeats import POWER_CAP
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
+
+POWER_LIMIT = "power limit"
+THROTTLE = {POWER_CAP: POWER_LIMIT}
+"""Reasons of a throttled clock in words, where those of NVML do not say it."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Line:
     ratio: Measured | None
     """Speed relative to the exhibit's baseline, the fastest where there are several."""
     ratio_verdict: str
+    ratio_margin_pct: float | None
+    """What the verdict takes for noise: SAME lies within it, AMBIGUOUS reaches over its edge."""
     is_baseline: bool
     """Whether it is what the ratios of its problem are against."""
     published_ratio: float | None
@@ -54,6 +61,18 @@ class Line:
 
     columns: tuple[float | None, ...]
     """What its row has in the exhibit's own columns."""
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """The SM clock of its rounds."""
+        return _stored(self.cell, "sm_clock_mhz")
+
+    @property
+    def throttled(self) -> str:
+        """Why that clock was below the highest, in words: `power limit`; empty where it was not."""
+        reasons = str(self.cell.row["throttled"]) if self.cell.timed and self.cell.row is not None else ""
+        named = (THROTTLE.get(one, words(one)) for one in reasons.split(";"))
+        return ", ".join(one for one in named if one not in ("", "none"))
 
     @property
     def everything_published(self) -> tuple[Published, ...]:
@@ -96,6 +115,18 @@ def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
     return tuple(means)
 
 
+def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The contestants that have no mean because they are the baseline of some problem of a panel, and not of all."""
+    found: dict[str, None] = {}
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for label in dict.fromkeys(line.label for line in inside if line.is_baseline):
+            if sum(line.is_baseline for line in inside if line.label == label) < problems:
+                found[label] = None
+    return tuple(found)
+
+
 def published_gpus(lines: Sequence[Line]) -> str:
     """The GPUs that the lines' published numbers were measured on."""
     return ", ".join(dict.fromkeys(one.gpu for line in lines for one in line.everything_published))
@@ -103,7 +134,7 @@ def published_gpus(lines: Sequence[Line]) -> str:
 
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
-    ratio, verdict = _ratio(exhibit, selected, cell)
+    ratio, verdict, margin = _ratio(exhibit, selected, cell)
     baseline = fastest(selected, exhibit.baselines)
     return Line(
         problem=cell.problem,
@@ -118,6 +149,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         rate_pct=_finite(cell.row["roof_pct_datasheet"]) if cell.timed and cell.row is not None else None,
         ratio=ratio,
         ratio_verdict=verdict,
+        ratio_margin_pct=margin,
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
@@ -148,11 +180,15 @@ def _published_pct(cell: Cell, published: Published | None) -> float | None:
     return None if share is None else published.number * share
 
 
-def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str]:
+def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str, float | None]:
+    """The ratio to the baseline, its verdict and the margin of it in %."""
     baseline = fastest(selected, exhibit.baselines)
     if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
-        return None, ""
-    return cell_ratio(cell, baseline) or (None, "")
+        return None, "", None
+    found = cell_ratio(cell, baseline)
+    if found is None or cell.row is None or baseline.row is None:
+        return None, "", None
+    return *found, ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
 
 
 def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:

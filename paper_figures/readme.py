@@ -102,7 +102,7 @@ def _verdict_block(report: Report) -> list[str]:
     lines = ["<details>", f"<summary>All {len(results)} claims, with their numbers</summary>", ""]
     lines += ["| verdict | where | claim | numbers |", "|---|---|---|---|"]
     for result in results:
-        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.reason, result.changed))))
+        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
         lines.append(
             f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
         )

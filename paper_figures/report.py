@@ -1,6 +1,7 @@
 """The report: from recorded runs to one folder of a page, tables, figures, manifests and samples.
 
-The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.
+The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.  Of this
+repository the lines of the kernels do, which Table 6 compares with those of the runs.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.evaluation import NOT_MEASURED, ClaimResult, evaluate
 from paper_figures.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
 from paper_figures.labels import short_run, words
-from paper_figures.lines import Line, mean_ratios, published_gpus
+from paper_figures.lines import Line, mean_ratios, published_gpus, sometimes_best
 from paper_figures.machine import machine_facts, measured_roof, roofs_table, shared_facts
-from paper_figures.numbers import fixed
-from paper_figures.reading import LEDE, READING, TITLE
+from paper_figures.numbers import RATIO, quantity
+from paper_figures.reading import LEDE, TITLE, reading
 from paper_figures.render.html import asset, render_page
 from paper_figures.render.latex import latex_table
 from paper_figures.render.markdown import markdown_table
@@ -37,7 +38,7 @@ from paper_figures.selection import Selected, runs_used
 from paper_figures.sources import Part, Sources, gather
 from paper_figures.summary import Headline, headlines, subjects_table, summary_sentences
 from paper_figures.svg import inline_svg
-from paper_figures.table import Table, claim_numbers, claims_table, exhibit_table, points_table
+from paper_figures.table import Table, claim_numbers, claims_table, clock_remarks, exhibit_table, points_table
 from paper_figures.verdicts import Verdict
 
 FOLDERS = ("figures", "tables", "runs", "cases", "samples")
@@ -172,8 +173,8 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     remarks = []
     if gpus := published_gpus(lines):
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
-    remarks += mean_ratio_texts(exhibit, lines)
-    remarks += [f"{exhibit.name_problem(one.problem)}: {one.note}." for one in selections if one.note]
+    remarks += [*clock_remarks(lines), *mean_ratio_texts(exhibit, lines)]
+    remarks += selection_notes(exhibit, selections)
     for run in runs_used(selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
         commit = str(run.manifest.get("git_commit") or "unknown")[:12]
@@ -185,17 +186,35 @@ def _remarks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[L
     return remarks
 
 
+def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[str]:
+    """What the choice of runs left to say, each note once with the problems that it concerns."""
+    found: dict[str, list[str]] = {}
+    for one in selections:
+        if one.note:
+            found.setdefault(one.note, []).append(exhibit.name_problem(one.problem))
+    return [
+        f"{note[:1].upper()}{note[1:]}: {'all problems' if len(names) == len(selections) > 1 else '; '.join(names)}."
+        for note, names in found.items()
+    ]
+
+
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
-    """The geometric means of an exhibit, a sentence a panel; none where there are none."""
+    """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
     baseline = exhibit.baseline_label if len(exhibit.baselines) == 1 else "the best baseline"
     sentences = []
     for panel in dict.fromkeys(one.panel for one in means):
         own = [one for one in means if one.panel == panel]
-        parts = [f"{one.label} {fixed(one.mean, 3)} (least {fixed(one.least, 3)})" for one in own]
+        parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
         before = f"{panel}: speed" if panel else "Speed"
         sentences.append(
             f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
+        )
+    if means and (best := sometimes_best(lines)):
+        left_out = f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} left out"
+        sentences.append(
+            "A mean needs a ratio on every problem, and the best baseline of a problem has none there: "
+            f"{left_out} where another is the best of some problem."
         )
     return sentences
 
@@ -272,11 +291,11 @@ def _page_values(report: Report, drawings: Mapping[str, Markup], measured_here: 
     return {
         "title": TITLE,
         "lede": LEDE,
-        "reading": READING,
+        "reading": reading(report.used),
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "subjects": subjects_table(report.headlines),
-        "banner": banner(report, measured_here),
+        "banner": f"{banner(report, measured_here)} {commits(report)}",
         "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
         "exhibits": [
@@ -302,12 +321,29 @@ def banner(report: Report, measured_here: bool) -> str:
     )
 
 
+def commits(report: Report) -> str:
+    """Which commits the runs are of, newest first, in one sentence, and how many claims rest on an older kernel."""
+    names = []
+    for run in report.used:
+        dirty = " with local changes" if run.manifest.get("git_dirty") else ""
+        names.append(f"{str(run.manifest.get('git_commit') or 'unknown')[:12]}{dirty}")
+    counts = Counter(names)
+    if len(counts) == 1:
+        return f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
+    listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    old = sum(bool(result.stale) for result in report.results)
+    return (
+        f"The runs are of {len(counts)} commits ({listed}); where a newer run has another build of a kernel, the older "
+        f"numbers of it are marked stale, and so are the claims on them: {old} of {len(report.results)}."
+    )
+
+
 def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
         "verdict": words(result.verdict),
-        "reason": result.reason,
-        "changed": result.changed,
+        "notes": result.notes,
+        "stale": bool(result.stale),
         "numbers": claim_numbers(result),
         "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
         "table": points_table(result, exhibit),
@@ -326,7 +362,6 @@ def _exhibit_values(
     report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
 ) -> dict[str, Any]:
     exhibit = report.exhibit
-    verdicts = Counter(result.verdict for result in report.results)
     return {
         "id": exhibit.id,
         "where": exhibit.where,
@@ -338,10 +373,16 @@ def _exhibit_values(
         "caption": exhibit.caption if isinstance(exhibit, Derived) else bars_caption(report.lines),
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
-        "verdicts": [words(verdict) for verdict in Verdict for _ in range(verdicts[verdict])],
+        "verdicts": _marks(report.results),
         "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
-        "verdict_text": _verdict_text(report, [judge.exhibit.where for judge, _ in elsewhere]),
+        "verdict_text": _verdict_text(report, elsewhere),
     }
+
+
+def _marks(results: Sequence[ClaimResult]) -> list[tuple[str, bool]]:
+    """A verdict in words and whether it rests on stale numbers, a claim each, from reproduced to not run."""
+    ordered = sorted(results, key=lambda one: (list(Verdict).index(one.verdict), bool(one.stale)))
+    return [(words(one.verdict), bool(one.stale)) for one in ordered]
 
 
 def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, Any]:
@@ -349,22 +390,26 @@ def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, An
         "id": result.claim.id,
         "sentence": result.claim.sentence,
         "verdict": words(result.verdict),
+        "stale": bool(result.stale),
         "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
     }
 
 
-def _verdict_text(report: ExhibitReport, elsewhere: Sequence[str]) -> str:
-    """`2 of 3 claims reproduced, 1 partly`, or why there is no verdict; `elsewhere`: where its claims are judged."""
+def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]) -> str:
+    """`2 of 3 reproduced, 1 partly; 1 stale`, or why there is no verdict; `elsewhere`: its claims, with who judges."""
     count = len(report.results)
+    old = sum(bool(one.stale) for one in (*report.results, *(result for _, result in elsewhere)))
+    stale = f"; {old} stale" if old else ""
     if elsewhere:
-        return f"{len(elsewhere)} claims, judged under {', '.join(dict.fromkeys(elsewhere))}"
+        places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
+        return f"{len(elsewhere)} claims, judged under {', '.join(places)}{stale}"
     if not count:
         return "no claim is judged on it"
     verdicts = Counter(result.verdict for result in report.results)
     if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
     others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]
-    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others])
+    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others]) + stale
 
 
 def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:

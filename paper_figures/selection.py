@@ -96,7 +96,7 @@ def _select_problem(
     run, rows = next(iter(of_its_own or together or found), (None, {}))
     newer = _newer_note(found, run) if together else ""
     if found and not together:
-        newer = "in no run of this campaign were all contestants timed together; this is the newest"
+        newer = "in no run of this campaign were all contestants timed together, and the newest is shown"
     cells = tuple(
         Cell(
             problem,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -50,6 +50,9 @@ class Headline:
     have no verdict on numbers."""
     today_counts: str = ""
     """The same of those against the fastest baseline of today."""
+    stale: int = 0
+    """How many of the claims against the paper rest on numbers of a kernel that has changed since."""
+    today_stale: int = 0
 
     @property
     def paper_words(self) -> str:
@@ -82,13 +85,16 @@ def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
 def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
     """The subjects of which the report has a claim."""
     verdicts = {result.claim.id: result.verdict for result in results}
+    old = {result.claim.id for result in results if result.stale}
     found = []
     for subject in load_subjects():
         paper = [verdicts[one] for one in subject.paper if one in verdicts]
         today = [verdicts[one] for one in subject.today if one in verdicts]
         if paper or today:
             against_today = together(today) if today else None
-            found.append(Headline(subject, together(paper), against_today, _counted(paper), _counted(today)))
+            stale, today_stale = (len(old.intersection(ids)) for ids in (subject.paper, subject.today))
+            headline = Headline(subject, together(paper), against_today, _counted(paper), _counted(today))
+            found.append(replace(headline, stale=stale, today_stale=today_stale))
     return tuple(found)
 
 
@@ -128,11 +134,7 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     ):
         own = [one for one in subjects if one.paper is verdict]
         sentences += _sentence(before, [_listed(one.subject.name, one.counts) for one in own])
-    sentences += [
-        f"Overtaken by the field, {one.subject.name}: {one.paper_words} against what the paper compared with, "
-        f"{one.today_words} against the fastest baseline of today."
-        for one in overtaken
-    ]
+    sentences += [_overtaken(one) for one in overtaken]
     holding = [_listed(one.subject.name, one.today_counts) for one in _holding(subjects)]
     sentences += _sentence("Holds against the fastest baseline of today", holding)
     unknown = [one for one in subjects if one.paper not in RANK]
@@ -143,6 +145,17 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
             f"baseline of today, {one.paper_words} against the paper's own."
         )
     return (*sentences, *_sentence("No verdict yet", _names([one for one in unknown if one not in fresh])))
+
+
+def _overtaken(one: Headline) -> str:
+    """What is left of a claim that newer baselines have caught up with, for who reads nothing else."""
+    still = "still holds" if one.paper is Verdict.REPRODUCED else "still holds in part"
+    lost = "not" if one.today is Verdict.NOT_REPRODUCED else "only in part"
+    return (
+        f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: what the paper claims {still} against what it compared "
+        f"with (reproduced: {one.counts}), but {lost} against the fastest baseline of today (reproduced: "
+        f"{one.today_counts}): a newer one is faster, or the margin that the paper claims is gone."
+    )
 
 
 def _holding(subjects: Sequence[Headline]) -> list[Headline]:
@@ -158,13 +171,13 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
     """A row a subject: the verdict against what the paper compared with, that against today's best, their counts."""
     titles = ("Subject", "Against what the paper compared with", "Against the fastest of today")
     return Table(
-        caption="By subject",
+        caption="By subject: the verdict of its claims together, and how many of them are reproduced",
         columns=tuple(Column(title) for title in titles),
         rows=tuple(
             (
                 Text(f"{one.subject.name[:1].upper()}{one.subject.name[1:]}"),
-                _cell(one.paper if one.subject.paper else None, one.counts),
-                _cell(one.today, one.today_counts),
+                _cell(one.paper if one.subject.paper else None, one.counts, one.stale),
+                _cell(one.today, one.today_counts, one.today_stale),
             )
             for one in subjects
         ),
@@ -172,11 +185,12 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
     )
 
 
-def _cell(verdict: Verdict | None, counts: str) -> Text:
+def _cell(verdict: Verdict | None, counts: str, stale: int) -> Text:
     if verdict is None:
         return Text(ABSENT)
     alike = verdict not in RANK and ", " not in counts  # the verdict says it all
-    return Text(words(verdict), detail="" if alike else counts, kind="verdict")
+    detail = "; ".join(filter(None, ("" if alike else counts, f"{stale} stale" if stale else "")))
+    return Text(words(verdict), detail=detail, kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

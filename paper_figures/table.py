@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from paper_figures.claims import Interval
+from paper_figures.claims import Claim, Interval
 from paper_figures.evaluation import ClaimResult, PointResult
 from paper_figures.exhibit import AnyExhibit, Exhibit
 from paper_figures.labels import contestant_label, short_run, words
-from paper_figures.lines import Line
-from paper_figures.numbers import decimals, fixed, interval_text, measured_text, range_text, significant, with_unit
+from paper_figures.lines import POWER_LIMIT, Line
+from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
 from paper_figures.verdicts import Missing
 
 ABSENT = "–"
+NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
+"""Verdicts on a ratio that depend on the margin beside it."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
@@ -96,26 +98,43 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
     row = [
         Text(line.problem_label),
         Text(line.label, case=key, note=line.cell.stale),
-        paper_text(published, None, note),
+        paper_text(published, "TFLOPS", note),
         rate_text(line),
-        paper_text(line.published_pct, 1),
-        number_text(line.rate_pct, 1, key),
-        paper_text(line.published_ratio, 2),
+        paper_text(line.published_pct, ROOF),
+        quantity_text(line.rate_pct, ROOF, key),
+        paper_text(line.published_ratio, RATIO),
         Text("best", kind="number") if several and line.is_baseline else ratio_text(line),
     ]
     for entry in line.profile:
         row += [
-            paper_text(entry.published_number, entry.column.digits),
-            number_text(entry.measured, entry.column.digits, key),
+            paper_text(entry.published_number, entry.column.unit),
+            quantity_text(entry.measured, entry.column.unit, key),
         ]
     row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
-    row.append(run_text(line))
-    return tuple(row)
+    return (*row, run_text(line))
 
 
 def footnotes(table: Table) -> tuple[str, ...]:
     """The notes of a table's cells, each once, in reading order."""
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
+
+
+def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
+    """What a clock beside a rate is; nothing where no line has one."""
+    if not any(_clock(line) for line in lines):
+        return ()
+    return (
+        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest: "
+        "such rates are compared by their ratios, within a problem.",
+    )
+
+
+def _clock(line: Line) -> str:
+    """`at 1485 MHz`, where the power limit or something else kept the clock down; empty where nothing did."""
+    if not line.throttled or line.clock_mhz is None:
+        return ""
+    other = "" if line.throttled == POWER_LIMIT else f", {line.throttled}"
+    return f"at {fixed(line.clock_mhz, 0)} MHz{other}"
 
 
 def run_text(line: Line) -> Text:
@@ -125,30 +144,37 @@ def run_text(line: Line) -> Text:
 
 
 def rate_text(line: Line) -> Text:
-    """The rate of a line, or its status with the reason."""
+    """The rate of a line, with the clock that decides it where it was throttled; or its status with the reason."""
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
-    detail = "stale" if line.cell.stale else ""
-    return Text(significant(line.rate.value), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number")
+    detail = ", ".join(filter(None, ("stale" if line.cell.stale else "", _clock(line))))
+    return Text(
+        quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number"
+    )
 
 
 def ratio_text(line: Line) -> Text:
-    """The ratio of a line to its baseline, with its interval and verdict."""
+    """The ratio of a line to its baseline with interval and verdict; where that is no difference, with its margin."""
     if line.ratio is None:
         return Text(ABSENT, kind="number")
-    detail = f"{interval_text(line.ratio, 3)} {line.ratio_verdict}"
-    return Text(fixed(line.ratio.value, 3), detail=detail, case=line.cell.key, kind="number")
+    detail = f"{measured_interval(line.ratio, RATIO)} {line.ratio_verdict}".strip()
+    if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
+        detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
+    return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 
-def paper_text(value: float | None, digits: int | None, note: str = "") -> Text:
-    """A published number, with three figures where `digits` is None; a dash where there is none."""
-    if value is None:
-        return Text(ABSENT, note=note, kind="paper")
-    return Text(significant(value) if digits is None else fixed(value, digits), note=note, kind="paper")
+def paper_text(value: float | None, unit: str, note: str = "") -> Text:
+    """A published number of a unit; a dash where there is none."""
+    return Text(ABSENT if value is None else quantity(value, unit), note=note, kind="paper")
+
+
+def quantity_text(value: float | None, unit: str, key: str) -> Text:
+    """A measured number of a unit that links to its case; a dash where there is none."""
+    return Text(ABSENT, kind="number") if value is None else Text(quantity(value, unit), case=key, kind="number")
 
 
 def number_text(value: float | None, digits: int, key: str) -> Text:
-    """A measured number that links to its case; a dash where there is none."""
+    """A measured number with a count of decimals that links to its case; a dash where there is none."""
     return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
 
 
@@ -164,49 +190,53 @@ def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> T
 
 
 def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
-    reason = "; ".join(filter(None, (result.reason, result.changed)))
     return (
         Text(words(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
-        Text(_span([point.published for point in result.points], result.points[0].unit)),
-        Text(_span(_values(result), result.points[0].unit)),
-        Text(reason),
+        Text(_published(result) or ABSENT),
+        Text(_measured(result) or ABSENT),
+        Text(result.notes),
     )
 
 
-def _span(intervals: Sequence[Interval | None], unit: str) -> str:
+def _published(result: ClaimResult) -> str:
+    """The published values of a claim in a line, with their unit; empty where the paper has none."""
+    known = [point.published for point in result.points if point.published is not None]
+    unit = result.points[0].unit
+    ends = [end for one in known for end in (one.low, one.high)]
+    return _span([text for one in known if (text := range_text(one, unit))], ends, unit, range_text)
+
+
+def _measured(result: ClaimResult) -> str:
+    """The measured values of a claim in a line, with their unit; empty where it has none."""
+    known = [point.measured.value for point in result.points if not isinstance(point.measured, Missing)]
+    unit = result.points[0].unit
+    return _span([quantity(value, unit) for value in known], known, unit, _between)
+
+
+def _between(ends: Interval, unit: str) -> str:
+    return f"{quantity(ends.low, unit)} to {quantity(ends.high, unit)}"
+
+
+def _span(texts: Sequence[str], ends: Sequence[float], unit: str, between: Callable[[Interval, str], str]) -> str:
     """The values of a claim's points in a line: each, the one that all share, or of many the least and the greatest."""
-    known = [one for one in intervals if range_text(one)]
-    texts = [range_text(one) for one in known]
-    if not texts:
-        return ABSENT
-    if len(set(texts)) == 1:
-        return with_unit(texts[0], unit)
-    ends = [end for one in known if one is not None for end in (one.low, one.high)]
+    if len(set(texts)) <= 1:
+        return with_unit(texts[0], unit) if texts else ""
     if len(texts) <= LISTED or not all(map(math.isfinite, ends)):
         return with_unit(", ".join(texts), unit)
-    return f"{with_unit(range_text(Interval(min(ends), max(ends))), unit)} ({len(texts)} numbers)"
-
-
-def _values(result: ClaimResult) -> list[Interval]:
-    """The measured values of a claim, those that there are."""
-    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
-    return [Interval(one.value, one.value) for one in known]
+    return f"{with_unit(between(Interval(min(ends), max(ends)), unit), unit)} ({len(texts)} numbers)"
 
 
 def claim_numbers(result: ClaimResult) -> str:
-    """`paper 1.86×, measured 1.83× [1.82, 1.84]; `: the numbers of a claim in a line, empty without a measured one."""
+    """`paper 1.862×, measured 1.830× [1.820, 1.841]; `: the numbers of a claim, empty without a measured one."""
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
-    if not known:
+    measured, published = _measured(result), _published(result)
+    if not measured:
         return ""
-    unit = result.points[0].unit
-    measured = _span(_values(result), unit)
-    if len(known) == 1 and known[0].low < known[0].high:
-        measured += f" {interval_text(known[0], decimals(known[0].value))}"
-    published = _span([point.published for point in result.points], unit)
-    paper = "" if published == ABSENT else f"paper {published}, "
-    return f"{paper}measured {measured}; "
+    if len(known) == 1 and (interval := measured_interval(known[0], result.points[0].unit)):
+        measured += f" {interval}"
+    return f"{f'paper {published}, ' if published else ''}measured {measured}; "
 
 
 def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
@@ -224,23 +254,30 @@ def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
     return Table(
         caption=f"{result.claim.where}: {result.claim.id}",
         columns=tuple(columns),
-        rows=tuple(_point_row(point, exhibit, scaled) for point in result.points),
+        rows=tuple(_point_row(result.claim, point, exhibit, scaled) for point in result.points),
         remarks=result.differs,
     )
 
 
-def _point_row(result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
-    point = result.point
+def _point_row(claim: Claim, result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
+    point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
         Text(" over ".join(filter(None, names))),
         Text(_problem(result, exhibit)),
-        Text(range_text(point.published) or ABSENT, kind="paper"),
-        *([Text(range_text(result.published) or ABSENT, kind="paper")] if scaled else []),
-        Text(range_text(result.accept) or "any", kind="paper"),
+        Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
+        *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
+        Text(range_text(result.accept, unit) or "any", kind="paper"),
         _measured_cell(result),
-        Text(words(result.outcome), kind="verdict"),
+        _outcome(claim, result),
     )
+
+
+def _outcome(claim: Claim, result: PointResult) -> Text:
+    """What a number says; nothing where the claim allows no verdict on it."""
+    if claim.not_comparable or (claim.not_run and not isinstance(result.measured, Missing)):
+        return Text(ABSENT)
+    return Text(words(result.outcome), kind="verdict")
 
 
 def _problem(result: PointResult, exhibit: AnyExhibit) -> str:
@@ -264,11 +301,11 @@ def _measured_cell(result: PointResult) -> Text:
     measured = result.measured
     if isinstance(measured, Missing):
         return Text(ABSENT, note=measured.reason, kind="status")
-    if measured.low == measured.high:
-        return Text(measured_text(measured), case=result.case_key, kind="number")
-    digits = decimals(measured.value) + 1
     return Text(
-        fixed(measured.value, digits), detail=interval_text(measured, digits), case=result.case_key, kind="number"
+        quantity(measured.value, result.unit),
+        detail=measured_interval(measured, result.unit),
+        case=result.case_key,
+        kind="number",
     )
 
 

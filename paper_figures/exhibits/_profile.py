@@ -10,10 +10,9 @@ TABLE4 = (
         "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
         "%",
         "ncu_tensor_core_util",
-        1,
     ),
-    ProfileColumn("Issue slots", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%", "ncu_issue_slots_util", 1),
+    ProfileColumn("Issue slots", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%", "ncu_issue_slots_util"),
     ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "ncu_hbm_tps"),
-    ProfileColumn("HBM stalls", _STALLED.format("long"), "cycles", "ncu_hbm_stall", 2),
-    ProfileColumn("Shared stalls", _STALLED.format("short"), "cycles", "ncu_shared_stall", 2),
+    ProfileColumn("HBM stalls", _STALLED.format("long"), "cycles", "ncu_hbm_stall"),
+    ProfileColumn("Shared stalls", _STALLED.format("short"), "cycles", "ncu_shared_stall"),
 )

@@ -12,9 +12,9 @@ from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived
 from paper_figures.exhibits._kernels import WITH_PUBLISHED_RATES
 from paper_figures.lines import Line
-from paper_figures.numbers import fixed
+from paper_figures.numbers import RATIO, ROOF, quantity
 from paper_figures.sources import Part, Sources
-from paper_figures.table import Column, Table, Text, number_text, paper_text, rate_text, run_text
+from paper_figures.table import Column, Table, Text, clock_remarks, paper_text, quantity_text, rate_text, run_text
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
@@ -30,7 +30,8 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
             mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
             remarks.append(
                 f"{part.exhibit.where}, {part.exhibit.title}: share of the roof here over the paper's, geometric mean "
-                f"of {len(ratios)}: {fixed(mean, 2)}, from {fixed(min(ratios), 2)} to {fixed(max(ratios), 2)}."
+                f"of {len(ratios)}: {quantity(mean, RATIO)}, from {quantity(min(ratios), RATIO)} to "
+                f"{quantity(max(ratios), RATIO)}."
             )
         rows += [_row(part, line) for line in lines]
     numeric = ("Paper TFLOPS", "TFLOPS", "Paper % of roof", "% of roof", "Here / paper")
@@ -39,7 +40,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         caption="Beyond the paper: Shares of the roof beside the paper's",
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
-        remarks=tuple(remarks),
+        remarks=(*clock_remarks([line for part in sources.parts for line in _lines(part)]), *remarks),
         groups=tuple(groups),
     )
 
@@ -51,11 +52,11 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
         Text(part.exhibit.where),
         Text(line.problem_label),
         Text(line.label, case=line.cell.key),
-        paper_text(published, None),
+        paper_text(published, "TFLOPS"),
         rate_text(line),
-        paper_text(line.published_pct, 1),
-        number_text(line.rate_pct, 1, line.cell.key),
-        number_text(ratio, 2, line.cell.key),
+        paper_text(line.published_pct, ROOF),
+        quantity_text(line.rate_pct, ROOF, line.cell.key),
+        quantity_text(ratio, RATIO, line.cell.key),
         run_text(line),
     )
 

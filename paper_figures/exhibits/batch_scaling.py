@@ -12,8 +12,19 @@ from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived
 from paper_figures.exhibits._batch import PARTS
 from paper_figures.lines import Line
+from paper_figures.numbers import ROOF
 from paper_figures.sources import Part, Sources
-from paper_figures.table import ABSENT, Column, Table, Text, number_text, rate_text, ratio_text, run_text
+from paper_figures.table import (
+    ABSENT,
+    Column,
+    Table,
+    Text,
+    clock_remarks,
+    quantity_text,
+    rate_text,
+    ratio_text,
+    run_text,
+)
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
@@ -33,7 +44,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         caption="Beyond the paper: Batch sizes",
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
-        remarks=(),
+        remarks=clock_remarks(sources.lines),
         groups=tuple(groups),
     )
 
@@ -47,7 +58,7 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
         Text(keys["N"], kind="number"),
         Text(keys["B"], kind="number"),
         rate_text(line),
-        number_text(line.rate_pct, 1, key),
+        quantity_text(line.rate_pct, ROOF, key),
         Text("best", kind="number") if line.is_baseline else ratio_text(line),
         run_text(line),
     )

@@ -12,8 +12,9 @@ from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived
 from paper_figures.exhibits._kernels import KERNELS
 from paper_figures.lines import Line
+from paper_figures.numbers import ROOF
 from paper_figures.sources import Part, Sources
-from paper_figures.table import ABSENT, Column, Table, Text, number_text
+from paper_figures.table import ABSENT, Column, Table, Text, quantity_text
 
 CAPTION = "Beyond the paper: Every kernel against the roof"
 
@@ -57,10 +58,10 @@ def _row(part: Part, panel: str, lines: Sequence[Line]) -> tuple[Text, ...]:
         Text(part.exhibit.title),
         Text(panel or ABSENT),
         Text(str(len(shares)), kind="number"),
-        number_text(least.rate_pct, 1, least.cell.key),
-        number_text(statistics.median(shares), 1, ""),
-        number_text(greatest.rate_pct, 1, greatest.cell.key),
-        number_text(statistics.median(theirs) if theirs else None, 1, ""),
+        quantity_text(least.rate_pct, ROOF, least.cell.key),
+        quantity_text(statistics.median(shares), ROOF, ""),
+        quantity_text(greatest.rate_pct, ROOF, greatest.cell.key),
+        quantity_text(statistics.median(theirs) if theirs else None, ROOF, ""),
         Text(", ".join(bounds)),
     )
 

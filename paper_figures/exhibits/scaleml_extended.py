@@ -10,7 +10,7 @@ from paper_figures.evaluation import ClaimResult
 from paper_figures.exhibit import Derived, Exhibit
 from paper_figures.exhibits._kernels import FFT_CONV, GEMM_FP8
 from paper_figures.labels import contestant_label
-from paper_figures.numbers import fixed
+from paper_figures.numbers import RATIO, quantity
 from paper_figures.quantities import speedup
 from paper_figures.reference import Published, load_reference
 from paper_figures.sources import Sources
@@ -119,7 +119,7 @@ def _measured(row: Row, sources: Sources) -> Text:
     if not known:
         reasons = dict.fromkeys(one.reason for one in found if isinstance(one, Missing))
         return Text("not run", note="; ".join(reasons) or "no run of this campaign has it", kind="status")
-    return Text(f"{fixed(min(known), 2)} to {fixed(max(known), 2)}", kind="number")
+    return Text(f"{quantity(min(known), RATIO)} to {quantity(max(known), RATIO)}", kind="number")
 
 
 EXHIBIT = Derived(

@@ -14,7 +14,7 @@ EXHIBIT = Exhibit(
     ),
     order=31,
     claims=("table3_attention_order",),
-    problem_label="N = {N}",
+    problem_label="B = {B}, H = {H}, N = {N}",
     axis="Order of blocks, at B = H = 16, D = 128",
     tick="{N}",
     baseline="tk[order=row_major]",

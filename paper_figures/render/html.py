@@ -52,6 +52,7 @@ def _environment() -> jinja2.Environment:
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
     environment.globals["strip"] = strip
+    environment.globals["stale_mark"] = stale_mark
     environment.globals["asset"] = lambda name: Markup(asset(name))
     return environment
 
@@ -69,12 +70,20 @@ def badge(verdict: str) -> Markup:
     )
 
 
-def strip(verdicts: Sequence[str]) -> Markup:
-    """Many verdicts as marks side by side, for the eye alone: what they say stands beside them in words."""
-    marks = "".join(
-        f'<i class="{anchor(verdict)}" title="{escape(verdict)}">{_VERDICT_MARKS.get(verdict, "–")}</i>'
-        for verdict in verdicts
-    )
+def stale_mark(stale: bool) -> Markup:
+    """What stands behind the badge of a verdict that rests on numbers of an older kernel."""
+    return Markup(' <small class="stale">stale</small>' if stale else "")
+
+
+def strip(verdicts: Sequence[tuple[str, bool]]) -> Markup:
+    """Many verdicts as marks side by side, for the eye alone: what they say stands beside them in words.
+
+    Each with whether it is stale.
+    """
+    marks = ""
+    for verdict, stale in verdicts:
+        kinds, title = (f"{anchor(verdict)} stale", f"{verdict}, stale") if stale else (anchor(verdict), verdict)
+        marks += f'<i class="{kinds}" title="{escape(title)}">{_VERDICT_MARKS.get(verdict, "–")}</i>'
     return Markup(f'<span class="strip" aria-hidden="true">{marks}</span>')
 
 
@@ -106,6 +115,11 @@ def html_table(table: Table, name: str, sortable: bool = True, above: str = "") 
     )
 
 
+def _kept_together(detail: str) -> str:
+    """Small print that may be broken between its parts alone: an interval, a margin or a clock stays whole."""
+    return re.sub(r"\[[^]]*\]|±\S+ %|at \S+ MHz", lambda part: part[0].replace(" ", "\N{NO-BREAK SPACE}"), detail)
+
+
 def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str) -> str:
     inner = str(badge(text.text)) if text.kind == "verdict" else escape(text.text)
     if text.case:
@@ -113,7 +127,7 @@ def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: s
     elif text.run:
         inner = f'<a href="{above}#run-{anchor(text.run)}">{inner}</a>'
     if text.detail:
-        inner += f" <small>{escape(text.detail)}</small>"
+        inner += f" <small>{escape(_kept_together(text.detail))}</small>"
     if text.note:
         number = notes.index(text.note) + 1
         inner += f'<sup><a href="#{name}-note-{number}" aria-label="note {number}">{number}</a></sup>'

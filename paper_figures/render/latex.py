@@ -22,6 +22,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "×": r"$\times$",
+    "±": r"$\pm$",
     "≥": r"$\geq$",
     "≤": r"$\leq$",
     "–": "--",

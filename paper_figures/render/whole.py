@@ -187,5 +187,4 @@ def _counts(counts: Sequence[tuple[str, int]]) -> str:
 
 def _claim(result: Mapping[str, Any]) -> str:
     """A claim's sentence, its numbers and the reason of its verdict."""
-    reason = "; ".join(filter(None, (result["reason"], result["changed"])))
-    return f"{result['claim'].where}. {result['claim'].sentence} ({result['numbers']}{reason})"
+    return f"{result['claim'].where}. {result['claim'].sentence} ({result['numbers']}{result['notes']})"

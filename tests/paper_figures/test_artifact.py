@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from paper_figures import digest
-from paper_figures.artifact import PAGE, artifact_text
+from paper_figures import digest, steps
+from paper_figures.artifact import PAGE, Row, artifact_text, late_text
 from paper_figures.campaign import ROOT, load_runs
 from paper_figures.exhibit import load_exhibits
 from paper_figures.reproduce import parser
@@ -28,6 +28,24 @@ def test_every_exhibit_has_its_time() -> None:
     for name, cells in rows:
         estimate = cells.split("|")[1].strip()
         assert estimate.startswith("made from") or 10 < int(estimate) < 8 * 60, name
+
+
+def test_what_took_longer_than_estimated_is_counted() -> None:
+    """Guard: a sentence said that runs end before the estimate, above a table in which some took longer."""
+
+    def row(name: str, estimate: str, recorded: str) -> Row:
+        return Row("Fig 1", name, 1, estimate, "", recorded)
+
+    made = row("derived", "made from Fig 1", "")
+    assert late_text([made]) == ""
+    assert late_text([made, row("a", "10", "10")]) == "None of the 1 that were recorded took longer than estimated."
+    rows = [made, row("a", "10", "9"), row("b", "10", "11"), row("c", "20", "25"), row("d", "5", "")]
+    assert late_text(rows) == "Of the 3 that were recorded, 2 took longer than estimated, by 25 % at most (`c`)."
+
+
+def test_how_far_rates_move_is_said() -> None:
+    assert "Absolute rates of one kernel differ between exhibits" in TEXT
+    assert f"counts {steps.START_SECONDS:.0f} seconds to start" in TEXT
 
 
 def test_its_commands_exist() -> None:

@@ -98,9 +98,9 @@ def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
         (
             1.05,
             Verdict.NOT_REPRODUCED,
-            "0 of 5 hold, 5 fail (below the accepted values); none reaches the paper's lower end, 1.10×",
+            "0 of 5 hold, 5 fail (below the accepted values); none reaches the paper's lower end, 1.1×",
         ),
-        (1.5, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.30×"),
+        (1.5, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.3×"),
         (2.5, Verdict.REPRODUCED, "5 of 5 hold"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_gpu_without_a_datasheet_is_not_comparable(
 def test_a_number_that_fails_says_on_which_side(results: Evaluate) -> None:
     """Guard: a gain of three times what the paper has read as "fails"."""
     found = results("table1_stages", rate=stages(350, 484, 500, 760))
-    assert found["table1-four-stages-over-one"].reason == "fails (below the accepted 2.19 to 3.65×)"
+    assert found["table1-four-stages-over-one"].reason == "fails (below the accepted 2.192 to 3.654×)"
     assert found["table1-rates"].reason == "3 of 4 hold, 1 fails (below the accepted values)"
 
 
@@ -181,10 +181,10 @@ def test_many_numbers_are_a_range_in_a_line(results: Evaluate) -> None:
     assert len(many.points) == 10
     values = [Measured(1.0 + number / 10, 1.0, 2.0) for number in range(10)]
     points = tuple(replace(point, measured=value) for point, value in zip(many.points, values, strict=True))
-    assert claim_numbers(replace(many, points=points)).endswith("measured 1.00 to 1.90× (10 numbers); ")
-    assert claim_numbers(replace(many, points=points[:3])).endswith("measured 1.00, 1.10, 1.20×; ")
+    assert claim_numbers(replace(many, points=points)).endswith("measured 1.000 to 1.900× (10 numbers); ")
+    assert claim_numbers(replace(many, points=points[:3])).endswith("measured 1.000, 1.100, 1.200×; ")
     same = tuple(replace(point, measured=values[1]) for point in many.points)
-    assert claim_numbers(replace(many, points=same)).endswith("measured 1.10×; ")
+    assert claim_numbers(replace(many, points=same)).endswith("measured 1.100×; ")
 
 
 def test_a_claim_file_that_changed_after_the_run_is_said(results: Evaluate) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from report_support import part
 
-from paper_figures.lines import mean_ratios
-from paper_figures.report import Report
-from paper_figures.table import exhibit_table
+from harness.results import MIN_EFFECT_PCT
+from paper_figures.exhibit import Exhibit
+from paper_figures.lines import mean_ratios, sometimes_best
+from paper_figures.quantities import ratio_margin
+from paper_figures.report import Report, mean_ratio_texts
+from paper_figures.table import exhibit_table, ratio_text
 
 
 def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
@@ -27,6 +33,20 @@ def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
     assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
 
 
+def test_the_margin_of_a_ratio_that_is_no_difference_stands_beside_it(report: Report) -> None:
+    """Guard: SAME and AMBIGUOUS stood without the noise that they are judged by."""
+    line = next(line for line in part(report, "fig7_gemm").lines if line.ratio is not None)
+    assert line.ratio_margin_pct == 0.2  # of the cases, and the least effect
+    for verdict in ("SAME", "AMBIGUOUS"):
+        assert ratio_text(replace(line, ratio_verdict=verdict, ratio_margin_pct=1.234)).detail.endswith(
+            f"] {verdict} ±1.23 %"
+        )
+    for verdict in ("FASTER", "SLOWER"):
+        assert ratio_text(replace(line, ratio_verdict=verdict)).detail.endswith(f"] {verdict}")
+    assert ratio_margin([0.1, 0.7]) == 0.7
+    assert ratio_margin([0.1, math.nan]) == MIN_EFFECT_PCT
+
+
 def test_means_are_taken_panel_by_panel(report: Report) -> None:
     fig8 = part(report, "fig8_attention")
     panels = list(dict.fromkeys(line.panel for line in fig8.lines))
@@ -38,6 +58,27 @@ def test_means_are_taken_panel_by_panel(report: Report) -> None:
     remarks = [text for text in fig8.table.remarks if "geometric mean" in text]
     assert [text.split(":")[0] for text in remarks] == panels
     assert all("relative to the best baseline" in text for text in remarks)
+    assert not any("A mean needs" in text for text in fig8.table.remarks), "one is the best of all problems"
+
+
+def test_whom_the_means_leave_out_is_said(report: Report) -> None:
+    """Guard: a contestant that is the best of one problem has no ratio there, and vanished from the means unsaid."""
+    fig8 = part(report, "fig8_attention")
+    assert isinstance(fig8.exhibit, Exhibit)
+    first, second = (
+        next(line for line in fig8.lines if line.panel == "Forward" and line.label == label)
+        for label in ("FlashAttention-4", "cuDNN (SDPA)")
+    )
+    lines = [
+        replace(line, is_baseline=line is second, ratio=None) if line is first or line is second else line
+        for line in fig8.lines
+    ]
+    assert sometimes_best(fig8.lines) == ()
+    assert sometimes_best(lines) == ("cuDNN (SDPA)", "FlashAttention-4")
+    assert (
+        "the best baseline of a problem has none there: cuDNN (SDPA) and FlashAttention-4 are left out"
+        in (mean_ratio_texts(fig8.exhibit, lines)[-1])
+    )
 
 
 def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report) -> None:
@@ -58,8 +99,9 @@ def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Re
     lines = {line.label: line for line in part(report, "table3_attention_order").lines}
     assert lines["head by head"].published_ratio == pytest.approx(600 / 494)
     assert [entry.published_number for entry in lines["row by row"].profile] == [2390]
-    remarks = part(report, "table3_attention_order").table.rows[0]
-    assert "B, H and N are not stated" in {text.note for text in remarks}
+    first = part(report, "table3_attention_order").table.rows[0]
+    assert "B, H and N are not stated" in {text.note for text in first}
+    assert first[0].text == "B = 16, H = 16, N = 12288"
 
 
 def test_means_are_geometric_and_over_all_problems(report: Report) -> None:

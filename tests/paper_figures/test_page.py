@@ -387,6 +387,29 @@ def test_nothing_hangs_over_the_edge_of_a_phone(opened: Opened, pixels: tuple[in
     page.set_viewport_size(size(DESKTOP))
 
 
+def test_the_board_says_all_on_a_phone(opened: Opened) -> None:
+    """Guard: the column of words was cut off where the window is narrow, and marks alone stood there."""
+    page = opened.page
+    page.set_viewport_size(size(PHONE))
+    boxes = page.eval_on_selector_all(
+        ".board td:last-child", "all => all.map(one => [one.textContent, one.getBoundingClientRect().toJSON()])"
+    )
+    assert len(boxes) > 10
+    for text, box in boxes:
+        assert box["left"] >= 0, text
+        assert box["right"] <= PHONE[0], text
+        assert box["width"] > 150, text
+        assert box["height"] >= 12, text
+    gaps = page.eval_on_selector_all(
+        ".board .strip",
+        """all => all.map(one => one.closest("tr").lastElementChild.getBoundingClientRect().top
+           - one.getBoundingClientRect().bottom)""",
+    )
+    assert len(gaps) > 10
+    assert min(gaps) >= 0, "words stand under the marks"
+    page.set_viewport_size(size(DESKTOP))
+
+
 def test_it_prints_whole(opened: Opened) -> None:
     page = opened.page
     page.set_viewport_size(size(PAPER))

@@ -23,7 +23,8 @@ from paper_figures.details import unique_cases
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibit import choose_exhibits, load_exhibits
 from paper_figures.numbers import significant
-from paper_figures.report import Report, make_report, write_report
+from paper_figures.reading import READING
+from paper_figures.report import Report, commits, make_report, write_report
 from paper_figures.verdicts import Verdict
 
 
@@ -118,6 +119,7 @@ def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> Non
     text = (written / "cases" / f"{line.cell.key}.html").read_text()
     assert f"{line.ratio.value:.3f}×" in text
     assert f"[{line.ratio.low:.3f}, {line.ratio.high:.3f}]" in text
+    assert '<td class="number">±0.20 %</td>' in text
 
 
 def test_a_page_is_light(written: Path, report: Report) -> None:
@@ -258,6 +260,38 @@ def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: Mod
     assert "stale" not in second
     pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
     assert sum("<strong>Stale:</strong>" in page for page in pages) == 4
+
+
+def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: `stale` stood beside a number in a table, and the verdicts that rest on it had no word of it."""
+    synthetic.write_run(tmp_path / "c", "table1_stages", "20260101T000000Z-aaaaaa", manifest={"git_commit": "a" * 40})
+    synthetic.write_run(
+        tmp_path / "c", "table2_persistent", "20260102T000000Z-bbbbbb", machine_code="beef",
+        manifest={"git_commit": "b" * 40},
+    )  # fmt: skip
+    report = make_report(tmp_path / "c", choose_exhibits(["table1", "table2"]))
+    names = ("table1_stages", "table2_persistent")
+    old, new = ({one.claim.id: one.stale for one in part(report, name).results} for name in names)
+    assert old["table1-rates"] == "all of 4 numbers stale"
+    assert old["table1-four-stages-over-one"] == "stale"
+    assert set(new.values()) == {""}
+    write_report(report, tmp_path / "out")
+    text, plain = ((tmp_path / "out" / name).read_text() for name in ("index.html", "report.md"))
+    board = [row for row in table_of(text, "board").split("<tr>") if "#table" in row]
+    assert [row.count(' stale"') for row in board] == [2 * len(old), 0]
+    assert [f"; {len(old)} stale</td>" in row for row in board] == [True, False]
+    assert text.count('<small class="stale">stale</small>') == len(old)
+    assert "all of 4 numbers stale" in plain
+    assert f"2 of 3 claims; {len(old)} stale" in plain or f"3 of 3 claims; {len(old)} stale" in plain  # by subject
+    everything = f"and so are the claims on them: {len(old)} of {len(old) + len(new)}."
+    assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12});" in text
+    assert everything in text
+    assert everything in plain
+    assert any(paragraph.startswith("Stale marks") for paragraph in READING)
+
+
+def test_runs_of_one_commit_are_said_to_be(report: Report) -> None:
+    assert commits(report) == "All runs are of commit 0123456789ab."
 
 
 def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,8 @@ import pytest
 
 from harness.results import load_campaign
 from paper_figures.cases import Contestant, Experiment, load_experiment
+from paper_figures.exhibit import Exhibit, choose_exhibits
+from paper_figures.report import selection_notes
 from paper_figures.selection import Selected, runs_used, select
 
 EXPERIMENT = "table2_persistent"
@@ -73,6 +76,17 @@ def test_without_a_complete_run_the_newest_speaks_and_says_so(choose: Callable[.
     selected = choose((OLD, {"rate": failing("error", "tk")}), (NEW, {"rate": failing("timeout", "tk")}))
     assert {one.run.run_id for one in selected if one.run} == {NEW}
     assert all("all contestants timed together" in one.note for one in selected)
+
+
+def test_a_note_on_several_problems_stands_once(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: the same sentence stood under a table sixteen times, once a problem."""
+    exhibit = choose_exhibits([EXPERIMENT])[0]
+    assert isinstance(exhibit, Exhibit)
+    selected = choose((OLD, {"rate": failing("error", "tk")}))
+    note = "In no run of this campaign were all contestants timed together, and the newest is shown"
+    assert selection_notes(exhibit, selected) == [f"{note}: all problems."]
+    some = [one if number in (1, 3) else replace(one, note="") for number, one in enumerate(selected)]
+    assert selection_notes(exhibit, some) == [f"{note}: K = 128; K = 512."]
 
 
 def test_problems_may_come_from_different_runs(choose: Callable[..., tuple[Selected, ...]]) -> None:

@@ -20,7 +20,8 @@ from paper_figures.render.html import html_table
 from paper_figures.render.latex import LONG, escape, latex_table
 from paper_figures.render.markdown import markdown_table
 from paper_figures.report import Report
-from paper_figures.table import Column, Table, Text, claims_table
+from paper_figures.table import Column, Table, Text, claim_numbers, claims_table, points_table
+from paper_figures.verdicts import Outcome, Verdict
 
 
 def test_rates_below_one_have_their_figures(report: Report, written: Path) -> None:
@@ -42,6 +43,39 @@ def test_rates_below_one_have_their_figures(report: Report, written: Path) -> No
     block = results_block(replace(report, exhibits=(shown,)))
     published = [line.published.number for line in exhibit.lines if line.published is not None]
     assert any(number is not None and number < 0.5 and f"({significant(number)})" in block for number in published)
+
+
+def test_a_number_has_the_same_figures_in_sentences_and_in_tables(report: Report) -> None:
+    """Guard: the paper's 1.565 stood as 1.57 in a table and, rounded once more, as 1.56 in the claim on it."""
+    exhibit = part(report, "table2_persistent")
+    titles = [column.title for column in exhibit.table.columns]
+    rows = [row for row in exhibit.table.rows if row[1].text == "TK persistent"]
+    paper, ours = ([row[titles.index(name)] for row in rows] for name in ("Paper × cuBLAS", "× cuBLAS"))
+    result = next(one for one in exhibit.results if one.claim.id == "table2-margin-over-cublas")
+    points = points_table(result, exhibit.exhibit).rows
+    assert [row[4].text for row in points] == [cell.text for cell in ours]
+    assert [cell.detail.split("] ")[0] for cell in ours] == [row[4].detail.rstrip("]") for row in points]
+    assert [float(row[2].text) for row in points] == [float(cell.text) for cell in paper]
+    assert "1.565" in {cell.text for cell in paper}
+    published = ", ".join(row[2].text for row in points)
+    assert claim_numbers(result) == f"paper {published}×, measured {', '.join(cell.text for cell in ours)}×; "
+
+    shares = [row[titles.index("% of roof")].text for row in rows]
+    rates = next(one for one in exhibit.results if one.claim.id == "table2-rates")
+    assert [row[5].text for row in points_table(rates, exhibit.exhibit).rows] == shares
+    assert f"measured {', '.join(shares)} % of roof" in claim_numbers(rates)
+
+
+def test_a_claim_without_a_verdict_says_nothing_of_its_numbers(report: Report) -> None:
+    """Guard: numbers of a claim that is not comparable stood as holds and fails."""
+    exhibit = part(report, "fig9_mamba2")
+    result = next(one for one in exhibit.results if one.claim.id == "fig9-mamba2-rates")
+    assert result.verdict is Verdict.NOT_COMPARABLE
+    assert {point.outcome for point in result.points} & {Outcome.HOLDS, Outcome.FAILS}
+    assert {row[-1] for row in points_table(result, exhibit.exhibit).rows} == {Text("–")}
+    judged = replace(result, claim=replace(result.claim, not_comparable=""))
+    outcomes = [str(point.outcome) for point in result.points]
+    assert [row[-1].text for row in points_table(judged, exhibit.exhibit).rows] == outcomes
 
 
 def cells(line: str) -> list[str]:

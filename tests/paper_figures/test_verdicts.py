@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paper_figures.claims import Interval
-from paper_figures.numbers import range_text, significant
+from paper_figures.numbers import given, quantity, range_text, significant
 from paper_figures.statistics import median_interval
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
 
@@ -119,8 +119,18 @@ def test_three_figures(value: float, text: str) -> None:
 
 
 def test_ranges_as_text() -> None:
-    assert range_text(Interval(1, math.inf)) == "≥ 1.00"
-    assert range_text(Interval(-math.inf, 126)) == "≤ 126"
-    assert range_text(Interval(0.98, 2.05)) == "0.980 to 2.05"
-    assert range_text(Interval(-math.inf, math.inf)) == ""
-    assert range_text(None) == ""
+    assert range_text(Interval(1, math.inf), "x") == "≥ 1"
+    assert range_text(Interval(-math.inf, 126), "lines") == "≤ 126"
+    assert range_text(Interval(0.98, 2.05), "x") == "0.98 to 2.05"
+    assert range_text(Interval(22.0, 40.0), "% of roof") == "22.0 to 40.0"
+    assert range_text(Interval(-math.inf, math.inf), "x") == ""
+    assert range_text(None, "x") == ""
+
+
+def test_a_unit_has_its_decimals() -> None:
+    """Guard: a ratio of 1.003 stood as 1.00, beside the verdict FASTER."""
+    assert [quantity(value, "x") for value in (1.0031, 0.9954, 35.3484)] == ["1.003", "0.995", "35.348"]
+    assert [quantity(value, "% of roof") for value in (54.949, 6.27)] == ["54.9", "6.3"]
+    assert [quantity(value, "TFLOPS") for value in (727.4, 4.2)] == ["727", "4.20"]
+    assert [given(value, "x") for value in (1.565, 1.10, 8, 14, 20)] == ["1.565", "1.1", "8", "14", "20"]
+    assert given(40.0, "% of roof") == "40.0"
