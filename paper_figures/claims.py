@@ -242,12 +242,14 @@ def _number(where: str, key: str, value: Any) -> float:
 def around(
     published: Interval, *, relative: float | None = None, below: float | None = None, above: float | None = None
 ) -> Interval:
-    """`published` widened by one relative deviation: to both sides, or to one, where any more to the other agrees."""
-    if relative is not None:
-        return Interval(published.low * (1 - relative), published.high * (1 + relative))
-    low = published.low * (1 - below) if below is not None else -math.inf
-    high = published.high * (1 + above) if above is not None else math.inf
-    return Interval(low, high)
+    """`published` widened by one relative deviation: to both sides, or to one, where any more to the other agrees.
+
+    The ends are rounded to twelve figures: half as much again as 0.6 is 0.9, and not a little less.
+    """
+    down, up = relative if relative is not None else below, relative if relative is not None else above
+    low = published.low * (1 - down) if down is not None else -math.inf
+    high = published.high * (1 + up) if up is not None else math.inf
+    return Interval(float(f"{low:.12g}"), float(f"{high:.12g}"))
 
 
 def _interval(where: str, key: str, value: Any) -> Interval:
