@@ -93,10 +93,10 @@ def late_text(rows: Sequence[Row]) -> str:
         return ""
     late = sum(ratio > 1 for _, ratio in known)
     if not late:
-        return f"None of the {len(known)} that were recorded took longer than estimated."
+        return f"None of the {len(known)} rows below with a recorded time took longer than estimated."
     row, ratio = max(known, key=lambda one: one[1])
     return (
-        f"Of the {len(known)} that were recorded, {late} took longer than estimated, "
+        f"Of the {len(known)} rows below with a recorded time, {late} took longer than estimated, "
         f"by {fixed(100 * (ratio - 1), 0)} % at most (`{row.name}`)."
     )
 

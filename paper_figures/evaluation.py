@@ -13,7 +13,7 @@ from paper_figures.cases import Contestant
 from paper_figures.claims import Claim, ClaimFile, Interval, Point
 from paper_figures.labels import short_run
 from paper_figures.numbers import given, range_text, with_unit
-from paper_figures.quantities import profile_value, published_share, rate, speedup, untimed, why_missing
+from paper_figures.quantities import judged_speedup, profile_value, published_share, rate, speedup, untimed, why_missing
 from paper_figures.reference import find, load_gpus, load_reference
 from paper_figures.selection import Cell, Selected, kernel_build
 from paper_figures.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
@@ -125,6 +125,10 @@ def _short_of_range(points: Sequence[PointResult]) -> str:
         return f"none reaches the paper's lower end, {with_unit(given(low, unit), unit)}"
     if best < high < math.inf:
         return f"none reaches the paper's upper end, {with_unit(given(high, unit), unit)}"
+    above = sum(value > high for value in values)
+    if above:
+        count = "all" if above == len(values) else f"{above} of {len(values)}"
+        return f"{count} above the paper's upper end, {with_unit(given(high, unit), unit)}"
     return ""
 
 
@@ -184,7 +188,7 @@ def recorded_digest(run: Run, name: str) -> str | None:
 
 
 def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], runs: Sequence[Run]) -> PointResult:
-    published, accept, unit = point.published, point.accept, claim.unit
+    published, accept, unit, told = point.published, point.accept, claim.unit, ""
     selections = [one for one in selections if point.experiment in ("", one.experiment.name)]
     selected = _selected(point, selections)
     cell = selected.cell(point.of) if selected is not None else None
@@ -194,7 +198,8 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], 
         published = _scale(published, share)
         accept = _scale(accept, share) or accept
     elif claim.comparison == "speedup":
-        measured = speedup(selected, point.of, point.over)
+        found = judged_speedup(selected, point.of, point.over)
+        measured, told = (found, "") if isinstance(found, Missing) else found
     elif claim.comparison == "over_published":
         measured = _over_published(claim, point, selected, cell)
     elif claim.comparison == "across":
@@ -208,18 +213,18 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], 
     run_id = cell.run.run_id if cell is not None and cell.run is not None else ""
     case_key = cell.key if cell is not None else ""
     of_the_paper = claim.comparison == "over_published"
-    found = selected.problem if point.among and selected is not None and isinstance(measured, Measured) else ""
+    best = selected.problem if point.among and selected is not None and isinstance(measured, Measured) else ""
     return PointResult(
         point,
         unit,
         published,
         accept,
         measured,
-        judge(measured, accept),
+        judge(measured, accept, told),
         run_id,
         case_key,
         of_the_paper,
-        point.problem or found,
+        point.problem or best,
         untimed(selected, point.over) if claim.comparison == "speedup" and len(point.over) > 1 else (),
     )
 

@@ -177,6 +177,8 @@ class Derived:
     """The key of a run's manifest that it is made from, where it has no parts."""
     claims: tuple[str, ...] = ()
     """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
+    also: tuple[str, ...] = ()
+    """Ids of claims that it speaks of too and that another exhibit judges."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     aliases: tuple[str, ...] = ()
     """Other names that choose it: those of the figures that it stands for."""

@@ -10,7 +10,7 @@ from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.labels import contestant_label, words
 from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate, ratio_margin
 from paper_figures.reference import Published, find, load_gpus, load_reference
-from paper_figures.repeats import POWER_CAP
+from paper_figures.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.selection import Cell, Selected
 from paper_figures.verdicts import Measured, Missing
 
@@ -62,10 +62,8 @@ class Line:
     columns: tuple[float | None, ...]
     """What its row has in the exhibit's own columns."""
 
-    @property
-    def clock_mhz(self) -> float | None:
-        """The SM clock of its rounds."""
-        return _stored(self.cell, "sm_clock_mhz")
+    clock_mhz: float | None
+    """The SM clock of its rounds; None where those who shared them had clocks of their own."""
 
     @property
     def throttled(self) -> str:
@@ -84,6 +82,13 @@ class Line:
 def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
     """The lines of an exhibit, problem by problem, contestants in the experiment's order."""
     return tuple(_line(exhibit, selected, cell) for selected in selections for cell in selected.cells)
+
+
+def _clock(selected: Selected, cell: Cell) -> float | None:
+    """The SM clock of a cell, if it is about that of all who shared its rounds."""
+    clocks = [clock for one in selected.cells if (clock := _stored(one, "sm_clock_mhz"))]
+    alike = clocks and max(clocks) <= min(clocks) * (1 + CLOCKS_ALIKE_PCT / 100)
+    return _stored(cell, "sm_clock_mhz") if alike else None
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
         columns=tuple(_stored(cell, column.name) for column in exhibit.columns),
+        clock_mhz=_clock(selected, cell),
     )
 
 

@@ -32,16 +32,18 @@ RATIO, ROOF = "x", "% of roof"
 
 DECIMALS = {RATIO: 3, ROOF: 1, "%": 1, "cycles": 2, "MB": 2}
 """Decimals of a unit, the same in sentences and in tables: a number that is rounded once more, or elsewhere to fewer
-figures, looks like another one.  Other units have three figures."""
+figures, looks like another one.  Other units, and ratios from a hundred, have three figures."""
 
 
 def decimals_of(value: float, unit: str) -> int:
     """How many decimals a number of a unit is shown with."""
-    return DECIMALS.get(unit, decimals(value))
+    return decimals(value) if unit == RATIO and abs(value) >= 100 else DECIMALS.get(unit, decimals(value))
 
 
 def quantity(value: float, unit: str) -> str:
     """A measured or computed number of a unit, without the unit: `1.003` of a ratio, `54.9` of a share in %, `727`."""
+    if unit == RATIO and abs(value) >= 100:
+        return significant(value)
     return fixed(value, DECIMALS[unit]) if unit in DECIMALS else significant(value)
 
 

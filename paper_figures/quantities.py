@@ -77,6 +77,14 @@ def untimed(selected: Selected | None, contestants: Sequence[Contestant]) -> tup
 
 def speedup(selected: Selected | None, of: Contestant, over: Sequence[Contestant]) -> Measured | Missing:
     """Median latency of the fastest of `over` / that of `of`, from the stored ratio of the two, in either order."""
+    found = judged_speedup(selected, of, over)
+    return found if isinstance(found, Missing) else found[0]
+
+
+def judged_speedup(
+    selected: Selected | None, of: Contestant, over: Sequence[Contestant]
+) -> tuple[Measured, str] | Missing:
+    """The same with the verdict that was stored with the ratio: `FASTER`, `SAME`, ..."""
     mine = selected.cell(of) if selected is not None else None
     if mine is None or not mine.timed:
         return why_missing(mine, of)
@@ -86,7 +94,7 @@ def speedup(selected: Selected | None, of: Contestant, over: Sequence[Contestant
     found = cell_ratio(mine, theirs)
     if found is None:
         return Missing(Outcome.BLOCKED, f"the run stored no ratio of {of} to {theirs.contestant}")
-    return found[0]
+    return found
 
 
 def cell_ratio(cell: Cell, baseline: Cell) -> tuple[Measured, str] | None:

@@ -26,9 +26,13 @@ READING = (
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",
     "A claim's tolerance was fixed before the run; the run's manifest holds the digest of the file, and a verdict says "
-    "so if the file has changed since, or if a run did not record it. Reproduced means that every number holds with "
-    "its whole interval, partly that some do, not reproduced that none does, whether it falls short of the paper or "
-    "goes beyond it. Not run means that no run has the case, blocked that it was tried and has no time, not comparable "
+    "so if the file has changed since, or if a run did not record it. The rules by which tolerances are set were last "
+    "revised on 22 November 2026, before the newest runs and after earlier ones of mostly the same kernels had been "
+    "seen; CHANGELOG.md says which verdicts that moved. Reproduced means that every number holds with its whole "
+    "interval, not reproduced that none does, whether it falls short of the paper or goes beyond it, and partly what "
+    "lies between: some hold, or some are undecided, their interval reaching over the edge of what is accepted, or a "
+    "ratio not to be told from 1 where 1 is the bound. As far as judged: other claims on the subject were not run. Not "
+    "run means that no run has the case, blocked that it was tried and has no time, not comparable "
     "that the number's unit or machine does not allow a verdict.",
     "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
     "the same kernel. It was verified and right when it was measured, and may be faster or slower today; a claim that "

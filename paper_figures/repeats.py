@@ -11,6 +11,8 @@ from paper_figures.numbers import fixed
 
 POWER_CAP = "sw_power_cap"
 """The throttle reason of a board at its power limit."""
+CLOCKS_ALIKE_PCT = 2.0
+"""By how much the clocks of contestants that shared rounds may differ and be called the clock of the rounds."""
 CASE = (*GROUP, "timer", "cache", "implementation", "variant", "version")
 """The columns that make two rows the same case; the version of a kernel has the digest of its sources."""
 
@@ -53,8 +55,10 @@ def repeated_text(runs: Sequence[Run]) -> str:
     text = (
         "Absolute rates of one kernel differ between exhibits, ratios much less. A large problem runs at the board's "
         "power limit, where the clock, and the rate with it, follows the power that all contestants of the same rounds "
-        "take, and the warmth of the board; the SM clock beside a rate says where. Whoever shares the rounds has the "
-        "same clock, so that ratios, which are paired in rounds, are what to compare."
+        "take, and the warmth of the board; the SM clock beside a rate says where. Whoever shares the rounds meets "
+        "the same board, so that ratios, which are paired in rounds, are what to compare. Calls of tens of "
+        "milliseconds have a clock each, by the power that they take themselves; where those of a problem differ by "
+        f"more than {fixed(CLOCKS_ALIKE_PCT, 0)} %, none is shown."
     )
     rates, ratios = repeated(runs)
     if rates is not None and ratios is not None:

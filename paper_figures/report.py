@@ -351,11 +351,14 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
 
 
 def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[ExhibitReport, ClaimResult]]:
-    """The claims that the paper makes where an exhibit without claims stands, with the exhibits that judge them."""
-    if exhibit.exhibit.claims:
-        return []
+    """The claims that an exhibit speaks of and others judge, with those: what the paper makes where it stands.
+
+    Those that it names, and of an exhibit without claims those with its place in the paper.
+    """
     every = [(one, result) for one in report.exhibits for result in one.results]
-    return [(one, result) for one, result in every if result.claim.where == exhibit.exhibit.where]
+    also = exhibit.exhibit.also if isinstance(exhibit.exhibit, Derived) else ()
+    place = "" if exhibit.exhibit.claims else exhibit.exhibit.where
+    return [(one, result) for one, result in every if result.claim.id in also or result.claim.where == place]
 
 
 def _exhibit_values(
@@ -373,7 +376,7 @@ def _exhibit_values(
         "caption": exhibit.caption if isinstance(exhibit, Derived) else bars_caption(report.lines),
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
-        "verdicts": _marks(report.results),
+        "verdicts": _marks([*report.results, *(result for _, result in elsewhere)]),
         "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
         "verdict_text": _verdict_text(report, elsewhere),
     }
@@ -396,16 +399,16 @@ def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, An
 
 
 def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]) -> str:
-    """`2 of 3 reproduced, 1 partly; 1 stale`, or why there is no verdict; `elsewhere`: its claims, with who judges."""
-    count = len(report.results)
-    old = sum(bool(one.stale) for one in (*report.results, *(result for _, result in elsewhere)))
-    stale = f"; {old} stale" if old else ""
-    if elsewhere:
-        places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
-        return f"{len(elsewhere)} claims, judged under {', '.join(places)}{stale}"
+    """`2 of 3 reproduced, 1 partly; 1 stale`, or why there is no verdict; `elsewhere`: more claims, with who judges."""
+    results = [*report.results, *(result for _, result in elsewhere)]
+    count = len(results)
     if not count:
         return "no claim is judged on it"
-    verdicts = Counter(result.verdict for result in report.results)
+    old = sum(bool(one.stale) for one in results)
+    places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
+    under = f"{len(elsewhere)} judged under {', '.join(places)}" if elsewhere else ""
+    stale = "".join(f"; {part}" for part in (under, f"{old} stale" if old else "") if part)
+    verdicts = Counter(result.verdict for result in results)
     if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
     others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]

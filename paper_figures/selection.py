@@ -94,7 +94,7 @@ def _select_problem(
     together = [(run, rows) for run, rows in found if _timed_together(rows, _asked(run, experiment))]
     of_its_own = [one for one in together if one[0].manifest.get("experiment") == experiment.name]
     run, rows = next(iter(of_its_own or together or found), (None, {}))
-    newer = _newer_note(found, run) if together else ""
+    newer = _newer_note(found, run) if together and found[0] not in together else ""
     if found and not together:
         newer = "in no run of this campaign were all contestants timed together, and the newest is shown"
     cells = tuple(

@@ -129,14 +129,15 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     overtaken = [one for one in subjects if one.overtaken]
     sentences = [f"Of {len(results)} claims: {parts}."]
     for verdict, before in (
-        (Verdict.REPRODUCED, "Reproduced against what the paper compared with"),
+        (Verdict.REPRODUCED, "Reproduced against what the paper compared with, or against the numbers that it prints"),
+        (Verdict.PARTLY, "In part"),
         (Verdict.NOT_REPRODUCED, "Not reproduced"),
     ):
         own = [one for one in subjects if one.paper is verdict]
         sentences += _sentence(before, [_listed(one.subject.name, one.counts) for one in own])
     sentences += [_overtaken(one) for one in overtaken]
     holding = [_listed(one.subject.name, one.today_counts) for one in _holding(subjects)]
-    sentences += _sentence("Holds against the fastest baseline of today", holding)
+    sentences += _sentence("Holds against the fastest baseline of today that was installed", holding)
     unknown = [one for one in subjects if one.paper not in RANK]
     fresh = [one for one in unknown if one.today in RANK]
     for one in fresh:
@@ -153,8 +154,9 @@ def _overtaken(one: Headline) -> str:
     lost = "not" if one.today is Verdict.NOT_REPRODUCED else "only in part"
     return (
         f"{one.subject.name[:1].upper()}{one.subject.name[1:]}: what the paper claims {still} against what it compared "
-        f"with (reproduced: {one.counts}), but {lost} against the fastest baseline of today (reproduced: "
-        f"{one.today_counts}): a newer one is faster, or the margin that the paper claims is gone."
+        f"with, or against the numbers that it prints (reproduced: {one.counts}), but {lost} against the fastest "
+        f"baseline of today that was installed (reproduced: {one.today_counts}): a newer one is faster, or the margin "
+        "that the paper claims is gone."
     )
 
 
@@ -169,7 +171,7 @@ def _listed(name: str, counts: str) -> str:
 
 def subjects_table(subjects: Sequence[Headline]) -> Table:
     """A row a subject: the verdict against what the paper compared with, that against today's best, their counts."""
-    titles = ("Subject", "Against what the paper compared with", "Against the fastest of today")
+    titles = ("Subject", "Against what the paper compared with, or prints", "Against the fastest of today, installed")
     return Table(
         caption="By subject: the verdict of its claims together, and how many of them are reproduced",
         columns=tuple(Column(title) for title in titles),
@@ -190,7 +192,8 @@ def _cell(verdict: Verdict | None, counts: str, stale: int) -> Text:
         return Text(ABSENT)
     alike = verdict not in RANK and ", " not in counts  # the verdict says it all
     detail = "; ".join(filter(None, ("" if alike else counts, f"{stale} stale" if stale else "")))
-    return Text(words(verdict), detail=detail, kind="verdict")
+    judged = "as far as judged, " if verdict in RANK and ";" in counts else ""
+    return Text(words(verdict), detail=judged + detail, kind="verdict")
 
 
 def _names(subjects: Sequence[Headline]) -> list[str]:

@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     HOLDS = "holds"
     FAILS = "fails"
     UNDECIDED = "undecided"
-    """The interval reaches over the edge of what counts as agreement."""
+    """The interval reaches over the edge of what counts as agreement, or a ratio cannot be told from a bound of 1."""
     NOT_COMPARABLE = "not comparable"
     BLOCKED = "blocked"
     """The case was tried and has no number."""
@@ -59,10 +59,16 @@ class Missing:
     reason: str
 
 
-def judge(measured: Measured | Missing, accept: Interval) -> Outcome:
-    """Whether a number lies in what counts as agreement, with its whole interval."""
+def judge(measured: Measured | Missing, accept: Interval, verdict: str = "") -> Outcome:
+    """Whether a number lies in what counts as agreement, with its whole interval.
+
+    verdict: what was stored with a ratio.  One that cannot be told from 1 by it neither holds nor fails where 1 is the
+    bound.
+    """
     if isinstance(measured, Missing):
         return measured.outcome
+    if verdict in ("SAME", "AMBIGUOUS") and 1.0 in (accept.low, accept.high):
+        return Outcome.UNDECIDED
     if accept.low <= measured.low and measured.high <= accept.high:
         return Outcome.HOLDS
     if measured.high < accept.low or measured.low > accept.high:

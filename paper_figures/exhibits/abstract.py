@@ -48,4 +48,5 @@ EXHIBIT = Derived(
     make_table=make_table,
     parts=PARTS,
     claims=("abstract",),
+    also=tuple(claim for _, claim in ELSEWHERE),
 )

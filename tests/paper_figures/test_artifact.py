@@ -38,9 +38,15 @@ def test_what_took_longer_than_estimated_is_counted() -> None:
 
     made = row("derived", "made from Fig 1", "")
     assert late_text([made]) == ""
-    assert late_text([made, row("a", "10", "10")]) == "None of the 1 that were recorded took longer than estimated."
+    assert (
+        late_text([made, row("a", "10", "10")])
+        == "None of the 1 rows below with a recorded time took longer than estimated."
+    )
     rows = [made, row("a", "10", "9"), row("b", "10", "11"), row("c", "20", "25"), row("d", "5", "")]
-    assert late_text(rows) == "Of the 3 that were recorded, 2 took longer than estimated, by 25 % at most (`c`)."
+    assert (
+        late_text(rows)
+        == "Of the 3 rows below with a recorded time, 2 took longer than estimated, by 25 % at most (`c`)."
+    )
 
 
 def test_how_far_rates_move_is_said() -> None:

@@ -281,3 +281,10 @@ def test_quick_problems_and_contestants_are_of_the_experiment() -> None:
         wanted = {name.replace("synchronous=1,blocks_per_sm=", "blocks_per_sm=") for name in exhibit.quick_contestants}
         assert {name.replace(";synchronous=1", "") for name in known} >= wanted
         assert isinstance(exhibit, Exhibit)
+
+
+def test_todays_baselines_of_gemm_are_those_of_the_claim_on_todays_best() -> None:
+    """Guard: the column of today's best had the ratios to cuBLAS alone, Figure 7's own baseline."""
+    gemm = next(kernel for kernel in table6.KERNELS if kernel.workload == "gemm")
+    claim = next(one for one in load_claims("abstract").claims if one.id == "abstract-matches-todays-best")
+    assert gemm.today == next(point.over for point in claim.points if point.experiment == "fig7_gemm")

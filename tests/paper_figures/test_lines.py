@@ -11,7 +11,7 @@ from report_support import part
 
 from harness.results import MIN_EFFECT_PCT
 from paper_figures.exhibit import Exhibit
-from paper_figures.lines import mean_ratios, sometimes_best
+from paper_figures.lines import build_lines, mean_ratios, sometimes_best
 from paper_figures.quantities import ratio_margin
 from paper_figures.report import Report, mean_ratio_texts
 from paper_figures.table import exhibit_table, ratio_text
@@ -112,3 +112,15 @@ def test_means_are_geometric_and_over_all_problems(report: Report) -> None:
     assert means["TK (ours)"].least == min(ratios)
     assert "quack (CuTe DSL)" not in means  # it has no time at 1024
     assert "geometric mean over 5 problems" in " ".join(fig7.table.remarks)
+
+
+def test_a_clock_is_shown_only_where_those_who_shared_the_rounds_had_it(report: Report) -> None:
+    """Guard: beside calls of 80 ms stood 1942 and 1635 MHz, under a sentence that they have the same clock."""
+    exhibit = part(report, "table1_stages")
+    [selected] = exhibit.selections
+    first, second, *others = selected.cells
+    assert all(line.clock_mhz for line in exhibit.lines if line.cell.timed)
+    apart = replace(first, row={**(first.row or {}), "sm_clock_mhz": 1942.0})
+    near = replace(second, row={**(second.row or {}), "sm_clock_mhz": 1635.0})
+    lines = build_lines(exhibit.exhibit, [replace(selected, cells=(apart, near, *others))])
+    assert not any(line.clock_mhz for line in lines)

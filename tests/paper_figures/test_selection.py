@@ -48,7 +48,9 @@ def test_a_run_of_its_own_experiment_comes_before_a_newer_ones(tmp_path: Path, s
     own = load_experiment("unaligned_gemm")
     synthetic.write_run(tmp_path / "c", "unaligned_gemm", OLD)
     synthetic.write_run(tmp_path / "c", "fig7_gemm", NEW)
-    assert {one.run.run_id for one in select(load_campaign(tmp_path / "c"), own) if one.run} == {OLD}
+    selected = select(load_campaign(tmp_path / "c"), own)
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert not any(one.note for one in selected), "the newer run has everything: nothing is to be said of it"
 
 
 @pytest.mark.parametrize("status", ["timeout", "error", "failed_verification", "out_of_memory"])

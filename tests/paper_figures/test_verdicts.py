@@ -134,3 +134,16 @@ def test_a_unit_has_its_decimals() -> None:
     assert [quantity(value, "TFLOPS") for value in (727.4, 4.2)] == ["727", "4.20"]
     assert [given(value, "x") for value in (1.565, 1.10, 8, 14, 20)] == ["1.565", "1.1", "8", "14", "20"]
     assert given(40.0, "% of roof") == "40.0"
+
+
+@pytest.mark.parametrize("verdict", ["SAME", "AMBIGUOUS"])
+def test_a_ratio_within_the_noise_does_not_decide_a_direction(verdict: str) -> None:
+    """Guard: 1.002 times as fast held as "faster" where the stored verdict on the pair was AMBIGUOUS."""
+    measured = Measured(1.002, 1.001, 1.003)
+    assert judge(measured, Interval(1.0, math.inf), verdict) is Outcome.UNDECIDED
+    assert judge(measured, Interval(1.0, math.inf), "FASTER") is Outcome.HOLDS
+    assert judge(measured, Interval(0.95, math.inf), verdict) is Outcome.HOLDS
+
+
+def test_ratios_of_hundreds_have_three_figures() -> None:
+    assert [quantity(value, "x") for value in (1.0026, 34.84, 1295.286)] == ["1.003", "34.840", "1295"]
