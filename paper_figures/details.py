@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,9 @@ class CaseDetails:
     machine: tuple[tuple[str, str], ...]
     """What the run's manifest says."""
     command: str
+    """Measures the case alone."""
+    ratio_command: str
+    """Measures it with those that shared its rounds; empty without any."""
 
 
 def case_file(key: str) -> str:
@@ -99,6 +103,7 @@ def case_details(cell: Cell) -> CaseDetails:
         ratios=_ratios(cell.run, case_id, name),
         machine=tuple(machine_facts(cell.run)),
         command=str(cell.row["repro_command"]),
+        ratio_command=_ratio_command(cell.run, case_id),
     )
 
 
@@ -147,6 +152,23 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
         *(Column("Noise of the two", True), Column("Verdict")),
     )
     return Table(f"Speed of {name} relative to what was timed in the same rounds", titles, tuple(rows), ())
+
+
+_CONTESTANTS = "implementations="
+"""The argument of a command that names who is measured, a list in brackets."""
+
+
+def _ratio_command(run: Run, case_id: str) -> str:
+    """The command of a case with the contestants of its whole group, itself first; empty where it has no ratio."""
+    own = (run.ratios["case_id"] == case_id).to_numpy()
+    commands = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "repro_command")), strict=True))
+    group = [str(commands[one]) for one in (case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist())]
+    words = [word for command in group for word in shlex.split(command) if word.startswith(_CONTESTANTS)]
+    if len(group) == 1 or len(words) < len(group):
+        return ""
+    named = ",".join(word.removeprefix(_CONTESTANTS)[1:-1] for word in words)
+    together = f"{_CONTESTANTS}[{named}]"
+    return shlex.join(together if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
 
 
 def samples_csv(run: Run, case_id: str) -> str:
