@@ -407,12 +407,12 @@ def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport
     old = sum(bool(one.stale) for one in results)
     places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
     under = f"{len(elsewhere)} judged under {', '.join(places)}" if elsewhere else ""
-    stale = "".join(f"; {part}" for part in (under, f"{old} stale" if old else "") if part)
+    more = "".join(f"; {part}" for part in (under, f"{old} stale" if old else "") if part)
     verdicts = Counter(result.verdict for result in results)
     if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
     others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]
-    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others]) + stale
+    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others]) + more
 
 
 def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:
