@@ -4,14 +4,15 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
-from harness_support import MANIFEST, group
+from harness_support import MANIFEST, NO_TIME, group
 
 from harness import results
 from harness.errors import HarnessError
-from harness.records import Measurement
+from harness.records import Measurement, ProfileMetric, Status
 from harness.results import ResultsError, load_campaign, load_run
 from harness.store import Store
 
@@ -128,6 +129,46 @@ def test_a_case_may_be_timed_again_in_a_later_group(folder):
         made.append(group())
         made.append(group(latency_us_p50=9.0))
     assert load_run(folder).measurements["latency_us_p50"].tolist() == [9.0, 9.0]
+
+
+def failing(stored, loser):
+    """A group as it is stored where one of its cases fails: no time, no samples, no ratio."""
+    return replace(
+        stored,
+        measurements=tuple(
+            replace(one, status=Status.ERROR, reason="it broke", **NO_TIME) if one.case_id == loser else one
+            for one in stored.measurements
+        ),
+        ratios=tuple(one for one in stored.ratios if loser not in (one.case_id, one.baseline_case_id)),
+        samples={case: held for case, held in stored.samples.items() if case != loser},
+        profile=tuple(
+            ProfileMetric(run_id=one.run_id, case_id=one.case_id, kernel_name="k", metric="m", value=1.0, unit="%")
+            for one in stored.measurements
+            if one.case_id != loser
+        ),
+    )
+
+
+def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder):
+    """Guard: `_timed_together` and `_of_passes` in harness/results.py; the rows of the first time stay in the files."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(failing(group(cases=("a", "b", "c")), "b"))
+        made.append(failing(group(cases=("a", "b", "c")), "a"))
+    run = load_run(folder)
+    assert run.measurements["n_samples"].tolist() == [0, 30, 30]
+    pairs = zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)
+    assert sorted(pairs) == [("b", "c"), ("c", "b")]
+    assert run.profile["case_id"].tolist() == ["b", "c"]
+
+
+def test_ratios_are_of_cases_of_one_group(folder):
+    """Guard: `home` in `_timed_together`; a case that was timed again without another is not paired with it."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group(cases=("a", "b", "c")))
+        made.append(group(cases=("a", "b"), latency_us_p50=9.0))
+    run = load_run(folder)
+    assert run.measurements["n_samples"].tolist() == [30, 30, 30]
+    assert set(zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)) == {("a", "b"), ("b", "a")}
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
