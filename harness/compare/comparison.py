@@ -81,14 +81,14 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
 
     Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
     is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if a second
-    measurement is a run that is compared already, or was made under other circumstances than the first.
+    measurement is a run that is compared already, or is of other code or circumstances than the first.
     """
     if not earlier:
         raise HarnessError(f"{new.path} has no earlier run to compare with")
     for run in again:
         if run.run_id in {new.run_id, *(one.run_id for one in earlier)}:
             raise HarnessError(f"{run.path} is no second measurement: it is being compared already")
-        other = suppressing(differences(new, run, subjects))
+        other = differences(new, run, subjects)
         if other:
             raise HarnessError(
                 f"{run.path} is no second measurement of {new.path}: {'; '.join(str(one) for one in other)}"

@@ -301,6 +301,22 @@ def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"git_commit": "a" * 40}, "commit: "),
+        ({"kernel_builds": {"tk": {"binary_hash": "feedbeef00"}}}, "machine code of tk: 01234567 -> feedbeef"),
+        ({"table": (",tk,,good 1.0", ",tk,,good 1.1")}, "version of tk: good 1.0 -> good 1.1"),
+    ],
+)
+def test_a_run_of_other_code_is_no_second_measurement(nights, tmp_path, capsys, other, words):
+    """Guard: the whole of `differences`, and not what suppresses alone; a rebuilt kernel confirms nothing."""
+    again = altered(nights["slowed_again"], tmp_path / "again", **other)
+    assert main([str(nights["first"]), str(nights["slowed"]), "--again", str(again)]) == 2
+    said = capsys.readouterr().err
+    assert f"is no second measurement of {nights['slowed']}: {words}" in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["{first}"], "got 1 runs, needs two runs, the earlier one first"),
