@@ -351,9 +351,24 @@ def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):
     assert page.read_text().strip() == done.stdout.strip()
 
 
-def test_recorded_campaign_compares_with_itself():
+def test_a_recorded_run_compares_with_a_copy_of_it(tmp_path, capsys):
+    """Guard: a run with itself is refused; as another run, its times are those of equal code."""
     folder = next((ROOT / "results" / "h200-sxm" / "2026-11-paper").iterdir())
-    assert main([str(folder), str(folder)]) == 0
+    assert main([str(folder), str(folder)]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"{folder} is compared with itself: give another run, the earlier one first\n"
+    copy = altered(folder, tmp_path / "copy", run_id="20261201T030000Z-abcdef")
+    assert main([str(folder), str(copy)]) == 0
+
+
+def test_runs_in_the_wrong_order_are_said(nights, capsys):
+    """Guard: `Comparison.later`; a run that is given the wrong way is judged, and the page says which is older."""
+    assert main([str(nights["second"]), str(nights["first"])]) == 0
+    said = capsys.readouterr().out
+    assert "**The run judged here is the older one**" in said
+    assert f"{nights['first'].name} began at 2026-11-20T03:00:00Z, {nights['second'].name} at 2026-11-21T03" in said
+    assert main([str(nights["first"]), str(nights["second"])]) == 0
+    assert "older" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["nightly_gemm", "nightly_attention"])
