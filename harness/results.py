@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,7 +227,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
 
 
 def _check_cases(path: Path, table: pd.DataFrame) -> None:
-    """Every status is one of `Status`, and no group has a case twice; raises `ResultsError`.
+    """Every status is one of `Status`, only a pass has samples, only samples have latencies, and no group has a case
+    twice; raises `ResultsError`.
 
     A group that was timed again begins with its first case again; any other case that comes back was written twice.
     """
@@ -237,6 +239,16 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
                 f"{path} line {line} has the status {row['status']!r}, needs one of {', '.join(sorted(known))}: "
                 "restore the file or measure again"
             )
+        samples, latencies = row["n_samples"], [row[f"latency_us_{name}"] for name in ("p10", "p50", "p90")]
+        impossible = (
+            f"{samples} samples of a case with status {row['status']}"
+            if samples and row["status"] != str(Status.PASSED)
+            else f"{samples} samples beside the latencies {latencies}"
+            if samples < 0 or any(math.isnan(one) == (samples > 0) for one in latencies)
+            else ""
+        )
+        if impossible:
+            raise ResultsError(f"{path} line {line} has {impossible}: restore the file or measure again")
         case, own = str(row["case_id"]), tuple(row[name] for name in GROUP)
         if own != problem or case == first:
             problem, first, seen = own, case, set()

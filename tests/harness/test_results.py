@@ -64,6 +64,19 @@ def other_status(folder):
     path.write_text(path.read_text().replace(",passed,", ",Passed,", 1))
 
 
+def first_row(**cells):
+    """Damage: other cells in the first row of the measurements, in a file that is not shorter for it."""
+
+    def damage(folder):
+        path = folder / "measurements.csv"
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table.loc[0, list(cells)] = list(cells.values())
+        table.loc[0, "version"] += "0" * 4
+        table.to_csv(path, index=False)
+
+    return damage
+
+
 DAMAGES = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
     "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
@@ -88,6 +101,13 @@ DAMAGES = {
     "column gone": (drop_column, "tflops differ"),
     "a row twice": (last_row_twice, "measurements.csv line 4 has case b for a second time in its group"),
     "status": (other_status, "measurements.csv line 2 has the status 'Passed', needs one of error, failed_"),
+    "a failure with samples": (
+        first_row(status="error", reason="it broke"),
+        "measurements.csv line 2 has 30 samples of a case with status error: restore",
+    ),
+    "a time of nothing": (first_row(n_samples="0"), r"line 2 has 0 samples beside the latencies \[9.0, 10.0, 11.0\]"),
+    "samples without a time": (first_row(latency_us_p50=""), r"line 2 has 30 samples beside .*\[9.0, nan, 11.0\]"),
+    "fewer than none": (first_row(n_samples="-1"), "line 2 has -1 samples beside the latencies"),
     "short row": (short_row, "has 3 cells, needs 7"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
     "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
