@@ -45,7 +45,7 @@ def test_one_run_and_none(campaign, capsys):
 
 
 def test_a_folder_that_cannot_be_used_hides_no_other(campaign, capsys):
-    """Guard: each folder is read on its own; what is wrong with one, first or last, is said beside the others' lines."""
+    """Guard: each folder is read on its own; what is wrong with one is said beside the others' lines."""
     good, bad = str(campaign / "a"), str(campaign / "nowhere")
     for folders in ([good, bad], [bad, good]):
         assert main(folders) == 2
