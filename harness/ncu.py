@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from harness.records import ProfileMetric
 
 _UNITS = {
     "byte/second": ("GB/s", 1e-9),
+    "byte/s": ("GB/s", 1e-9),
     "byte": ("MB", 1e-6),
     "nsecond": ("us", 1e-3),
     "ns": ("us", 1e-3),
@@ -132,6 +134,8 @@ def parse(text: str, metrics: Iterable[str]) -> list[tuple[str, str, float, str]
             try:
                 value = float(cells.get(metric, "").replace(",", ""))
             except ValueError:  # absent, or "n/a" on this architecture
+                continue
+            if not math.isfinite(value):  # "nan" where the counter saw nothing
                 continue
             unit, factor = _UNITS.get(units[header.index(metric)], (units[header.index(metric)], 1.0))
             found[cells["Kernel Name"], metric] = (value * factor, unit)

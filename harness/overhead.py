@@ -61,17 +61,20 @@ def _words(one: Cost) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; gives its exit code."""
+    """The command; gives its exit code: 2 where a folder cannot be used, which is said beside the others' lines."""
     parser = argparse.ArgumentParser(prog="python -m harness.overhead", description="What runs cost, and for what.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run, or a campaign of runs")
     folders = parser.parse_args(argv).folders
-    try:
-        runs = [run for folder in folders for run in _runs(folder)]
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(report(runs))
-    return 0
+    runs, code = [], 0
+    for folder in folders:
+        try:
+            runs += _runs(folder)
+        except ResultsError as error:
+            print(error, file=sys.stderr)
+            code = 2
+    if runs:
+        print(report(runs))
+    return code
 
 
 def _runs(folder: Path) -> list[Run]:

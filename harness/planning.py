@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness import workloads
 from harness.errors import HarnessError
@@ -167,7 +168,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         groups=tuple(groups),
         device=config["device"],
         timer=_timer(config["timer"]),
-        limits=Limits(**{key: _positive(f"limits.{key}", value) for key, value in config["limits"].items()}),
+        limits=_limits(config["limits"]),
         profile_metrics=tuple(str(metric) for metric in metrics),
         estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
         carried=tuple(o for o in overrides if re.match(r"\+*(workload\.|device|timer|limits\.)", o)),
@@ -305,14 +306,28 @@ def _timer(values: Mapping[str, Any]) -> TimerSettings:
     )
 
 
+def _limits(values: Mapping[str, Any]) -> Limits:
+    limits = Limits(**{key: _positive(f"limits.{key}", value) for key, value in values.items()})
+    if limits.memory_fraction > 1:
+        raise HarnessError(f"limits.memory_fraction is {values['memory_fraction']!r}, needs to be at most 1")
+    return limits
+
+
 def _positive(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise HarnessError(f"{key} is {value!r}, needs a number above 0")
+    if not _is_finite(value) or not value > 0:
+        raise HarnessError(f"{key} is {value!r}, needs a finite number above 0")
     return float(value)
 
 
 def _not_negative(key: str, value: object) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else _positive(key, value)
+    if not _is_finite(value) or not value >= 0:
+        raise HarnessError(f"{key} is {value!r}, needs a finite number of at least 0")
+    return float(value)
+
+
+def _is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether this is a number, in the range of a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _whole_number(key: str, value: object) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,8 +65,8 @@ class Run:
     """One run as stored.
 
     measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`.
-    ratios: one row a pair of cases of one interleaved group, columns of `Ratio`.
-    profile: columns of `ProfileMetric`; empty where nothing was profiled.
+    ratios: one row a pair of cases whose newest rows are times of one interleaved group, columns of `Ratio`.
+    profile: columns of `ProfileMetric`, of cases whose newest row is a pass; empty where nothing was profiled.
     Text cells are `str` ("" for empty), numbers float64 (NaN for empty), `n_samples` and `seed` int64.
     """
 
@@ -102,16 +103,16 @@ def load_run(path: str | Path) -> Run:
     """The run stored in a folder; raises `ResultsError` if it is missing, truncated or of another schema."""
     folder = Path(path)
     manifest = load_manifest(folder)
-    measurements = _read_table(folder / MEASUREMENTS, Measurement)
+    measurements = _newest(_read_table(folder / MEASUREMENTS, Measurement), ["case_id"])
     ratios = _read_table(folder / RATIOS, Ratio)
     profile = _read_table(folder / PROFILE, ProfileMetric) if (folder / PROFILE).exists() else _empty(ProfileMetric)
     samples = _read_samples(folder / SAMPLES)
     run = Run(
         path=folder,
         manifest=manifest,
-        measurements=_newest(measurements, ["case_id"]),
-        ratios=_newest(ratios, ["case_id", "baseline_case_id"]),
-        profile=_newest(profile, ["case_id", "kernel_name", "metric"]),
+        measurements=measurements,
+        ratios=_timed_together(_newest(ratios, ["case_id", "baseline_case_id"]), measurements, manifest["groups"]),
+        profile=_of_passes(_newest(profile, ["case_id", "kernel_name", "metric"]), measurements),
         _samples=samples,
     )
     _check_samples(run)
@@ -226,7 +227,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
 
 
 def _check_cases(path: Path, table: pd.DataFrame) -> None:
-    """Every status is one of `Status`, and no group has a case twice; raises `ResultsError`.
+    """Every status is one of `Status`, only a pass has samples, only samples have latencies, and no group has a case
+    twice; raises `ResultsError`.
 
     A group that was timed again begins with its first case again; any other case that comes back was written twice.
     """
@@ -237,6 +239,16 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
                 f"{path} line {line} has the status {row['status']!r}, needs one of {', '.join(sorted(known))}: "
                 "restore the file or measure again"
             )
+        samples, latencies = row["n_samples"], [row[f"latency_us_{name}"] for name in ("p10", "p50", "p90")]
+        impossible = (
+            f"{samples} samples of a case with status {row['status']}"
+            if samples and row["status"] != str(Status.PASSED)
+            else f"{samples} samples beside the latencies {latencies}"
+            if samples < 0 or any(math.isnan(one) == (samples > 0) for one in latencies)
+            else ""
+        )
+        if impossible:
+            raise ResultsError(f"{path} line {line} has {impossible}: restore the file or measure again")
         case, own = str(row["case_id"]), tuple(row[name] for name in GROUP)
         if own != problem or case == first:
             problem, first, seen = own, case, set()
@@ -290,6 +302,21 @@ def _check_samples(run: Run) -> None:
 def _newest(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Only the last row of each key: a case that was timed again is appended, never edited."""
     return table.drop_duplicates(subset=keys, keep="last").reset_index(drop=True)
+
+
+def _timed_together(ratios: pd.DataFrame, measurements: pd.DataFrame, groups: list[dict[str, Any]]) -> pd.DataFrame:
+    """The ratios of cases that have times, both from one group: one that failed when it was timed again has none."""
+    home = {case: number for number, group in enumerate(groups) for case in group["case_ids"]}
+    timed = set(measurements["case_id"][measurements["n_samples"] > 0])
+    pairs = zip(ratios["case_id"], ratios["baseline_case_id"], strict=True)
+    kept = [{case, baseline} <= timed and home.get(case) == home.get(baseline) for case, baseline in pairs]
+    return ratios[np.array(kept, dtype=bool)].reset_index(drop=True)
+
+
+def _of_passes(profile: pd.DataFrame, measurements: pd.DataFrame) -> pd.DataFrame:
+    """The metrics of cases that passed the last time."""
+    passed = measurements["case_id"][measurements["status"] == str(Status.PASSED)]
+    return profile[profile["case_id"].isin(passed)].reset_index(drop=True)
 
 
 def _empty(record: type[_Row]) -> pd.DataFrame:

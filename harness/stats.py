@@ -80,8 +80,8 @@ def per_round_medians(samples: np.ndarray, rounds: np.ndarray) -> tuple[np.ndarr
 def aa_noise_pct(samples: np.ndarray, rounds: np.ndarray) -> float:
     """Distance of the medians of the even and the odd rounds, in percent of the overall median.
 
-    Both halves are the same code under the same conditions, so what separates them is noise; a difference between two
-    cases that is not larger says nothing.  Zero for fewer than two rounds.
+    Both halves are the same code on the same input sets under the same conditions, so what separates them is noise; a
+    difference between two cases that is not larger says nothing.  Zero for fewer than two rounds.
     """
     _, medians = per_round_medians(np.asarray(samples), np.asarray(rounds))
     if len(medians) < 2:

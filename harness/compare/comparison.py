@@ -57,6 +57,11 @@ class Comparison:
         return () if self.suppressed else tuple(row for row in self.rows if row.suspected)
 
     @property
+    def later(self) -> tuple[Run, ...]:
+        """Those of the runs compared with that began after the new one: the two may have been given the wrong way."""
+        return tuple(run for run in self.earlier if run.manifest["started_utc"] > self.new.manifest["started_utc"])
+
+    @property
     def compared(self) -> int:
         """Cases under test that both sides have timed alike: where there is none, quiet says nothing."""
         return sum(row.subject and row.verdict is not None for row in self.rows)
@@ -80,15 +85,18 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
     """Judges a run against earlier ones, in time order.
 
     Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
-    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if a second
-    measurement is a run that is compared already, or was made under other circumstances than the first.
+    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, if the run is among
+    them, or if a second measurement is a run that is compared already, or is of other code or circumstances than the
+    first.
     """
     if not earlier:
         raise HarnessError(f"{new.path} has no earlier run to compare with")
+    if any(run.run_id == new.run_id for run in earlier):
+        raise HarnessError(f"{new.path} is compared with itself: give another run, the earlier one first")
     for run in again:
         if run.run_id in {new.run_id, *(one.run_id for one in earlier)}:
             raise HarnessError(f"{run.path} is no second measurement: it is being compared already")
-        other = suppressing(differences(new, run, subjects))
+        other = differences(new, run, subjects)
         if other:
             raise HarnessError(
                 f"{run.path} is no second measurement of {new.path}: {'; '.join(str(one) for one in other)}"

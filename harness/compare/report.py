@@ -29,6 +29,7 @@ def render(comparison: Comparison) -> str:
     sections = (
         f"# {new.manifest['experiment']}: {new.run_id} against {against}",
         f"On {where}.",
+        _order(comparison),
         _around(comparison),
         _outcome(comparison),
         _machine(comparison),
@@ -79,6 +80,17 @@ def _view(view: Change | None) -> str:
 
 def _microseconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def _order(comparison: Comparison) -> str:
+    """That the runs are not in the order of time, where they are not."""
+    if not comparison.later:
+        return ""
+    began = ", ".join(f"{run.run_id} at {run.manifest['started_utc']}" for run in comparison.later)
+    return (
+        f"**The run judged here is the older one**: {comparison.new.run_id} began at "
+        f"{comparison.new.manifest['started_utc']}, {began}. Give the earlier run first, unless this is meant."
+    )
 
 
 def _around(comparison: Comparison) -> str:

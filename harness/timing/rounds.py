@@ -1,7 +1,8 @@
 """Interleaved rounds: every contestant once a round in random order, until the medians are known well enough.
 
 Clocks, heat and power drift over seconds; contestants timed in the same round see the same drift, so their ratios are
-paired.  Inputs rotate from round to round, the same set for all contestants of a round.
+paired.  Inputs rotate from pair to pair of rounds, an even one and the odd one behind it, the same set for all
+contestants: the halves that the A/A noise compares see the same buffers.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ def time_rounds(
     while True:
         read = (clock() - last_reading) * 1e3 >= settings.telemetry_interval_ms
         last_reading = clock() if read else last_reading
+        current = number // 2 % sets
         for index in order.sample(range(len(wrapped)), len(wrapped)):
             mine = series[index]
             mine.last_output = None  # its memory is free again before the call asks for more
@@ -143,12 +145,12 @@ def time_rounds(
 
             enter(index)
             with _attributed(index):
-                sample = stopwatch.sample(wrapped[index][number % sets], watch if read else _nothing)
+                sample = stopwatch.sample(wrapped[index][current], watch if read else _nothing)
             mine.latency_us.append(sample.latency_us)
             mine.own_us += sample.own_us
             mine.rounds.append(number)
             mine.late += not sample.in_time
-            mine.last_output, mine.last_set = sample.output, number % sets
+            mine.last_output, mine.last_set = sample.output, current
             del sample
         number += 1
         elapsed = clock() - start

@@ -301,6 +301,22 @@ def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"git_commit": "a" * 40}, "commit: "),
+        ({"kernel_builds": {"tk": {"binary_hash": "feedbeef00"}}}, "machine code of tk: 01234567 -> feedbeef"),
+        ({"table": (",tk,,good 1.0", ",tk,,good 1.1")}, "version of tk: good 1.0 -> good 1.1"),
+    ],
+)
+def test_a_run_of_other_code_is_no_second_measurement(nights, tmp_path, capsys, other, words):
+    """Guard: the whole of `differences`, and not what suppresses alone; a rebuilt kernel confirms nothing."""
+    again = altered(nights["slowed_again"], tmp_path / "again", **other)
+    assert main([str(nights["first"]), str(nights["slowed"]), "--again", str(again)]) == 2
+    said = capsys.readouterr().err
+    assert f"is no second measurement of {nights['slowed']}: {words}" in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["{first}"], "got 1 runs, needs two runs, the earlier one first"),
@@ -335,9 +351,24 @@ def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):
     assert page.read_text().strip() == done.stdout.strip()
 
 
-def test_recorded_campaign_compares_with_itself():
+def test_a_recorded_run_compares_with_a_copy_of_it(tmp_path, capsys):
+    """Guard: a run with itself is refused; as another run, its times are those of equal code."""
     folder = next((ROOT / "results" / "h200-sxm" / "2026-11-paper").iterdir())
-    assert main([str(folder), str(folder)]) == 0
+    assert main([str(folder), str(folder)]) == 2
+    said = capsys.readouterr()
+    assert said.err == f"{folder} is compared with itself: give another run, the earlier one first\n"
+    copy = altered(folder, tmp_path / "copy", run_id="20261201T030000Z-abcdef")
+    assert main([str(folder), str(copy)]) == 0
+
+
+def test_runs_in_the_wrong_order_are_said(nights, capsys):
+    """Guard: `Comparison.later`; a run that is given the wrong way is judged, and the page says which is older."""
+    assert main([str(nights["second"]), str(nights["first"])]) == 0
+    said = capsys.readouterr().out
+    assert "**The run judged here is the older one**" in said
+    assert f"{nights['first'].name} began at 2026-11-20T03:00:00Z, {nights['second'].name} at 2026-11-21T03" in said
+    assert main([str(nights["first"]), str(nights["second"])]) == 0
+    assert "older" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["nightly_gemm", "nightly_attention"])

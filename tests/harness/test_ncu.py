@@ -35,6 +35,22 @@ def test_the_page_is_read():
     assert ("void other<float>(T1)", METRICS[1]) not in {row[:2] for row in rows}
 
 
+@pytest.mark.parametrize("unit", ["byte/s", "byte/second"])
+def test_a_rate_is_stored_in_giga_however_it_is_spelt(unit):
+    """Guard: `_UNITS`; releases of the profiler print the base unit of a rate in either way."""
+    rows = ncu.parse(RAW.replace("byte/second", unit), METRICS[:1])
+    assert rows[0] == ("fake_gemm_kernel(params)", METRICS[0], pytest.approx(641.0), "GB/s")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-nan"])
+def test_what_is_no_finite_number_is_no_value(value):
+    """Guard: the look at the value in `parse`; the last launch that has a number counts."""
+    text = RAW.replace("95.25", value)
+    assert text != RAW
+    rows = ncu.parse(text, METRICS[1:])
+    assert rows == [("fake_gemm_kernel(params)", METRICS[1], pytest.approx(94.75), "%")]
+
+
 @pytest.mark.parametrize("text", ["", "==ERROR== nothing", '"ID","x"\n"","y"\n"0","z"', RAW.split("\n")[1]])
 def test_a_page_without_kernels(text):
     assert ncu.parse(text, METRICS) == []

@@ -42,3 +42,16 @@ def test_one_run_and_none(campaign, capsys):
     (campaign / "a" / "manifest.json").write_text(json.dumps([]))
     assert main([str(campaign / "a")]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_used_hides_no_other(campaign, capsys):
+    """Guard: each folder is read on its own; what is wrong with one is said beside the others' lines."""
+    good, bad = str(campaign / "a"), str(campaign / "nowhere")
+    for folders in ([good, bad], [bad, good]):
+        assert main(folders) == 2
+        said = capsys.readouterr()
+        assert said.out.startswith("a a: 10.0 s")
+        assert said.err.startswith(f"{bad} ")
+        assert len(said.err.strip().splitlines()) == 1
+    assert main([bad]) == 2
+    assert capsys.readouterr().out == ""

@@ -4,14 +4,15 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
-from harness_support import MANIFEST, group
+from harness_support import MANIFEST, NO_TIME, group
 
 from harness import results
 from harness.errors import HarnessError
-from harness.records import Measurement
+from harness.records import Measurement, ProfileMetric, Status
 from harness.results import ResultsError, load_campaign, load_run
 from harness.store import Store
 
@@ -63,6 +64,19 @@ def other_status(folder):
     path.write_text(path.read_text().replace(",passed,", ",Passed,", 1))
 
 
+def first_row(**cells):
+    """Damage: other cells in the first row of the measurements, in a file that is not shorter for it."""
+
+    def damage(folder):
+        path = folder / "measurements.csv"
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table.loc[0, list(cells)] = list(cells.values())
+        table.loc[0, "version"] += "0" * 4
+        table.to_csv(path, index=False)
+
+    return damage
+
+
 DAMAGES = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
     "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
@@ -87,6 +101,13 @@ DAMAGES = {
     "column gone": (drop_column, "tflops differ"),
     "a row twice": (last_row_twice, "measurements.csv line 4 has case b for a second time in its group"),
     "status": (other_status, "measurements.csv line 2 has the status 'Passed', needs one of error, failed_"),
+    "a failure with samples": (
+        first_row(status="error", reason="it broke"),
+        "measurements.csv line 2 has 30 samples of a case with status error: restore",
+    ),
+    "a time of nothing": (first_row(n_samples="0"), r"line 2 has 0 samples beside the latencies \[9.0, 10.0, 11.0\]"),
+    "samples without a time": (first_row(latency_us_p50=""), r"line 2 has 30 samples beside .*\[9.0, nan, 11.0\]"),
+    "fewer than none": (first_row(n_samples="-1"), "line 2 has -1 samples beside the latencies"),
     "short row": (short_row, "has 3 cells, needs 7"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
     "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
@@ -128,6 +149,46 @@ def test_a_case_may_be_timed_again_in_a_later_group(folder):
         made.append(group())
         made.append(group(latency_us_p50=9.0))
     assert load_run(folder).measurements["latency_us_p50"].tolist() == [9.0, 9.0]
+
+
+def failing(stored, loser):
+    """A group as it is stored where one of its cases fails: no time, no samples, no ratio."""
+    return replace(
+        stored,
+        measurements=tuple(
+            replace(one, status=Status.ERROR, reason="it broke", **NO_TIME) if one.case_id == loser else one
+            for one in stored.measurements
+        ),
+        ratios=tuple(one for one in stored.ratios if loser not in (one.case_id, one.baseline_case_id)),
+        samples={case: held for case, held in stored.samples.items() if case != loser},
+        profile=tuple(
+            ProfileMetric(run_id=one.run_id, case_id=one.case_id, kernel_name="k", metric="m", value=1.0, unit="%")
+            for one in stored.measurements
+            if one.case_id != loser
+        ),
+    )
+
+
+def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder):
+    """Guard: `_timed_together` and `_of_passes` in harness/results.py; the rows of the first time stay in the files."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(failing(group(cases=("a", "b", "c")), "b"))
+        made.append(failing(group(cases=("a", "b", "c")), "a"))
+    run = load_run(folder)
+    assert run.measurements["n_samples"].tolist() == [0, 30, 30]
+    pairs = zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)
+    assert sorted(pairs) == [("b", "c"), ("c", "b")]
+    assert run.profile["case_id"].tolist() == ["b", "c"]
+
+
+def test_ratios_are_of_cases_of_one_group(folder):
+    """Guard: `home` in `_timed_together`; a case that was timed again without another is not paired with it."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group(cases=("a", "b", "c")))
+        made.append(group(cases=("a", "b"), latency_us_p50=9.0))
+    run = load_run(folder)
+    assert run.measurements["n_samples"].tolist() == [30, 30, 30]
+    assert set(zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)) == {("a", "b"), ("b", "a")}
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
