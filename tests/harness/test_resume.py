@@ -6,10 +6,9 @@ The fake GPU replays the same samples for a group whenever it is timed, so that 
 import json
 import random
 import time
-from pathlib import Path
 
 import pytest
-from harness_support import FAST, bench, contestant
+from harness_support import FAST, bench, contestant, running
 
 from harness import provenance
 from harness.cli import main
@@ -43,13 +42,6 @@ def prepared(log):
 def run_folder(results):
     found = [path.parent for path in results.glob(f"*/*/{RUN}/manifest.json")]
     return found[0] if found else None
-
-
-def running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")

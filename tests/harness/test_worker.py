@@ -2,9 +2,9 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from harness_support import running
 
 from harness import workloads
 from harness.errors import HarnessError
@@ -81,16 +81,9 @@ def test_a_death_is_noticed_while_its_children_live_and_they_are_ended(tmp_path)
     assert time.monotonic() - begin < limits.case_seconds, "not found by a time limit"
     (child,) = [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("child")]
     deadline = time.monotonic() + 10
-    while alive(child) and time.monotonic() < deadline:
+    while running(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not alive(child)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert not running(child)
 
 
 @pytest.mark.parametrize(("deaths", "status"), [(1, Status.PASSED), (2, Status.ERROR)])

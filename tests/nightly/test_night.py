@@ -2,10 +2,16 @@
 
 import itertools
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from harness_replay import record
+from harness_support import running
 
 from tools.nightly import __main__ as command
 from tools.nightly.night import Options, run_night
@@ -245,3 +251,50 @@ def test_runner_keeps_a_log_passes_the_environment_and_ends_what_hangs(tmp_path,
     assert (tmp_path / "logs" / "echo.log").read_text() == "7\n"
     assert "7\n" in capfd.readouterr().out
     assert runner("hang", shlex.split("sleep 60"), {}, 0.3) == TIMED_OUT
+
+
+def test_what_a_hanging_step_has_started_ends_with_it(tmp_path):
+    """Guard: the time limit ends the whole group; a grandchild left would hold the step's output open."""
+    begin = time.monotonic()
+    assert Runner(tmp_path, tmp_path / "logs")("hang", ["sh", "-c", "sleep 25 & echo $!; wait"], {}, 2) == TIMED_OUT
+    assert time.monotonic() - begin < 15
+    grandchild = int((tmp_path / "logs" / "hang.log").read_text())
+    deadline = time.monotonic() + 5
+    while running(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(grandchild)
+
+
+STEP = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+try:
+    print("up", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    pathlib.Path("interrupted").touch()
+"""
+NIGHT = """
+import pathlib, sys
+from tools.nightly.processes import Runner
+Runner(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]))("step", [sys.executable, "-c", sys.argv[2]], {}, 60)
+"""
+
+
+def test_an_interrupted_night_interrupts_its_step(tmp_path):
+    """Guard: Ctrl-C is handed on to the step's own session."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NIGHT, str(tmp_path), STEP],
+        cwd=command.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "up\n"
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=50)
+    assert process.returncode == -signal.SIGINT
+    assert time.monotonic() - begin < 30
+    assert (tmp_path / "interrupted").exists()
