@@ -194,6 +194,14 @@ def test_skipped_steps_are_said(tmp_path):
         assert f"- {step}: skipped as asked" in summary(tmp_path)
 
 
+def test_every_step_numbers_the_gpus_as_the_preflight_does(tmp_path):
+    """Guard: without it CUDA puts the fastest first, and the preflight may have looked at another board."""
+    machine = Machine(1.0)
+    night(tmp_path, machine)
+    assert {environment["CUDA_DEVICE_ORDER"] for *_, environment in machine.commands} == {"PCI_BUS_ID"}
+    assert len(machine.commands) == 3
+
+
 def test_prebuilt_kernels_are_used_and_not_built(tmp_path):
     machine = Machine(1.0)
     night(tmp_path, machine, prebuilt=tmp_path)
