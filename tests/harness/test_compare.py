@@ -105,6 +105,16 @@ def test_slower_controls_are_no_alarm_and_no_cover(nights):
     assert all(row.verdict is Verdict.FASTER for row in found.rows if row.label == "tk")
 
 
+def test_a_control_that_strays_is_no_cover(nights, tmp_path):
+    """Guard: controls have to agree.  One that got slower by itself would hide the slower kernel."""
+    run = load(record(tmp_path, "20261130T030000Z-00000e", seed=6, speed=1 / 1.03, quack=1 / 1.2))
+    found = compare(run, [load(nights["first"])], ["tk"])
+    assert found.exit_code == 3
+    for row in subjects(found):
+        assert row.control.verdict is row.verdict is Verdict.SLOWER
+        assert row.remark == "no control: quack (moved by itself)"
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
