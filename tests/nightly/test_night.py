@@ -222,6 +222,12 @@ def test_defaults_and_names(monkeypatch, tmp_path):
     assert asked.overrides == ("timer.budget_seconds=2",)
 
 
+def test_results_may_be_below_a_home_that_no_shell_has_expanded(monkeypatch, tmp_path):
+    """Guard: the workflow quotes its variable, so that `~/runs` arrives as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert command.options(["--results", "~/runs"]).results == tmp_path.resolve() / "runs"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
