@@ -161,8 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not arguments.entity:
                 raise HarnessError("--save needs --entity, the wandb team or user that the workspace belongs to")
             made = workspace(sections, entity=arguments.entity, project=arguments.project, name=arguments.name)
-            made.save()
-            print(made.url)
+            print(_saved(made))
             return 0
     except (ResultsError, HarnessError) as error:
         print(error, file=sys.stderr)
@@ -172,6 +171,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for panel in section.panels:
             print(f"  {panel.title}: {', '.join(keys_of(panel))}")
     return 0
+
+
+def _saved(made: Any) -> str:
+    """The address of a workspace, stored at wandb; raises `HarnessError` for whatever keeps wandb from it."""
+    try:
+        made.save()
+        return str(made.url)
+    except Exception as error:  # no login, no network, no such team: wandb has an exception for each
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise HarnessError(f"the workspace cannot be saved at wandb (`wandb login` logs in): {words}") from None
 
 
 def _under(keys: Iterable[str], prefix: str) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness import stats
 from harness.compare.cases import Row, compare_cases
@@ -111,22 +111,20 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
 def history(folder: Path, new: Run, last: int) -> list[Run]:
     """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order.
 
-    Only their manifests are read of all others, so that a year of nights is quick to search.
+    Only their manifests are read of all others, so that a year of nights is quick to search.  Hidden folders are being
+    made; one whose manifest is damaged is left out, with a sentence, or no later night could be compared.
     """
     found = []
-    for path in folder.glob(f"*/{MANIFEST}"):
-        manifest = _manifest(path.parent)
+    for path in sorted(folder.glob(f"[!.]*/{MANIFEST}")):
+        try:
+            manifest = load_manifest(path.parent)
+        except ResultsError as error:
+            print(f"left out of the comparison: {error}", file=sys.stderr)
+            continue
         earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
         if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
             found.append((manifest["started_utc"], manifest["run_id"], path.parent))
     return [load(path) for *_, path in sorted(found)[-last:]]
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        return load_manifest(folder)
-    except ResultsError as error:
-        raise HarnessError(str(error)) from None
 
 
 def load(folder: Path) -> Run:

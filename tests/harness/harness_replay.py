@@ -22,9 +22,11 @@ CLOCK_MHZ = 1755.0
 MEDIAN_US = {"tk": 100.0, "cublas": 104.0, "quack": 110.0}
 
 
-def record(results, run_id, *, seed, speed=1.0, clock=1.0, rounds=250, campaign="nightly", overrides=(), **gpu):
-    """Stores one run and gives its folder.  speed: of the kernel under test; clock: of the board, relative to the
-    others'."""
+def record(
+    results, run_id, *, seed, speed=1.0, quack=1.0, clock=1.0, rounds=250, campaign="nightly", overrides=(), **gpu
+):
+    """Stores one run and gives its folder.  speed: of the kernel under test; quack: of one of the two controls; clock:
+    of the board, relative to the others'."""
     words = [
         "problems=[{grid: {M: [64], N: [48], K: [64, 128]}}]",
         f"implementations=[{','.join(MEDIAN_US)}]",
@@ -38,7 +40,9 @@ def record(results, run_id, *, seed, speed=1.0, clock=1.0, rounds=250, campaign=
     store = invocation.open_store(plan, settings, machine)
     random = np.random.default_rng(seed)
     for group in plan.groups:
-        outcomes = _outcomes(random, [str(one.variant) for one in group.contestants], speed, clock, rounds)
+        outcomes = _outcomes(
+            random, [str(one.variant) for one in group.contestants], {"tk": speed, "quack": quack}, clock, rounds
+        )
         store.append(assemble(plan, group, GroupResult(outcomes, 10.0), machine, run_id))
     began = datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
     store.update(started_utc=f"{began:%Y-%m-%dT%H:%M:%SZ}")
@@ -51,7 +55,7 @@ _composed = functools.cache(config)
 """Half a second each, and nights have the same configuration."""
 
 
-def _outcomes(random, names, speed, clock, rounds):
+def _outcomes(random, names, speeds, clock, rounds):
     """Latency = median over clock x the night's shift x a drift common to all x noise of its own."""
     common = (1 + 0.01 * np.sin(np.arange(rounds) / 50)) * random.lognormal(0, 0.002) / clock
     return tuple(
@@ -63,7 +67,7 @@ def _outcomes(random, names, speed, clock, rounds):
             max_abs_error=1e-2,
             worst_output="c",
             tolerance=3e-3,
-            latency_us=MEDIAN_US[name] / (speed if name == "tk" else 1) * common * random.lognormal(0, 0.004, rounds),
+            latency_us=MEDIAN_US[name] / speeds.get(name, 1.0) * common * random.lognormal(0, 0.004, rounds),
             rounds=np.arange(rounds, dtype=np.int32),
             sm_clock_mhz=15.0 * round(CLOCK_MHZ * clock / 15),
             power_w=640.0,

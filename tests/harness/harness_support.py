@@ -52,6 +52,14 @@ def bench(arguments, **kwargs):
     )
 
 
+def running(pid):
+    """Whether a process is there and has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def only_run(results_dir):
     """The one run folder under a results folder."""
     folders = [manifest.parent for manifest in Path(results_dir).glob("*/*/*/manifest.json")]

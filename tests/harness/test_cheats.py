@@ -157,7 +157,8 @@ def test_lazy_output(contest, cheat):
 
 @pytest.mark.parametrize("cheat", ["PartialWhenTimed", "HalfOfMWritten"])
 def test_partial_output(contest, cheat):
-    """Guard: memory that a call may get, and outputs that it returned before, are NaN before it runs."""
+    """Guard: outputs that a call returned before are NaN before it runs; `test_a_fault_is_its_own_row` has the memory
+    that it may get."""
     assert_caught(contest(cheat), "NaN or infinite")
 
 

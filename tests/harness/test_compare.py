@@ -105,6 +105,16 @@ def test_slower_controls_are_no_alarm_and_no_cover(nights):
     assert all(row.verdict is Verdict.FASTER for row in found.rows if row.label == "tk")
 
 
+def test_a_control_that_strays_is_no_cover(nights, tmp_path):
+    """Guard: controls have to agree.  One that got slower by itself would hide the slower kernel."""
+    run = load(record(tmp_path, "20261130T030000Z-00000e", seed=6, speed=1 / 1.03, quack=1 / 1.2))
+    found = compare(run, [load(nights["first"])], ["tk"])
+    assert found.exit_code == 3
+    for row in subjects(found):
+        assert row.control.verdict is row.verdict is Verdict.SLOWER
+        assert row.remark == "no control: quack (moved by itself)"
+
+
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -268,6 +278,27 @@ def test_a_night_that_was_cut_short_does_not_spoil_the_next(nights, tmp_path, ca
         file.write("half a li")
     assert main(["--against", str(campaign), str(nights["clock"])]) == 0
     assert f"against {nights['first'].name}" in capsys.readouterr().out
+
+
+def test_a_damaged_manifest_is_said_and_left_out(nights, tmp_path, capsys):
+    """Guard: one night that cannot be read does not end the comparison of every later one."""
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / "a")
+    damaged = altered(nights["second"], campaign / "b") / "manifest.json"
+    damaged.write_text(damaged.read_text()[:100])
+    assert main(["--against", str(campaign), str(nights["slowed"])]) == 3
+    said = capsys.readouterr()
+    assert f"against {nights['first'].name}" in said.out
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"left out of the comparison: {damaged} is truncated or damaged")
+
+
+def test_hidden_folders_are_no_nights(nights, tmp_path):
+    """Guard: a run that is being copied or made has a hidden folder; `load_campaign` skips it as well."""
+    campaign = tmp_path / "nightly"
+    altered(nights["first"], campaign / "a")
+    altered(nights["second"], campaign / ".b")
+    assert [run.path.name for run in history(campaign, load(nights["slowed"]), 7)] == ["a"]
 
 
 def test_a_damaged_night_is_said(nights, tmp_path, capsys):

@@ -85,6 +85,21 @@ def test_it_becomes_a_workspace(stored_run):
                 assert key in view, key
 
 
+def test_a_workspace_that_wandb_does_not_take_is_one_sentence(stored_run, capsys, monkeypatch):
+    """Guard: no login, no network or no such team ends with a sentence and not with wandb's traceback."""
+
+    class Refused:
+        def save(self):
+            raise RuntimeError("No API key configured.\nUse `wandb login` to log in.")
+
+    monkeypatch.setattr(dashboards, "workspace", lambda sections, **where: Refused())
+    assert dashboards.main([str(stored_run), "--save", "--entity", "me"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert "No API key configured. Use `wandb login` to log in." in said.err
+
+
 def test_the_command(stored_run, capsys, monkeypatch):
     assert dashboards.main([str(stored_run)]) == 0
     out = capsys.readouterr().out

@@ -72,6 +72,7 @@ def rows(run):
     ],
 )
 def test_a_fault_is_its_own_row(rows, name, status, words):
+    """Guard of `partial`: memory that a call may get is NaN before it runs, all of the row and nothing else."""
     assert rows[name].status == status
     assert words in rows[name].reason
     assert rows[name].n_samples == 0

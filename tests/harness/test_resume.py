@@ -3,13 +3,15 @@
 The fake GPU replays the same samples for a group whenever it is timed, so that the files can be compared byte for byte.
 """
 
+import contextlib
 import json
+import os
 import random
+import signal
 import time
-from pathlib import Path
 
 import pytest
-from harness_support import FAST, bench, contestant
+from harness_support import FAST, bench, contestant, running
 
 from harness import provenance
 from harness.cli import main
@@ -45,13 +47,6 @@ def run_folder(results):
     return found[0] if found else None
 
 
-def running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -62,7 +57,7 @@ def undisturbed(tmp_path_factory):
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_resume_after_kill(tmp_path, undisturbed, kills, capsys):
-    """Guards: groups are committed as a whole, workers end with their parent, a resumed run skips what is stored."""
+    """Guards: groups are committed as a whole, a resumed run skips what is stored."""
     results, log = tmp_path / "results", tmp_path / "log"
     log_elsewhere = undisturbed[0].parents[2] / "log"
     moments = random.Random(kills)
@@ -110,3 +105,27 @@ def test_resume_after_kill(tmp_path, undisturbed, kills, capsys):
     assert [group["problem"] for group in run.manifest["groups"]] == PROBLEMS
     assert len(run.measurements) == 8
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_hanging_worker_ends_with_its_parent(tmp_path):
+    """Guard: the kernel's signal on the parent's death; a worker in a hanging call never sees its pipe close."""
+    log = tmp_path / "log"
+    process = bench(
+        [*FAST, *contestant("hangs", "HangsFirst", log=log), "implementations=[hangs]", f"results_dir={tmp_path}"]
+    )
+    deadline = time.monotonic() + 60
+    while not prepared(log) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()  # and not for the end of its output, which the worker holds open
+    (worker,) = {int(line.split()[1]) for line in log.read_text().splitlines()}
+    try:
+        deadline = time.monotonic() + 10
+        while running(worker) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not running(worker)
+    finally:
+        process.stdout.close()
+        process.stderr.close()
+        with contextlib.suppress(OSError):
+            os.kill(worker, signal.SIGKILL)

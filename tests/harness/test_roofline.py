@@ -16,6 +16,7 @@ ROOF = Roof(tflops=1000.0, gbps=4000.0)
         ("NVIDIA H200", "h200-sxm"),
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("A100-SXM4-80GB", "a100-sxm-80gb"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("NVIDIA B200", "b200-sxm"),
     ],
@@ -30,11 +31,19 @@ def test_known_gpus(name, slug):
         ("NVIDIA H200 NVL", "nvidia-h200-nvl"),
         ("NVIDIA GeForce RTX 4090 D", "nvidia-geforce-rtx-4090-d"),
         ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
+        ("NVIDIA GH200 480GB", "nvidia-gh200-480gb"),
+        ("NVIDIA GH200 144G HBM3e", "nvidia-gh200-144g-hbm3e"),
+        ("NVIDIA H200 MIG 3g.71gb", "nvidia-h200-mig-3g-71gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "nvidia-h100-80gb-hbm3-mig-1g-10gb"),
+        ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "nvidia-a100-sxm4-80gb-mig-3g-40gb"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "nvidia-geforce-rtx-4090-laptop-gpu"),
+        ("NVIDIA GB200", "nvidia-gb200"),
         ("Tesla T4", "tesla-t4"),
         ("", "unknown-gpu"),
     ],
 )
 def test_unknown_gpus_have_no_datasheet_but_a_folder(name, slug):
+    """Guard: a datasheet's pattern is of the whole name."""
     assert roofline.find_datasheet(name) is None
     assert roofline.gpu_slug(name) == slug
 

@@ -126,6 +126,20 @@ def test_verdict(low, high, noise, expected):
     assert stats.verdict(mirrored, [noise, 0.0]) is opposite
 
 
+@pytest.mark.parametrize(("rounds", "sigma"), [(30, 0.002), (30, 0.02), (250, 0.005), (250, 0.02)])
+def test_equal_code_within_a_run_is_seldom_another(rounds, sigma):
+    """Guard: the interval and the margin of a ratio's verdict.  Two cases of equal code in the same rounds."""
+    alarms, trials = 0, 400
+    for seed in range(trials):
+        random = np.random.default_rng(seed)
+        drift = 1 + 0.02 * np.sin(np.arange(rounds) / 30 + random.uniform(0, 2 * math.pi))
+        samples = {name: 100 * drift * random.lognormal(0, sigma, rounds) for name in "ab"}
+        noise = [stats.aa_noise_pct(latency, np.arange(rounds)) for latency in samples.values()]
+        ratio = stats.paired_ratios(samples, seed=seed, resamples=300)["a", "b"]
+        alarms += stats.verdict(ratio, noise) in (Verdict.FASTER, Verdict.SLOWER)
+    assert alarms / trials <= 0.05
+
+
 def test_geometric_mean():
     assert stats.geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
     assert stats.geometric_mean([1 / 2, 1 / 8]) == pytest.approx(1 / 4)

@@ -1,10 +1,12 @@
 """The supervisor and its worker, where the command's tests do not reach."""
 
+import contextlib
+import signal
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from harness_support import running
 
 from harness import workloads
 from harness.errors import HarnessError
@@ -29,6 +31,22 @@ def contestants(**targets):
 def group(**targets):
     problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
     return Group("gemm", problem, "normal", 0, contestants(**targets))
+
+
+@contextlib.contextmanager
+def ended_after(seconds):
+    """Fails what takes longer than this, rather than waiting for it."""
+
+    def fail(number, frame):
+        raise AssertionError(f"not ended after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_an_import_that_kills_the_worker_costs_its_case_only():
@@ -62,7 +80,7 @@ def test_a_hang_while_timed_costs_its_case_only():
     """Guard: silence while rounds go on has a limit of its own, and the running contestant is known by then."""
     limits, timer = replace(LIMITS, call_seconds=2), replace(TIMER, warmup_seconds=1e-9, budget_seconds=60)
     hangs = {"_target_": "harness_fakes.HangsLater", "after": 30}  # verified, warmed up, and in its second ten rounds
-    with Supervisor(FAKE_GPU) as supervisor:
+    with Supervisor(FAKE_GPU) as supervisor, ended_after(60):
         result = supervisor.measure(group(hangs=hangs, last="harness_fakes.Good"), timer, limits)
     assert [outcome.status for outcome in result.outcomes] == [Status.TIMEOUT, Status.PASSED]
     assert "no answer for 2 s during 'time'; killed" in result.outcomes[0].reason
@@ -81,16 +99,9 @@ def test_a_death_is_noticed_while_its_children_live_and_they_are_ended(tmp_path)
     assert time.monotonic() - begin < limits.case_seconds, "not found by a time limit"
     (child,) = [int(line.split()[1]) for line in log.read_text().splitlines() if line.startswith("child")]
     deadline = time.monotonic() + 10
-    while alive(child) and time.monotonic() < deadline:
+    while running(child) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not alive(child)
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert not running(child)
 
 
 @pytest.mark.parametrize(("deaths", "status"), [(1, Status.PASSED), (2, Status.ERROR)])

@@ -2,10 +2,16 @@
 
 import itertools
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from harness_replay import record
+from harness_support import running
 
 from tools.nightly import __main__ as command
 from tools.nightly.night import Options, run_night
@@ -188,6 +194,14 @@ def test_skipped_steps_are_said(tmp_path):
         assert f"- {step}: skipped as asked" in summary(tmp_path)
 
 
+def test_every_step_numbers_the_gpus_as_the_preflight_does(tmp_path):
+    """Guard: without it CUDA puts the fastest first, and the preflight may have looked at another board."""
+    machine = Machine(1.0)
+    night(tmp_path, machine)
+    assert {environment["CUDA_DEVICE_ORDER"] for *_, environment in machine.commands} == {"PCI_BUS_ID"}
+    assert len(machine.commands) == 3
+
+
 def test_prebuilt_kernels_are_used_and_not_built(tmp_path):
     machine = Machine(1.0)
     night(tmp_path, machine, prebuilt=tmp_path)
@@ -206,6 +220,12 @@ def test_defaults_and_names(monkeypatch, tmp_path):
     assert (asked.campaign, asked.against, asked.slowed) == ("nightly-slowed", "nightly", 3.0)
     assert asked.prebuilt == tmp_path
     assert asked.overrides == ("timer.budget_seconds=2",)
+
+
+def test_results_may_be_below_a_home_that_no_shell_has_expanded(monkeypatch, tmp_path):
+    """Guard: the workflow quotes its variable, so that `~/runs` arrives as it is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert command.options(["--results", "~/runs"]).results == tmp_path.resolve() / "runs"
 
 
 @pytest.mark.parametrize(
@@ -245,3 +265,50 @@ def test_runner_keeps_a_log_passes_the_environment_and_ends_what_hangs(tmp_path,
     assert (tmp_path / "logs" / "echo.log").read_text() == "7\n"
     assert "7\n" in capfd.readouterr().out
     assert runner("hang", shlex.split("sleep 60"), {}, 0.3) == TIMED_OUT
+
+
+def test_what_a_hanging_step_has_started_ends_with_it(tmp_path):
+    """Guard: the time limit ends the whole group; a grandchild left would hold the step's output open."""
+    begin = time.monotonic()
+    assert Runner(tmp_path, tmp_path / "logs")("hang", ["sh", "-c", "sleep 25 & echo $!; wait"], {}, 2) == TIMED_OUT
+    assert time.monotonic() - begin < 15
+    grandchild = int((tmp_path / "logs" / "hang.log").read_text())
+    deadline = time.monotonic() + 5
+    while running(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not running(grandchild)
+
+
+STEP = """
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+try:
+    print("up", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    pathlib.Path("interrupted").touch()
+"""
+NIGHT = """
+import pathlib, sys
+from tools.nightly.processes import Runner
+Runner(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]))("step", [sys.executable, "-c", sys.argv[2]], {}, 60)
+"""
+
+
+def test_an_interrupted_night_interrupts_its_step(tmp_path):
+    """Guard: Ctrl-C is handed on to the step's own session."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", NIGHT, str(tmp_path), STEP],
+        cwd=command.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "up\n"
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=50)
+    assert process.returncode == -signal.SIGINT
+    assert time.monotonic() - begin < 30
+    assert (tmp_path / "interrupted").exists()

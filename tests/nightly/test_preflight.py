@@ -131,6 +131,15 @@ def test_one_gpu_of_several_may_be_named(visible):
     assert look({"CUDA_VISIBLE_DEVICES": visible}, nvmlDeviceGetCount=2).complaints == ()
 
 
+@pytest.mark.parametrize(("order", "fit"), [("PCI_BUS_ID", True), ("FASTEST_FIRST", False), ("", False)])
+def test_another_order_of_the_gpus_than_that_of_nvml_is_refused(order, fit):
+    """Guard: on a mixed host GPU 1 of NVML and GPU 1 of CUDA may be two boards."""
+    found = look({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": order}, nvmlDeviceGetCount=2)
+    assert [complaint.partition(",")[0] for complaint in found.complaints] == (
+        [] if fit else [f"CUDA_DEVICE_ORDER is {order!r}"]
+    )
+
+
 @pytest.mark.gpu
 def test_a_real_board_can_be_read():
     found = preflight()

@@ -82,10 +82,12 @@ def test_nothing_proposed_by_others_runs_on_our_own_machines(path):
 
 
 def test_the_night_runs_on_schedule_on_one_gpu_and_never_for_a_fork():
+    """Guard: the job's whole condition, since with another operator the same words let a fork through."""
     workflow = read(ROOT / ".github" / "workflows" / "nightly.yml")
     assert triggers(workflow) == {"schedule", "workflow_dispatch"}
     (job,) = workflow["jobs"].values()
-    assert "!github.event.repository.fork" in job["if"]
+    started = "github.event_name == 'schedule' || github.event_name == 'workflow_dispatch'"
+    assert job["if"] == f"({started}) && !github.event.repository.fork"
     assert "hopper" in labels(job)
     assert workflow["concurrency"] == {"group": "nightly-gpu", "cancel-in-progress": False}
 

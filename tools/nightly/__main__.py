@@ -73,7 +73,7 @@ def options(argv: Sequence[str]) -> Options:
     prebuilt = given.prebuilt or (Path(named) if named else None)
     return Options(
         root=ROOT,
-        results=given.results.resolve(),
+        results=given.results.expanduser().resolve(),  # quoted, as the workflow has it, a shell leaves ~ as it is
         campaign=campaign,
         against=given.against,
         report=given.report.resolve(),

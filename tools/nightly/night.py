@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.provenance import new_run_id
 from harness.records import Status
 from harness.results import Run
-from tools.nightly.preflight import Preflight
+from tools.nightly.preflight import DEVICE_ORDER, Preflight
 
 STEPS = ("preflight", "build", "verify", "measure", "compare")
 SUBJECTS = ("tk",)
@@ -54,7 +54,7 @@ class Options:
     @property
     def environment(self) -> dict[str, str]:
         """What the commands of this night have in their environment beside the caller's."""
-        found = {}
+        found = {"CUDA_DEVICE_ORDER": DEVICE_ORDER}
         if self.slowed is not None:
             found["TK_SLOWED_PERCENT"] = f"{self.slowed:g}"
         if self.prebuilt is not None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 CAPABILITY = (9, 0)
+DEVICE_ORDER = "PCI_BUS_ID"
+"""CUDA_DEVICE_ORDER under which CUDA numbers the boards as NVML does; by default its first is the fastest."""
 MAX_USED_MIB = 2048
 """Memory in use on an idle board: the driver's own is a few hundred MiB."""
 MAX_BUSY_PCT = 5
@@ -48,12 +50,21 @@ def preflight(
     except Exception as error:  # whatever it raises, there is no board to be read
         return Preflight({}, (f"there is no GPU to measure on: NVML, of the NVIDIA driver, says {_words(error)!r}",))
     try:
+        _require_order(environ.get("CUDA_DEVICE_ORDER"))
         handle = _one_board(nvml, environ.get("CUDA_VISIBLE_DEVICES"))
     except ValueError as error:
         return Preflight({}, (str(error),))
     except Exception as error:
         return Preflight({}, (f"the GPUs cannot be counted: {_words(error)}",))
     return _examine(nvml, handle, sleep)
+
+
+def _require_order(order: str | None) -> None:
+    """Raises `ValueError` where the caller's CUDA_DEVICE_ORDER is not that of the night's steps."""
+    if order not in (None, DEVICE_ORDER):
+        raise ValueError(
+            f"CUDA_DEVICE_ORDER is {order!r}, needs to be {DEVICE_ORDER}, as NVML numbers the GPUs, or unset"
+        )
 
 
 def _one_board(nvml: Any, visible: str | None) -> Any:
