@@ -37,7 +37,7 @@ READING = (
     "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
     "the same kernel. It was verified and right when it was measured, and may be faster or slower today; a claim that "
     "rests on such a number is marked too. Baselines are never stale: a case names their version. Sources that were "
-    "changed after the newest run are not looked at, except for the lines of Table 6.",
+    "changed after the newest run are not looked at; the lines of Table 6 are those of the run's commit.",
 )
 """How to read it, a paragraph each, of any report."""
 

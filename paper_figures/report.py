@@ -1,7 +1,6 @@
 """The report: from recorded runs to one folder of a page, tables, figures, manifests and samples.
 
-The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.  Of this
-repository the lines of the kernels do, which Table 6 compares with those of the runs.
+The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tk_kernels": (),
     "baselines": (),
     "harness": (),
-    "paper_figures": ("harness.results", "tk_kernels.toolchain.kernel_folder"),
+    "paper_figures": ("harness.results",),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from paper_figures.cases import Contestant, problem_keys
 from paper_figures.evaluation import ClaimResult
@@ -96,8 +95,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
             "the toolchain counted them into the build manifest of the run; of attention those of the forward pass "
             "with what backward shares. The tile library, plain C++ headers and the Python binding are not counted. "
             "The paper counts comments, global descriptors and helper functions, and no binding: the column with "
-            "comments counts every line that is not blank. A note says where the sources of this repository have "
-            "another count today.",
+            "comments counts every line that is not blank.",
             "Ranges are of the ratios of medians over the shapes that the paper evaluates, least to greatest, each "
             "ratio paired within one run. For CUTLASS stands the sm_90 GEMM of quack-kernels.",
         ),
@@ -145,37 +143,11 @@ def _build(selections: Sequence[Selected]) -> tuple[Mapping[str, object], str]:
 def _lines(build: Mapping[str, object], name: str, stems: Sequence[str], key: str) -> Text:
     """The lines of some source files, or of all; runs from before they were counted by file have the sum of all."""
     entry = build.get(name)
-    count = _sum(entry, stems) if isinstance(entry, dict) else None
-    if count is None and name == "lines_by_stem" and not stems and "lines_of_code" in build:
-        count = int(str(build["lines_of_code"]))
-    if count is None:
-        return Text(ABSENT, note="the run did not record them" if build else "", case=key, kind="number")
-    today = _sum(lines_today(str(build.get("name")), comments=name == "lines_with_comments"), stems)
-    return Text(str(count), note=_since(count, today), case=key, kind="number")
-
-
-def _sum(lines: Mapping[str, object], stems: Sequence[str]) -> int | None:
-    """The lines of some source files, or of all; None if one is missing, or there is none."""
-    if not lines or any(stem not in lines for stem in stems):
-        return None
-    return sum(int(str(lines[stem])) for stem in stems or lines)
-
-
-def _since(count: int, today: int | None) -> str:
-    """Says that the sources beside this report are not those of the run; empty where the count is the same."""
-    if today is None:
-        return "the sources do not have this kernel's files today"
-    return "" if today == count else f"counted when it was measured; the sources have {today} today"
-
-
-@cache
-def lines_today(kernel: str, comments: bool) -> Mapping[str, int]:
-    """The lines of a kernel's sources in this checkout by stem, with `comments` or without; empty of an unknown one."""
-    from tk_kernels.toolchain import kernel_folder  # here, because it brings PyTorch, which only this table needs
-
-    if kernel not in kernel_folder.kernel_names():
-        return {}
-    return kernel_folder.find_kernel(kernel).lines_by_stem(comments)
+    if isinstance(entry, dict) and all(stem in entry for stem in stems):
+        return Text(str(sum(int(entry[stem]) for stem in stems or entry)), case=key, kind="number")
+    if name == "lines_by_stem" and not stems and "lines_of_code" in build:
+        return Text(str(build["lines_of_code"]), case=key, kind="number")
+    return Text(ABSENT, note="the run did not record them" if build else "", case=key, kind="number")
 
 
 def _range(selections: Sequence[Selected], over: Sequence[Contestant]) -> Text:

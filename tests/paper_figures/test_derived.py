@@ -85,27 +85,6 @@ def test_a_table_of_parts_shows_what_there_is_and_names_what_is_not(made: Report
     assert "Not measured yet in this campaign: Fig 8 (Attention)" in remarks
 
 
-def test_lines_of_other_sources_than_those_of_the_run_are_flagged(
-    campaign: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Guard: the lines of a run's commit stood as the kernel's, whatever had become of its sources."""
-    assert sum(table6.lines_today("gemm", comments=False).values()) > 50
-    assert sum(table6.lines_today("gemm", comments=True).values()) > sum(table6.lines_today("gemm", False).values())
-    assert table6.lines_today("no_such_kernel", comments=False) == {}
-    today = {
-        False: {"forward": 230, "heads": 51, "backward": 350},
-        True: {"forward": 260, "heads": 60, "backward": 400},
-    }
-    monkeypatch.setattr(table6, "lines_today", lambda kernel, comments: {} if kernel == "based" else today[comments])
-    made = make_report(campaign, choose_exhibits(["table6"]))
-    table = rows(made, "table6_lines_and_speedups")
-    changed = "counted when it was measured; the sources have {} today"
-    assert (table["GEMM"]["Lines"].text, table["GEMM"]["Lines"].note) == ("630", changed.format(631))
-    assert (table["GEMM"]["With comments"].text, table["GEMM"]["With comments"].note) == ("720", "")
-    assert table["Attention, forward"]["Lines"].note == changed.format(281)
-    assert table["Based"]["Lines"].note == "the sources do not have this kernel's files today"
-
-
 def test_shares_of_the_roof_are_by_kernel_and_form(made: Report) -> None:
     table = rows(made, "roof_share")
     assert set(table) == {"bf16 GEMM", "Dropout, residual and layer norm"}
