@@ -1,7 +1,7 @@
 """Reader of stored runs: the only module of the harness that reports import.
 
 It also hands on how an experiment's problems are expanded, the state of the checkout, the name of a GPU's folder, and
-the smallest effect that a ratio's verdict calls one.
+what the verdict on a ratio takes for noise.
 
 A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
 profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
@@ -30,7 +30,7 @@ from harness.provenance import source as source
 from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
 from harness.records import Status as Status
 from harness.roofline import gpu_slug as gpu_slug
-from harness.stats import MIN_EFFECT_PCT as MIN_EFFECT_PCT
+from harness.stats import ratio_margin as ratio_margin
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"

@@ -141,13 +141,20 @@ def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int) -> np.ndarr
     return medians
 
 
+def ratio_margin(noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> float:
+    """What a verdict on a ratio takes for noise, in %: the largest of the A/A noises of its cases and of the smallest
+    effect worth a word.  A noise that is not known (NaN) does not count.
+    """
+    return max([min_effect_pct, *noise_pct])
+
+
 def verdict(ratio: RatioEstimate, noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> Verdict:
     """What a ratio says once differences within the cases' own noise count as none.
 
-    With m the largest of the A/A noises and of the smallest effect worth a word: SAME if the whole interval lies in
-    [1 / (1 + m), 1 + m], FASTER or SLOWER if all of it lies beyond one end, AMBIGUOUS otherwise.
+    With m the `ratio_margin`: SAME if the whole interval lies in [1 / (1 + m), 1 + m], FASTER or SLOWER if all of it
+    lies beyond one end, AMBIGUOUS otherwise.
     """
-    margin = 1 + max([min_effect_pct, *noise_pct]) / 100
+    margin = 1 + ratio_margin(noise_pct, min_effect_pct) / 100
     low, high = ratio.interval.low, ratio.interval.high
     if low > margin:
         return Verdict.FASTER

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.results import Run
+from harness.results import Run, ratio_margin
 from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
 from paper_figures.machine import machine_facts
@@ -25,7 +25,7 @@ from paper_figures.numbers import (
     significant,
     with_unit,
 )
-from paper_figures.quantities import rate, ratio_margin
+from paper_figures.quantities import rate
 from paper_figures.selection import Cell, kernel_build
 from paper_figures.statistics import median_interval
 from paper_figures.svg import histogram_svg, samples_svg

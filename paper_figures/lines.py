@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.results import ratio_margin
 from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.labels import contestant_label, words
-from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate, ratio_margin
+from paper_figures.quantities import cell_ratio, fastest, profile_value, published_share, rate
 from paper_figures.reference import Published, find, load_gpus, load_reference
 from paper_figures.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.selection import Cell, Selected
@@ -63,7 +64,7 @@ class Line:
     """What its row has in the exhibit's own columns."""
 
     clock_mhz: float | None
-    """The SM clock of its rounds; None where those who shared them had clocks of their own."""
+    """The SM clock of its rounds; None where those read in them differ."""
 
     @property
     def throttled(self) -> str:

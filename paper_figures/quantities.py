@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.results import MIN_EFFECT_PCT, Run
+from harness.results import Run
 from paper_figures.cases import Contestant
 from paper_figures.labels import contestant_label, words
 from paper_figures.reference import Gpu
@@ -103,14 +103,6 @@ def cell_ratio(cell: Cell, baseline: Cell) -> tuple[Measured, str] | None:
     assert cell.row is not None
     assert baseline.row is not None
     return stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]))
-
-
-def ratio_margin(noise_pct: Sequence[float]) -> float:
-    """The margin of the verdict on a ratio, in %, from the A/A noises of its two cases: the larger, or a least effect.
-
-    It is what the stored verdict was given; a ratio within [1 / (1 + margin), 1 + margin] is SAME.
-    """
-    return max([MIN_EFFECT_PCT, *(noise for noise in map(float, noise_pct) if math.isfinite(noise))])
 
 
 def stored_ratio(run: Run, case: str, baseline: str) -> tuple[Measured, str] | None:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from report_support import part
 
-from harness.results import MIN_EFFECT_PCT
+from harness.results import ratio_margin
 from paper_figures.exhibit import Exhibit
 from paper_figures.lines import build_lines, mean_ratios, sometimes_best
-from paper_figures.quantities import ratio_margin
 from paper_figures.report import Report, mean_ratio_texts
 from paper_figures.table import exhibit_table, ratio_text
 
@@ -44,7 +43,7 @@ def test_the_margin_of_a_ratio_that_is_no_difference_stands_beside_it(report: Re
     for verdict in ("FASTER", "SLOWER"):
         assert ratio_text(replace(line, ratio_verdict=verdict)).detail.endswith(f"] {verdict}")
     assert ratio_margin([0.1, 0.7]) == 0.7
-    assert ratio_margin([0.1, math.nan]) == MIN_EFFECT_PCT
+    assert ratio_margin([0.1, math.nan]) == 0.2
 
 
 def test_means_are_taken_panel_by_panel(report: Report) -> None:
