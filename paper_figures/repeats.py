@@ -56,8 +56,8 @@ def repeated_text(runs: Sequence[Run]) -> str:
         "Absolute rates of one kernel differ between exhibits, ratios much less. A large problem runs at the board's "
         "power limit, where the clock, and the rate with it, follows the power that all contestants of the same rounds "
         "take, and the warmth of the board; the SM clock beside a rate says where. Whoever shares the rounds meets "
-        "the same board, so that ratios, which are paired in rounds, are what to compare. Where the clocks that were read "
-        f"in the same rounds differ by more than {fixed(CLOCKS_ALIKE_PCT, 0)} %, as between some calls of tens of "
+        "the same board, so that ratios, which are paired in rounds, are what to compare. Where the clocks that were "
+        f"read in the same rounds differ by more than {fixed(CLOCKS_ALIKE_PCT, 0)} %, as between some calls of tens of "
         "milliseconds, none is shown."
     )
     rates, ratios = repeated(runs)
