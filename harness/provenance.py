@@ -51,7 +51,7 @@ def source(root: Path = ROOT) -> Source:
 
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:
     """sha256 of every claim file as it is now: a verdict whose claim changed after the run can be told."""
-    files = sorted((root / "paper_figures" / "claims").glob("*.yaml"))
+    files = sorted((root / "paper_figures" / "published" / "claims").glob("*.yaml"))
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.cases import Contestant
+from paper_figures.recorded.experiments import Contestant
 
 IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from paper_figures.claims import Interval
-from paper_figures.verdicts import Measured
+from paper_figures.judged.verdicts import Measured
+from paper_figures.published.claims import Interval
 
 
 def fixed(value: float, digits: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from paper_figures.exhibit import Exhibit, one_panel
 from paper_figures.exhibits._linear import BASED_BASELINES, boundary, decay, normaliser
+from paper_figures.shown.exhibit import Exhibit, one_panel
 
 
 def _part(

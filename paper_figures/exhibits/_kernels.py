@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits.fig7_gemm import EXHIBIT as GEMM
 from paper_figures.exhibits.fig8_attention import EXHIBIT as ATTENTION
 from paper_figures.exhibits.fig8_attention_d64 import EXHIBIT as ATTENTION_D64
@@ -19,6 +18,7 @@ from paper_figures.exhibits.table1_stages import EXHIBIT as STAGES
 from paper_figures.exhibits.table2_persistent import EXHIBIT as PERSISTENT
 from paper_figures.exhibits.table3_attention_order import EXHIBIT as ATTENTION_ORDER
 from paper_figures.exhibits.table3_block_order import EXHIBIT as BLOCK_ORDER
+from paper_figures.shown.exhibit import Exhibit
 
 KERNELS: tuple[Exhibit, ...] = (
     *(GEMM, GEMM_FP8, ATTENTION, ATTENTION_D64, ATTENTION_GQA),

@@ -1,6 +1,6 @@
 """The columns of Table 4, which both of its halves have."""
 
-from paper_figures.exhibit import ProfileColumn
+from paper_figures.shown.exhibit import ProfileColumn
 
 _STALLED = "smsp__average_warps_issue_stalled_{}_scoreboard_per_issue_active.ratio"
 

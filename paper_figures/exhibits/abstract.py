@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paper_figures.claims import load_claims
-from paper_figures.evaluation import ClaimResult, evaluate
-from paper_figures.exhibit import Derived
 from paper_figures.exhibits._kernels import ATTENTION, BASED, GEMM, MAMBA2
-from paper_figures.sources import Sources
-from paper_figures.table import Table, claims_table
+from paper_figures.judged.evaluation import ClaimResult, evaluate
+from paper_figures.published.claims import load_claims
+from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.exhibit_parts import Sources
+from paper_figures.shown.table import Table, claims_table
 
 PARTS = (GEMM, ATTENTION, BASED, MAMBA2)
 ELSEWHERE = (

@@ -1,7 +1,7 @@
 """Appendix C.1: the order of output tiles at two sizes."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="app_c1_block_order",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import SMALL_FORWARD
+from paper_figures.shown.exhibit import Exhibit
 
 
 def _grid(keys: Mapping[str, str]) -> str:

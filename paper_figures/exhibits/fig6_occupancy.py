@@ -1,6 +1,6 @@
 """Figure 6: occupancy in place of a pipeline."""
 
-from paper_figures.exhibit import Exhibit
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig6_occupancy",

@@ -1,7 +1,7 @@
 """Figure 7, and the GEMM row of Table 6: square GEMM against the libraries."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig7_gemm",

@@ -1,7 +1,7 @@
 """Figure 8, and the attention row of Table 6: forward and backward, with and without a causal mask."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import BASELINES, SMALL_BACKWARD, SMALL_FORWARD, pass_and_mask
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig8_attention",

@@ -1,7 +1,7 @@
 """Figure 8 at head dimension 64, which the paper's kernel supports and its figure does not show."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import BASELINES, SMALL_BACKWARD, SMALL_FORWARD, pass_and_mask
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig8_attention_d64",

@@ -1,7 +1,7 @@
 """Figure 8 with grouped queries, which the paper's kernel supports and its figure does not show."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import BASELINES, SMALL_GROUPED, pass_and_mask
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig8_attention_gqa",

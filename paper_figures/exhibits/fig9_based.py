@@ -1,7 +1,7 @@
 """Figure 9, linear attention with polynomial features, and its row of Table 6: Based."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._linear import BASED_BASELINES, normaliser
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_based",

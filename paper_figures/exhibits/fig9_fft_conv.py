@@ -1,7 +1,7 @@
 """Figure 9, long convolution, and its row of Table 6."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._fft_conv import BASELINES, SMALL, form
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_fft_conv",

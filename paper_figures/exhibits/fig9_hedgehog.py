@@ -1,7 +1,7 @@
 """Figure 9, linear attention with learned features, and its row of Table 6: Hedgehog."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._linear import HEDGEHOG_BASELINES, heads
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_hedgehog",

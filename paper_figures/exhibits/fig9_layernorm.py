@@ -1,7 +1,7 @@
 """Figure 9, dropout, residual addition and layer normalisation, and its row of Table 6."""
 
-from paper_figures.exhibit import Axis, Exhibit
 from paper_figures.exhibits._rows import BASELINES, OTHER_WIDTHS, dropout
+from paper_figures.shown.exhibit import Axis, Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_layernorm",

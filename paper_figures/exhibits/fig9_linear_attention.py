@@ -1,7 +1,7 @@
 """Beside Figure 9: linear attention with scalar decays, which Mamba-2's kernel gives as well."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._linear import LINEAR_BASELINES, decay
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_linear_attention",

@@ -1,7 +1,7 @@
 """Figure 9, state-space models, and their row of Table 6: Mamba-2."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._linear import MAMBA2_BASELINES, boundary
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_mamba2",

@@ -1,7 +1,7 @@
 """Figure 9, rotary embedding, and its row of Table 6."""
 
-from paper_figures.exhibit import Axis, Exhibit
 from paper_figures.exhibits._rows import NARROW_HEADS, ROTARY_BASELINES, pairing_and_layout
+from paper_figures.shown.exhibit import Axis, Exhibit
 
 EXHIBIT = Exhibit(
     id="fig9_rotary",

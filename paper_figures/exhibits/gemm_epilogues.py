@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.exhibit import Exhibit
+from paper_figures.shown.exhibit import Exhibit
 
 _PANELS = {
     "bias_gelu": "Bias and GELU",

@@ -1,6 +1,6 @@
 """What the values of the inputs do to the rate of a GEMM, through the power that they take."""
 
-from paper_figures.exhibit import Exhibit, RowColumn
+from paper_figures.shown.exhibit import Exhibit, RowColumn
 
 EXHIBIT = Exhibit(
     id="input_distribution",

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from paper_figures.charts import INK, SERIES, house_style
-from paper_figures.evaluation import ClaimResult
-from paper_figures.exhibit import Derived
 from paper_figures.exhibits._kernels import KERNELS
-from paper_figures.lines import Line
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
-from paper_figures.sources import Part, Sources
-from paper_figures.table import ABSENT, Column, Table, Text, quantity_text
+from paper_figures.shown.case_rows import Line
+from paper_figures.shown.charts import INK, SERIES, house_style
+from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.table import ABSENT, Column, Table, Text, quantity_text
 
 CAPTION = "Beyond the paper: Every kernel against the roof"
 

@@ -1,7 +1,7 @@
 """The rotary embedding on short sequences, each call replayed as a CUDA graph."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._rows import ROTARY_BASELINES
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="rotary_cuda_graph",

@@ -1,7 +1,7 @@
 """Table 1: how many pipeline stages a GEMM needs."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="table1_stages",

@@ -1,7 +1,7 @@
 """Table 2: what a persistent grid gains where K is small."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="table2_persistent",

@@ -1,7 +1,7 @@
 """Table 3, attention half: the order in which blocks take rows of queries, and the L2."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import HBM
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="table3_attention_order",

@@ -1,7 +1,7 @@
 """Table 3, GEMM half: the order in which blocks take output tiles, and the L2."""
 
-from paper_figures.exhibit import Exhibit, ProfileColumn
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit, ProfileColumn
 
 EXHIBIT = Exhibit(
     id="table3_block_order",

@@ -1,8 +1,8 @@
 """Table 4, attention half: what Nsight Compute says of the backward pass."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import BASELINES, SMALL_BACKWARD
 from paper_figures.exhibits._profile import TABLE4
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="table4_attention",

@@ -1,8 +1,8 @@
 """Table 4, long convolution's half: what Nsight Compute says of the kernel."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._fft_conv import BASELINES, SMALL
 from paper_figures.exhibits._profile import TABLE4
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="table4_fft_conv",

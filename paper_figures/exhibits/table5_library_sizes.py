@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paper_figures.cases import Contestant
-from paper_figures.evaluation import MEGABYTE, ClaimResult
-from paper_figures.exhibit import Derived
+from paper_figures.judged.evaluation import MEGABYTE, ClaimResult
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
-from paper_figures.reference import load_reference
-from paper_figures.sources import Sources
-from paper_figures.table import ABSENT, Column, Table, Text
+from paper_figures.published.reference import load_reference
+from paper_figures.recorded.experiments import Contestant
+from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.exhibit_parts import Sources
+from paper_figures.shown.table import ABSENT, Column, Table, Text
 
 KINDS = {"headers": "Headers MB", "libraries": "Shared libraries MB", "all": "Everything installed MB"}
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paper_figures.cases import Contestant, problem_keys
-from paper_figures.evaluation import ClaimResult
-from paper_figures.exhibit import Derived, Exhibit
 from paper_figures.exhibits import _kernels
+from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.judged.quantities import speedup
+from paper_figures.judged.verdicts import Measured, Missing
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.quantities import speedup
-from paper_figures.reference import Published, load_reference
-from paper_figures.selection import Selected, kernel_build
-from paper_figures.sources import Part, Sources
-from paper_figures.table import ABSENT, Column, Table, Text
-from paper_figures.verdicts import Measured, Missing
+from paper_figures.published.reference import Published, load_reference
+from paper_figures.recorded.experiments import Contestant, problem_keys
+from paper_figures.recorded.selection import Selected, kernel_build
+from paper_figures.shown.exhibit import Derived, Exhibit
+from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.table import ABSENT, Column, Table, Text
 
 TK = Contestant("tk")
 

@@ -1,7 +1,7 @@
 """Attention on lengths that are a multiple of nothing, of which the paper says that nothing changes."""
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._attention import pass_and_mask
+from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     id="unaligned_attention",

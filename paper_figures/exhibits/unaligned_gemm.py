@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from paper_figures.exhibit import Exhibit
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
+from paper_figures.shown.exhibit import Exhibit
 
 
 def _kind(keys: Mapping[str, str]) -> str:

@@ -443,7 +443,7 @@ def test_dirty_means_tracked_files_outside_results(tmp_path):
 
 
 def test_claims_are_hashed(tmp_path):
-    claims = tmp_path / "paper_figures" / "claims"
+    claims = tmp_path / "paper_figures" / "published" / "claims"
     claims.mkdir(parents=True)
     (claims / "a.yaml").write_text("x")
     assert provenance.claim_hashes(tmp_path) == {

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 from matplotlib.figure import Figure
 
-from paper_figures import digest, reproduce, steps
-from paper_figures.charts import save_figure
-from paper_figures.exhibit import choose_exhibits, load_exhibits, measured_exhibits
-from paper_figures.report import Report, make_report, write_report
+from paper_figures.command import digest, reproduce, steps
+from paper_figures.shown.charts import save_figure
+from paper_figures.shown.exhibit import choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.shown.report import Report, make_report, write_report
 
 if TYPE_CHECKING:
     from report_support import Page
@@ -67,7 +67,7 @@ def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime) 
 def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out") / "report"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paper_figures.report.save_figure", save_some)
+        patch.setattr("paper_figures.shown.report.save_figure", save_some)
         write_report(report, out)
     return out
 
@@ -98,7 +98,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
     monkeypatch.setattr(reproduce, "source", lambda: CODE)
     monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
-    monkeypatch.setattr("paper_figures.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1)))  # nobody looks at it
+    monkeypatch.setattr(
+        "paper_figures.shown.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
+    )  # nobody looks at it
     return tmp_path
 
 

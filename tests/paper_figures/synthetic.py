@@ -24,11 +24,11 @@ from harness.records import (
     Verdict,
     case_id,
 )
-from paper_figures.cases import Contestant, Experiment, load_experiment, problem_keys
+from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, problem_keys
 
 ROUNDS = 60
 PEAK_TFLOPS, BANDWIDTH_GBPS = 989.4, 4800.0
-CLAIM_FILES = Path(__file__).resolve().parents[2] / "paper_figures" / "claims"
+CLAIM_FILES = Path(__file__).resolve().parents[2] / "paper_figures" / "published" / "claims"
 
 Rate = Callable[[str, Contestant], float | str]
 """TFLOPS of a case, or the status and reason of one without a time: `unavailable: not installed`."""
@@ -271,7 +271,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
 if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
     import sys
 
-    from paper_figures.exhibit import load_exhibits, measured_exhibits
+    from paper_figures.shown.exhibit import load_exhibits, measured_exhibits
 
     for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
         print("written:", write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))

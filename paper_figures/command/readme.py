@@ -1,0 +1,116 @@
+"""The block of README.md that shows results, and the artifact appendix: made from a report, never by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from paper_figures.command.artifact import write_artifact
+from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.evaluation import NOT_MEASURED
+from paper_figures.labels import words
+from paper_figures.numbers import significant
+from paper_figures.recorded.campaign import ROOT, campaign_end
+from paper_figures.shown.exhibit import Exhibit, load_exhibits
+from paper_figures.shown.render.markdown import escape, markdown_table
+from paper_figures.shown.report import ExhibitReport, Report, mean_ratio_texts
+from paper_figures.shown.summary import subjects_table, summary_sentences
+from paper_figures.shown.table import claim_numbers
+
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+FIGURES = Path("docs") / "figures"
+
+
+def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
+    """Rewrites the block of `<root>/README.md`, the figures that it shows and the appendix; returns what was written.
+
+    `out` is the report's folder.  Raises `PaperFiguresError` if the README has no such block.
+    """
+    readme = root / "README.md"
+    try:
+        text = readme.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PaperFiguresError(f"{readme} does not exist: the results block is written into it") from None
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise PaperFiguresError(f"{readme} needs the lines {BEGIN} and {END}, between which the results are written")
+    written = [readme]
+    (root / FIGURES).mkdir(parents=True, exist_ok=True)
+    for exhibit in _shown(report):
+        name = f"{exhibit.exhibit.id}.svg"
+        shutil.copyfile(out / "figures" / name, root / FIGURES / name)
+        written.append(root / FIGURES / name)
+    written.append(write_artifact(report.runs, load_exhibits(), root))
+    readme.write_text(f"{before}{BEGIN}\n{results_block(report)}{END}{after}", encoding="utf-8")
+    return written
+
+
+def results_block(report: Report) -> str:
+    """The block's Markdown: where the numbers are from, a table and a figure an exhibit, the verdicts."""
+    run = report.used[0]
+    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
+    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
+    parts = [
+        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](results/), ended "
+        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
+        "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
+        "",
+        *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
+        *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
+    ]
+    for exhibit in _shown(report):
+        parts += _exhibit_block(exhibit)
+    return "\n".join(parts + _verdict_block(report)) + "\n"
+
+
+def _shown(report: Report) -> list[ExhibitReport]:
+    shown = [one for one in report.exhibits if isinstance(one.exhibit, Exhibit) and one.exhibit.in_readme]
+    return [one for one in shown if one.measured]
+
+
+def _exhibit_block(report: ExhibitReport) -> list[str]:
+    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
+    exhibit = report.exhibit
+    assert isinstance(exhibit, Exhibit)  # a derived exhibit has no block of its own
+    labels = list(dict.fromkeys(line.label for line in report.lines))
+    lines = [
+        f"### {exhibit.where}: {exhibit.title}",
+        "",
+        f"![{exhibit.title}]({(FIGURES / f'{exhibit.id}.svg').as_posix()})",
+        "",
+        "TFLOPS, in brackets the paper's:",
+        "",
+        "| | " + " | ".join(labels) + " |",
+        "|---|" + "---:|" * len(labels),
+    ]
+    for problem in dict.fromkeys(line.problem for line in report.lines):
+        cells = []
+        for line in (one for one in report.lines if one.problem == problem):
+            text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
+            published = line.published.number if line.published is not None else None
+            cells.append(text if published is None else f"{text} ({significant(published)})")
+        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
+    means = mean_ratio_texts(exhibit, report.lines)
+    return [*lines, "", *(text for mean in means for text in (mean, ""))]
+
+
+def _verdict_block(report: Report) -> list[str]:
+    """Every claim on what was measured, folded, in the paper's order with its numbers; then what was not measured."""
+    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
+    lines = ["<details>", f"<summary>All {len(results)} claims, with their numbers</summary>", ""]
+    lines += ["| verdict | where | claim | numbers |", "|---|---|---|---|"]
+    for result in results:
+        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
+        lines.append(
+            f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
+        )
+    lines += ["", "</details>"]
+    missing = [one for one in report.exhibits if not one.measured]
+    if missing:
+        names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
+        claims = sum(len(one.results) for one in missing)
+        unjudged = f"; {claims} claims are not judged yet" if claims else ""
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
+    return lines

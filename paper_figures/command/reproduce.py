@@ -1,0 +1,280 @@
+"""`reproduce-paper`: the paper's exhibits from this machine's GPU, or from the recorded runs where there is none."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.results import source
+from paper_figures.command import digest, steps
+from paper_figures.command.kept_runs import Place, unfinished_campaign
+from paper_figures.command.readme import update_readme
+from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.verdicts import Verdict
+from paper_figures.labels import words
+from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.shown.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
+from paper_figures.shown.report import Report, make_report, write_report
+
+WRONG_ARGUMENTS = 2
+"""Exit status of a command that cannot be meant."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    top = argparse.ArgumentParser(
+        prog="reproduce-paper",
+        description="Measure every exhibit of the paper on a Hopper GPU and write the report; without one, verify "
+        "every kernel on the CPU and write the report from the recorded runs.",
+    )
+    top.add_argument("--exhibit", nargs="+", metavar="NAME", help="only these, such as table2 or fig7_gemm")
+    top.add_argument("--quick", action="store_true", help="measure for a shorter time, with wider intervals")
+    top.add_argument("--campaign", metavar="NAME", help="the named set of runs to measure into, or to report on")
+    top.add_argument(
+        "--from", dest="source", type=Path, metavar="FOLDER", help="report alone, from results/<gpu>/<campaign>"
+    )
+    top.add_argument("--output", type=Path, default=ROOT / "report", metavar="FOLDER", help="where the report goes")
+    top.add_argument(
+        "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
+    )
+    top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
+    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/artifact.md")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
+    arguments = parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except PaperFiguresError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return steps.INTERRUPTED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    _check_arguments(arguments)
+    exhibits = choose_exhibits(arguments.exhibit)
+    gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
+    failed = 0
+    if gpu is not None:
+        measured = _to_measure(exhibits, arguments)
+        place = Place(RESULTS, arguments.campaign or "", gpu, source())
+        if arguments.campaign is None:
+            today = datetime.datetime.now(datetime.UTC).date()
+            place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
+        failed = _measure(measured, place, arguments.quick)
+        folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
+    else:
+        folder = _recorded(arguments)
+        load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
+        if arguments.source is None and not arguments.check:
+            failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
+    print(f"making the report on {_shown(folder)}, then drawing its figures: about a minute for all", flush=True)
+    report = make_report(folder, exhibits)
+    files = write_report(report, arguments.output, measured_here=gpu is not None)
+    _say_summary(report, arguments.output, gpu is not None)
+    if arguments.check:
+        return _check(arguments.output, files)
+    if arguments.write_digests:
+        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
+        print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
+    if arguments.readme:
+        written = update_readme(report, arguments.output)
+        print(f"written: {', '.join(_shown(path) for path in written)}")
+    if failed:
+        print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS
+        )
+    if arguments.quick and (arguments.check or arguments.source):
+        beside = "--check" if arguments.check else "--from"
+        raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
+    keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
+    if keeps is not None:
+        option = f"--{keeps.replace('_', '-')}"
+        if arguments.exhibit:
+            raise PaperFiguresError(f"{option} keeps the whole report: leave out --exhibit", WRONG_ARGUMENTS)
+        if arguments.source and (arguments.source / MANIFEST).exists():
+            raise PaperFiguresError(
+                f"{option} keeps the report on a whole campaign, and {arguments.source} is a single run: "
+                "give the folder of its campaign",
+                WRONG_ARGUMENTS,
+            )
+
+
+def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day: datetime.date) -> str:
+    """The newest campaign of this command that is unfinished, else one of the day; short measurements have their own.
+
+    So the same command goes on where it stopped, past midnight too.
+    """
+    prefix = f"reproduce-{'quick-' if quick else ''}"
+    return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
+
+
+def _recorded(arguments: argparse.Namespace) -> Path:
+    """The campaign to report on: named, else the one whose digests are kept, else the one with the newest run."""
+    if arguments.source is not None:
+        return Path(arguments.source)
+    if arguments.campaign is not None:
+        return find_campaign(RESULTS, arguments.campaign)
+    if arguments.check or digest.DIGESTS.exists():
+        return ROOT / digest.recorded_campaign(digest.DIGESTS)
+    return find_campaign(RESULTS)
+
+
+def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:
+    """The exhibits with an experiment; of all of them, `--quick` leaves out those that name nothing quick."""
+    measured = measured_exhibits(exhibits)
+    if others := borrowed_parts(exhibits):
+        minutes = steps.estimated_minutes(others, timed=True, quick=arguments.quick)
+        print(
+            f"made from other exhibits, as far as the campaign has them: {', '.join(one.id for one in others)}; "
+            f"to measure those too, {_about(minutes)}, name them with --exhibit"
+        )
+    if not arguments.quick or arguments.exhibit:
+        return measured
+    left_out = [one for one in measured if not one.quick_problems]
+    print(f"--quick leaves out {', '.join(one.id for one in left_out)}: name one with --exhibit to measure it")
+    return tuple(one for one in measured if one.quick_problems)
+
+
+_KEPT = "kept, this campaign has a complete run of this code and these settings"
+
+
+def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
+    """Builds, then verifies and measures every exhibit; returns how many steps failed."""
+    minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
+    mib, build = steps.estimated_mib(exhibits)
+    print(
+        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built "
+        f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
+    )
+    _enough_disk(mib + build)
+    _must(steps.build_step("sm_90a"))
+    failed, kept = 0, 0
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            step = steps.measure_step(exhibit, place, quick)
+            own = _about(steps.estimated_minutes([exhibit], timed=True, quick=quick))
+            before = f"[{number}/{len(exhibits)}, {own}] "
+            if step is None:
+                kept += 1
+                print(f"{before}{exhibit.where}: {_KEPT}")
+                continue
+            code = _run_step(step, harness, before, accepted=(steps.MISTAKE,) if step.resumes else ())
+            if code == steps.MISTAKE:  # the unfinished run is of another board, or no longer whole
+                fresh = steps.measure_step(exhibit, place, quick, resume=False)
+                assert fresh is not None
+                code = _run_step(fresh, harness, "    it cannot be resumed: ")
+            failed += code != steps.OK
+    if kept:
+        print(f"{kept} of {len(exhibits)} kept; to measure them again, name another campaign: --campaign NAME")
+    return failed
+
+
+def _enough_disk(mib: float) -> None:
+    """Raises `PaperFiguresError` where the disk of the results has less room than a whole reproduction takes."""
+    free = shutil.disk_usage(ROOT).free / 2**20
+    if free < mib:
+        raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
+
+
+def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
+    """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed."""
+    minutes = steps.estimated_minutes(exhibits, timed=False)
+    print(
+        "No Hopper GPU here: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
+        f"then the report is made from the runs recorded in {_shown(folder)}. This takes {_about(minutes)}."
+    )
+    _must(steps.build_step("cpu"))
+    failed, asked, passed = 0, 0, 0
+    with steps.Harness() as harness:
+        for number, exhibit in enumerate(exhibits, start=1):
+            failed += _run_step(steps.verify_step(exhibit), harness, f"[{number}/{len(exhibits)}] ") != steps.OK
+            asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
+            passed += steps.passed_cases(exhibit)
+    print(f"verified here, on the cpu target: {passed} of {asked} cases passed")
+    return failed or int(passed < asked)
+
+
+def _about(minutes: float) -> str:
+    """A duration in words."""
+    return "about a minute" if minutes < 1.5 else f"about {minutes:.0f} minutes"
+
+
+def _run_step(
+    step: steps.Step, harness: steps.Harness | None = None, before: str = "", accepted: tuple[int, ...] = ()
+) -> int:
+    """Runs a step, says what it is and how long it took; returns its exit status.
+
+    An interruption ends everything, and so does a status that is neither of the harness's two nor `accepted`.
+    """
+    print(f"{before}{step.title}\n    {step.shown}", flush=True)
+    started = time.monotonic()
+    code = steps.run_step(step, harness)
+    if code == steps.INTERRUPTED:
+        raise KeyboardInterrupt
+    if code in accepted:
+        return code
+    if code not in (steps.OK, steps.CASES_FAILED):
+        raise PaperFiguresError(f"cannot {step.title}: the command above ended with exit status {code}")
+    outcome = "done" if code == steps.OK else "done, with failures"
+    print(f"    {outcome} in {time.monotonic() - started:.0f} s", flush=True)
+    return code
+
+
+def _must(step: steps.Step) -> None:
+    """Runs a step without which nothing else works."""
+    if _run_step(step) != steps.OK:
+        raise PaperFiguresError(f"cannot {step.title}: see the compiler's words above")
+
+
+def _check(out: Path, files: Sequence[Path]) -> int:
+    """Compares the report with the kept digests."""
+    found = digest.differences(out, files, digest.DIGESTS)
+    if not found:
+        print(f"all {len(files)} files are byte for byte the recorded ones")
+        return 0
+    for line in found:
+        print(line, file=sys.stderr)
+    note = digest.version_note(digest.DIGESTS)
+    ending = f"; {note}" if note else "; after a change that was meant, keep new digests with --write-digests"
+    print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)
+    return 1
+
+
+def _say_summary(report: Report, out: Path, measured_here: bool) -> None:
+    """The verdicts in a line, and where the report is."""
+    counts = Counter(result.verdict for result in report.results)
+    verdicts = ", ".join(f"{counts[one]} {words(one)}" for one in Verdict if counts[one])
+    runs = ", ".join(run.run_id for run in report.used)
+    origin = "measured on this machine" if measured_here else "recorded, not measured here"
+    print(f"times: {origin} (campaign {report.campaign}, runs {runs})")
+    print(f"claims: {verdicts}")
+    print(f"report: {out / 'index.html'}")
+
+
+def _shown(path: Path) -> str:
+    """A path relative to the repository where it is inside."""
+    resolved = path.resolve()
+    return resolved.relative_to(ROOT).as_posix() if resolved.is_relative_to(ROOT) else str(path)

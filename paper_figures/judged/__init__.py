@@ -1,0 +1,1 @@
+"""What the recorded runs say of the published claims: quantities, intervals, verdicts."""

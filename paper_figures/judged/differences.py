@@ -1,0 +1,90 @@
+"""What differs between a claim's measurement here and the paper's: machine, versions, boundary of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.labels import contestant_label
+from paper_figures.published.reference import REFERENCE
+from paper_figures.recorded.selection import Cell, Selected
+
+TIMED = ("rate", "speedup", "over_published", "across")
+"""The comparisons whose numbers are times."""
+CACHES = {"flushed": "with the L2 flushed before each", "warm": "with a warm L2"}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How the paper measured; the fields are the keys of `reference/protocol.yaml`."""
+
+    software: str
+    timing: str
+    inputs: str
+    profiler: str
+    citation: str
+
+
+@cache
+def load_protocol(path: Path = REFERENCE / "protocol.yaml") -> Protocol:
+    """The paper's protocol; raises `PaperFiguresError` if the file does not hold exactly its fields."""
+    try:
+        entries = yaml.safe_load(path.read_text()).items()
+        return Protocol(**{key: " ".join(str(value).split()) for key, value in entries})
+    except (OSError, AttributeError, TypeError) as error:
+        raise PaperFiguresError(f"{path} cannot be read as the paper's protocol: {error}") from None
+
+
+def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[str, ...]:
+    """A sentence each on the machine, the versions, the clock and what the claim's file names; none if not measured."""
+    cells = _cells(result, selections)
+    own = (f"{result.claim.differs.rstrip('.')}.",) if result.claim.differs else ()
+    if not cells:
+        return own
+    protocol = load_protocol()
+    here = ", ".join(dict.fromkeys(str((cell.run.manifest.get("gpu") or {}).get("name")) for cell in cells if cell.run))
+    sentences = [f"GPU: {here}, in the paper {result.claim.gpu}."]
+    if result.claim.comparison in TIMED:
+        sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
+        sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")
+        sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol.inputs}.")
+    elif result.claim.comparison == "profile":
+        sentences.append(f"Profiler: Nsight Compute, one call of the longest kernel; in the paper {protocol.profiler}.")
+    return (*sentences, *own)
+
+
+def _cells(result: ClaimResult, selections: Sequence[Selected]) -> tuple[Cell, ...]:
+    """The cells behind the points that have a number, of both sides, each once."""
+    found: dict[str, Cell] = {}
+    keys = {point.case_key for point in result.points if point.case_key}
+    for selected in selections:
+        mine = [cell for cell in selected.cells if cell.key in keys and cell.row is not None]
+        over = {one for point in result.points if mine and point.case_key in keys for one in point.point.over}
+        for cell in (*mine, *(cell for cell in selected.cells if mine and cell.contestant in over and cell.timed)):
+            found.setdefault(cell.key, cell)
+    return tuple(found.values())
+
+
+def _versions(cells: Sequence[Cell]) -> str:
+    versions = [f"{contestant_label(cell.contestant)}: {(cell.row or {}).get('version', '')}" for cell in cells]
+    return ", ".join(dict.fromkeys(versions))
+
+
+def _clock(cells: Sequence[Cell]) -> str:
+    rows = [cell.row for cell in cells if cell.row is not None and cell.timed]
+    counts = [int(row["n_samples"]) for row in rows]
+    caches = ", ".join(dict.fromkeys(CACHES.get(str(row["cache"]), f"cache {row['cache']}") for row in rows))
+    if not counts:
+        return "nothing was timed"
+    span = str(counts[0]) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    return f"median of {span} calls, each between CUDA events, {caches}"
+
+
+def _inputs(cells: Sequence[Cell]) -> str:
+    return ", ".join(dict.fromkeys(str((cell.row or {}).get("distribution")) for cell in cells))

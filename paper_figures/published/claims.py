@@ -1,0 +1,275 @@
+"""The claim registry: `claims/*.yaml`, what the paper says, how it is compared, and how close counts as the same.
+
+A file is fixed before a run starts: the run's manifest holds its digest, and a verdict whose file has changed since
+says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.recorded.experiments import Contestant, parse_contestant, problem_text
+
+CLAIMS = Path(__file__).resolve().parent / "claims"
+COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval of values; either end may be infinite."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it has more than one value."""
+        return self.low < self.high
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of a claim: what is measured, what was published and what counts as agreement."""
+
+    problem: str
+    """Canonical text; empty where the number belongs to no single problem."""
+    of: Contestant
+    over: tuple[Contestant, ...]
+    """The contestant it is divided by, of several the fastest; empty for a number of one contestant."""
+    published: Interval | None
+    """As printed: one value has equal ends.  None where the paper publishes only the direction."""
+    accept: Interval
+    """Measured values that count as agreement, in the unit of `published`."""
+    among: tuple[str, ...] = ()
+    """Problems of which the one with the largest speedup is judged, in place of `problem`: "up to 14 times"."""
+    beside: str = ""
+    """The problem that `problem` is compared with, where the comparison is `across` problems."""
+    experiment: str = ""
+    """Whose problem it is, where the claim's exhibit has several experiments; empty for any."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the paper."""
+
+    id: str
+    exhibit: str
+    """Module of `paper_figures/exhibits` that shows it."""
+    where: str
+    """Where in the paper it stands."""
+    sentence: str
+    """The statement, in our words."""
+    comparison: str
+    """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
+    `speedup`: median latency of `over` / that of `of`, paired; `over_published`: the measured share of the roof of `of`
+    / the share of its own GPU's roof that the paper publishes for `over`; `across`: the share of the roof on a problem
+    / that on the one `beside` it; `profile`: a profiler metric; `build`: a number of the build manifest; `size`: MB of
+    an installed library, or of `of` / `over`."""
+    metric: str
+    """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
+    unit: str
+    gpu: str
+    """The GPU of the paper."""
+    tolerance: str
+    """Why this much deviation counts as agreement."""
+    points: tuple[Point, ...]
+    not_comparable: str
+    """Why no verdict on the number is possible; empty where it is."""
+    not_run: str = ""
+    """What it needs that this project does not have; empty where it can be run."""
+    differs: str = ""
+    """What else than the machine and the versions is not as in the paper; empty where nothing is."""
+
+
+@dataclass(frozen=True)
+class ClaimFile:
+    """The claims of one YAML file, and its digest."""
+
+    name: str
+    sha256: str
+    claims: tuple[Claim, ...]
+
+
+def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
+    """The claims of `claims/<name>.yaml`; raises `PaperFiguresError` that names the claim and the key."""
+    path = folder / f"{name}.yaml"
+    try:
+        content = path.read_bytes()
+        document = yaml.safe_load(content)
+    except FileNotFoundError:
+        raise PaperFiguresError(f"there is no claim file {path}: an exhibit names it") from None
+    except yaml.YAMLError as error:
+        raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, Mapping) or set(document) != {"exhibit", "claims"}:
+        raise PaperFiguresError(f"{path} needs exactly the keys exhibit and claims")
+    entries = _mappings(str(path), "claims", document["claims"])
+    claims = tuple(_claim(path, str(document["exhibit"]), entry) for entry in entries)
+    return ClaimFile(path.name, hashlib.sha256(content).hexdigest(), claims)
+
+
+_CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
+_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs"}
+DEVIATIONS = ("relative", "below", "above")
+"""What a tolerance may allow, as a part of the published value: to both sides, or to one, the other being free."""
+_POINT_KEYS = {"of"}
+_POINT_OPTIONS = {"problem", "among", "beside", "experiment", "over", "published", "accept"}
+
+
+def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
+    where = f"{path}, claim {entry.get('id', '?')}"
+    _check_keys(where, entry, _CLAIM_KEYS, _CLAIM_OPTIONS)
+    comparison = str(entry["comparison"])
+    if comparison not in COMPARISONS:
+        raise PaperFiguresError(f"{where}: comparison is {comparison!r}, needs to be one of {', '.join(COMPARISONS)}")
+    if comparison in ("profile", "build", "size") and not entry.get("metric"):
+        raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
+    tolerance = entry["tolerance"]
+    if not isinstance(tolerance, Mapping) or not tolerance.get("reason"):
+        raise PaperFiguresError(f"{where}: tolerance needs a reason, and a deviation unless accept is given")
+    _check_keys(f"{where}, tolerance", tolerance, {"reason"}, set(DEVIATIONS))
+    if len(tolerance) > 2:
+        raise PaperFiguresError(f"{where}: tolerance has several of {', '.join(DEVIATIONS)}, needs one at most")
+    defaults = {
+        "rate": ("share of the datasheet roof", "TFLOPS"),
+        "speedup": ("ratio of median latencies", "x"),
+        "over_published": ("measured share of the roof over a published one", "x"),
+        "across": ("share of the roof over that on another problem", "x"),
+    }
+    metric, unit = defaults.get(comparison, ("", ""))
+    deviation = {key: _number(f"{where}, tolerance", key, tolerance[key]) for key in DEVIATIONS if key in tolerance}
+    numbers = _mappings(where, "points", entry["points"])
+    points = tuple(_point(where, comparison, entry, deviation, point) for point in numbers)
+    if not points:
+        raise PaperFiguresError(f"{where}: no points, needs at least one number")
+    return Claim(
+        id=str(entry["id"]),
+        exhibit=exhibit,
+        where=str(entry["where"]),
+        sentence=" ".join(str(entry["sentence"]).split()),
+        comparison=comparison,
+        metric=str(entry.get("metric", metric)),
+        unit=str(entry.get("unit", unit)),
+        gpu=str(entry["gpu"]),
+        tolerance=" ".join(str(tolerance["reason"]).split()),
+        points=points,
+        not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
+        not_run=" ".join(str(entry.get("not_run", "")).split()),
+        differs=" ".join(str(entry.get("differs", "")).split()),
+    )
+
+
+def _point(
+    where: str, comparison: str, claim: Mapping[str, Any], deviation: Mapping[str, float], entry: Mapping[str, Any]
+) -> Point:
+    _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
+    of = parse_contestant(str(entry["of"]))
+    over = _contestants(where, entry.get("over", []))
+    if comparison in ("speedup", "over_published") and not over:
+        raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
+    if comparison != "speedup" and len(over) > 1:
+        raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
+    problem = _problem(where, "problem", entry)
+    among = tuple(problem_text(one) for one in _mappings(where, "among", entry.get("among", [])))
+    if among and (problem or comparison != "speedup"):
+        raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
+    if (comparison == "across") != ("beside" in entry):
+        raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
+    beside = _problem(where, "beside", entry)
+    published = _interval(where, "published", entry["published"]) if "published" in entry else None
+    accept = entry.get("accept", claim.get("accept"))
+    if accept is not None:
+        accepted = _interval(where, "accept", accept)
+    elif published is not None and deviation:
+        accepted = around(published, **deviation)
+    else:
+        raise PaperFiguresError(f"{where}: the point of {of} needs published and a deviation to tolerate, or accept")
+    return Point(
+        problem=problem,
+        of=of,
+        over=over,
+        published=published,
+        accept=accepted,
+        among=among,
+        beside=beside,
+        experiment=str(entry.get("experiment", "")),
+    )
+
+
+def _contestants(where: str, value: Any) -> tuple[Contestant, ...]:
+    """One name or a list of them."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list):
+        raise PaperFiguresError(f"{where}: over is {value!r}, needs to be a name or a list of names")
+    return tuple(parse_contestant(str(one)) for one in names)
+
+
+def _problem(where: str, key: str, entry: Mapping[str, Any]) -> str:
+    """The problem under a key as its text, empty where the key is not there."""
+    if key not in entry:
+        return ""
+    if not isinstance(entry[key], Mapping):
+        raise PaperFiguresError(f"{where}: {key} is {entry[key]!r}, needs to be a mapping such as {{N: 1024}}")
+    return problem_text(entry[key])
+
+
+def _mappings(where: str, key: str, value: Any) -> list[Mapping[str, Any]]:
+    """A list of mappings, as it was read."""
+    if not isinstance(value, list):
+        raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a list of mappings")
+    for number, one in enumerate(value, start=1):
+        if not isinstance(one, Mapping):
+            raise PaperFiguresError(f"{where}: entry {number} of {key} is {one!r}, needs to be a mapping")
+    return value
+
+
+def _number(where: str, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a number")
+    return float(value)
+
+
+def around(
+    published: Interval, *, relative: float | None = None, below: float | None = None, above: float | None = None
+) -> Interval:
+    """`published` widened by one relative deviation: to both sides, or to one, where any more to the other agrees.
+
+    The ends are rounded to twelve figures: half as much again as 0.6 is 0.9, and not a little less.
+    """
+    down, up = relative if relative is not None else below, relative if relative is not None else above
+    low = published.low * (1 - down) if down is not None else -math.inf
+    high = published.high * (1 + up) if up is not None else math.inf
+    return Interval(float(f"{low:.12g}"), float(f"{high:.12g}"))
+
+
+def _interval(where: str, key: str, value: Any) -> Interval:
+    """A number, or `{low:, high:}` of which one may be left out."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Interval(float(value), float(value))
+    if isinstance(value, Mapping) and value and set(value) <= {"low", "high"}:
+        ends = [
+            _number(f"{where}, {key}", end, value.get(end, away))
+            for end, away in (("low", -math.inf), ("high", math.inf))
+        ]
+        interval = Interval(*ends)
+        if interval.low <= interval.high:
+            return interval
+    raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a number or low and high in ascending order")
+
+
+def _check_keys(where: str, entry: Mapping[str, Any], needed: set[str], allowed: set[str]) -> None:
+    missing, odd = needed - set(entry), set(entry) - needed - allowed
+    if missing or odd:
+        problems = [f"lacks {', '.join(sorted(missing))}"] if missing else []
+        problems += [f"has the unknown key {', '.join(sorted(odd))}"] if odd else []
+        raise PaperFiguresError(f"{where} {' and '.join(problems)}")

@@ -1,0 +1,166 @@
+"""The published numbers: `reference/*.csv`, one row a number, each with its citation."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.recorded.experiments import Contestant, same_problem
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+GPUS = "gpus.csv"
+EXACTNESS = ("exact", "range", "missing", "out_of_memory")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number, in the words of this project; the fields are the columns of the files."""
+
+    exhibit: str
+    """Where it stands: `Table 1`, `Fig 7`."""
+    workload: str
+    direction: str
+    """`fwd`, `bwd`, or empty where it makes no difference."""
+    gpu: str
+    dtype: str
+    problem: str
+    """Canonical text; empty where the number belongs to no single problem, then `scope` says to what."""
+    scope: str
+    implementation: str
+    variant: str
+    baseline: str
+    """What `implementation` is compared with, for a ratio."""
+    published_as: str
+    """The paper's own name of the row."""
+    metric: str
+    value: str
+    """As printed: `760`, `>1.40`, `1.10-1.40`; empty where no number is published."""
+    unit: str
+    exactness: str
+    citation: str
+    note: str
+
+    @property
+    def contestant(self) -> Contestant:
+        return Contestant(self.implementation, self.variant)
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and greatest value the text allows, None where no number is published."""
+        return parse_value(self.value)
+
+    @property
+    def number(self) -> float | None:
+        """The value where it is one number, None for a range, a bound or no number."""
+        bounds = self.bounds
+        return bounds[0] if bounds is not None and bounds[0] == bounds[1] else None
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The roofs of a GPU as its datasheet prints them."""
+
+    name: str
+    matmul_tflops: dict[str, float]
+    """Dense matmul rate by dtype, at the boost clock."""
+    hbm_gbps: float
+    citation: str
+
+    def roofline_tflops(self, dtype: str, flop_per_byte: float) -> float:
+        """The lower of the matmul roof and the rate at which memory feeds it, for an arithmetic intensity.
+
+        Raises `PaperFiguresError` for a dtype that the datasheet has no rate of.
+        """
+        if dtype not in self.matmul_tflops:
+            raise PaperFiguresError(f"{GPUS} has no matmul roof of the {self.name} for {dtype}: add its column")
+        return min(self.matmul_tflops[dtype], self.hbm_gbps * flop_per_byte * 1e-3)
+
+
+def parse_value(text: str) -> tuple[float, float] | None:
+    """`760`, `>1.4`, `<1.0` or `1.1-1.4` as (least, greatest); None for an empty text; raises `ValueError`."""
+    text = text.strip()
+    if not text:
+        return None
+    if text.startswith(">"):
+        return float(text[1:]), math.inf
+    if text.startswith("<"):
+        return -math.inf, float(text[1:])
+    low, dash, high = text.partition("-")
+    if dash and low:
+        return float(low), float(high)
+    return float(text), float(text)
+
+
+@cache
+def load_reference(folder: Path = REFERENCE) -> tuple[Published, ...]:
+    """Every published number, by file name, then in the file's order; raises `PaperFiguresError`."""
+    rows: list[Published] = []
+    columns = [field.name for field in fields(Published)]
+    for path in sorted(folder.glob("*.csv")):
+        if path.name == GPUS:
+            continue
+        with path.open(newline="") as file:
+            reader = csv.DictReader(file)
+            if reader.fieldnames != columns:
+                raise PaperFiguresError(f"{path} has the columns {reader.fieldnames}, needs {columns}")
+            rows.extend(_published(path, reader.line_num, row) for row in reader)
+    if not rows:
+        raise PaperFiguresError(f"{folder} holds no published numbers: restore paper_figures/published/reference/*.csv")
+    return tuple(rows)
+
+
+def _published(path: Path, line: int, row: dict[str, str]) -> Published:
+    published = Published(**row)
+    try:
+        bounds = published.bounds
+    except ValueError:
+        raise PaperFiguresError(f"{path} line {line}: {published.value!r} is no number, bound or range") from None
+    if published.exactness not in EXACTNESS:
+        raise PaperFiguresError(f"{path} line {line}: exactness {published.exactness!r} is none of {EXACTNESS}")
+    if (bounds is None) != (published.exactness in ("missing", "out_of_memory")):
+        raise PaperFiguresError(f"{path} line {line}: value {published.value!r} contradicts {published.exactness!r}")
+    return published
+
+
+@cache
+def load_gpus(folder: Path = REFERENCE) -> dict[str, Gpu]:
+    """The GPUs of the paper by name, from `gpus.csv`; raises `PaperFiguresError` for a row that cannot be read."""
+    gpus: dict[str, Gpu] = {}
+    with (folder / GPUS).open(newline="") as file:
+        for row in csv.DictReader(file):
+            try:
+                prefix = "matmul_tflops_"
+                rates = {key.removeprefix(prefix): float(value) for key, value in row.items() if key.startswith(prefix)}
+                gpus[row["gpu"]] = Gpu(
+                    name=row["gpu"],
+                    matmul_tflops=rates,
+                    hbm_gbps=float(row["hbm_gbps"]),
+                    citation=row["citation"],
+                )
+            except (KeyError, TypeError, ValueError) as error:
+                raise PaperFiguresError(f"{folder / GPUS}: a row cannot be read ({error})") from None
+    return gpus
+
+
+def find(
+    rows: Iterable[Published],
+    *,
+    exhibit: str,
+    workload: str,
+    direction: str,
+    metric: str,
+    problem: str,
+    contestant: Contestant,
+) -> Published | None:
+    """The number an exhibit publishes for one case, None where it publishes none."""
+    wanted = (exhibit, workload, direction, metric, contestant, "")
+    for row in rows:
+        found = (row.exhibit, row.workload, row.direction, row.metric, row.contestant, row.baseline)
+        if found == wanted and same_problem(row.problem, problem):
+            return row
+    return None

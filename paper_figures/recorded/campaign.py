@@ -1,0 +1,71 @@
+"""Finding the recorded runs that a report is made from."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.results import ResultsError, Run, load_campaign
+from paper_figures.errors import PaperFiguresError
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
+MANIFEST = "manifest.json"
+
+
+def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Path:
+    """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`; gpu: its folder.
+
+    What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
+    are passed over.  Raises `PaperFiguresError` if there is none.
+    """
+    runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
+    folders = {path.parent.parent for path in runs if name is not None or not _of_a_night(path)}
+    if name is not None:
+        folders = {folder for folder in folders if folder.name == name}
+    if not folders:
+        what = f"no recorded run of a campaign {name!r}" if name is not None else "no recorded run"
+        raise PaperFiguresError(
+            f"{results} holds {what}: restore the folder from the repository, or measure on a machine with a Hopper GPU"
+        )
+    newest = max(runs, key=lambda path: (path.parent.parent in folders, path.parent.name, str(path)))
+    return newest.parent.parent
+
+
+def _of_a_night(manifest: Path) -> bool:
+    return manifest.parent.parent.name.startswith("nightly")
+
+
+def load_runs(folder: Path) -> list[Run]:
+    """The runs of a campaign's folder, newest first; a folder of one run is a campaign of one.
+
+    Raises `PaperFiguresError` with the reader's own sentence if one cannot be used.
+    """
+    try:
+        if (folder / MANIFEST).exists():
+            runs = [run for run in load_campaign(folder.parent) if run.path.name == folder.name]
+        else:
+            runs = load_campaign(folder)
+    except ResultsError as error:
+        raise PaperFiguresError(str(error)) from None
+    timed = [run for run in runs if run.manifest["device"] == "cuda"]
+    if not timed:
+        raise PaperFiguresError(f"{folder} holds no run on a GPU, and a report needs times: choose another with --from")
+    return timed
+
+
+def campaign_end(runs: Sequence[Run]) -> datetime.datetime:
+    """When the last of the runs ended, in UTC: the date that every generated file carries."""
+    ends = [str(run.manifest.get("ended_utc") or run.manifest["started_utc"]) for run in runs]
+    return max(_parse_utc(text) for text in ends)
+
+
+def _parse_utc(text: str) -> datetime.datetime:
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise PaperFiguresError(
+            f"a manifest has the time {text!r}, needs ISO 8601 as in 2026-01-31T12:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)

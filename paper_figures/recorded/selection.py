@@ -1,0 +1,214 @@
+"""Which run speaks for which case of an exhibit.
+
+Each problem comes from one run, so that no ratio mixes two: the newest run of the campaign in which all of its
+contestants were timed together, of the exhibit's own experiment before another's, so that its problems share a run.
+A contestant that the machine does not have, or that does not support the problem, is no obstacle: its row says so.  One
+that the experiment has got since is none either, and has no cell there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from harness.results import Run
+from paper_figures.recorded.experiments import Contestant, Experiment, StoredProblem, parse_contestant, problem_keys
+
+EXCUSED = ("unavailable", "unsupported")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One case of an exhibit, with the row that speaks for it, if any."""
+
+    problem: str
+    contestant: Contestant
+    run: Run | None
+    row: dict[str, Any] | None
+    stale: str
+    """Why the number is of a kernel that has changed since; empty if it is current."""
+
+    @property
+    def timed(self) -> bool:
+        return self.row is not None and self.row["status"] == "passed" and int(self.row["n_samples"]) > 0
+
+    @property
+    def status(self) -> str:
+        """The status of the row, or `not_run`."""
+        return "not_run" if self.row is None else str(self.row["status"])
+
+    @property
+    def reason(self) -> str:
+        """Why there is no time, in words; empty where there is one."""
+        if self.row is None:
+            return "no run of this campaign has this case"
+        if self.timed:
+            return ""
+        if self.row["status"] == "passed":
+            return "verified, not timed"
+        return str(self.row["reason"])
+
+    @cached_property
+    def key(self) -> str:
+        """Name of the case within a report, unique to its run; empty without a row."""
+        return "" if self.row is None else f"{self.row['run_id']}-{self.row['case_id']}"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One problem of an exhibit: the run it is taken from, and a cell a contestant."""
+
+    experiment: Experiment
+    problem: str
+    run: Run | None
+    cells: tuple[Cell, ...]
+    note: str
+    """What a reader should know about the choice; empty if there is nothing."""
+
+    def cell(self, contestant: Contestant) -> Cell | None:
+        return next((cell for cell in self.cells if cell.contestant == contestant), None)
+
+
+def select(runs: Sequence[Run], experiment: Experiment) -> tuple[Selected, ...]:
+    """The cells of an experiment, problem by problem; `runs` are one campaign's, newest first."""
+    candidates = [(run, rows) for run in runs if (rows := _workload_rows(run, experiment))]
+    return tuple(_select_problem(runs, candidates, experiment, problem) for problem in experiment.problems)
+
+
+def runs_used(selections: Sequence[Selected]) -> list[Run]:
+    """The runs that at least one cell names, newest first."""
+    runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
+    return sorted(runs.values(), key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
+
+
+def _select_problem(
+    runs: Sequence[Run], candidates: Sequence[tuple[Run, list[_Row]]], experiment: Experiment, problem: str
+) -> Selected:
+    found = [
+        (run, rows)
+        for run, own in candidates
+        if (rows := _rows(own, experiment, problem)) and _speaks_for(run, experiment, rows)
+    ]
+    together = [(run, rows) for run, rows in found if _timed_together(rows, _asked(run, experiment))]
+    of_its_own = [one for one in together if one[0].manifest.get("experiment") == experiment.name]
+    run, rows = next(iter(of_its_own or together or found), (None, {}))
+    newer = _newer_note(found, run) if together and found[0] not in together else ""
+    if found and not together:
+        newer = "in no run of this campaign were all contestants timed together, and the newest is shown"
+    cells = tuple(
+        Cell(
+            problem,
+            contestant,
+            run if contestant in rows else None,
+            rows.get(contestant),
+            _stale(runs, run, rows.get(contestant)),
+        )
+        for contestant in (experiment.contestants if run is None else _asked(run, experiment))
+    )
+    return Selected(experiment, problem, run, cells, newer)
+
+
+def _asked(run: Run, experiment: Experiment) -> tuple[Contestant, ...]:
+    """The contestants that a run was asked for: of its own experiment those that it had when the run started.
+
+    A command line that names contestants says nothing about those that it leaves out.
+    """
+    manifest = run.manifest
+    named = (manifest.get("config") or {}).get("implementations")
+    chosen = any(str(word).lstrip("+").startswith("implementations") for word in manifest.get("arguments") or ())
+    if manifest.get("experiment") != experiment.name or not named or chosen:
+        return experiment.contestants
+    known = {parse_contestant(str(name)) for name in named}
+    return tuple(one for one in experiment.contestants if one in known)
+
+
+def _speaks_for(run: Run, experiment: Experiment, rows: dict[Contestant, dict[str, Any]]) -> bool:
+    """Whether a run is of the experiment, or of another one that happens to have all it asks for."""
+    if run.manifest.get("experiment") == experiment.name:
+        return True
+    return len(rows) == len(experiment.contestants) and not (experiment.profiled and run.profile.empty)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row that an experiment may ask for, with its names parsed."""
+
+    problem: StoredProblem
+    keys: dict[str, str]
+    contestant: Contestant
+    row: dict[str, Any]
+
+
+def _workload_rows(run: Run, experiment: Experiment) -> list[_Row]:
+    """The rows of a run that have the workload and a contestant of an experiment; none of a run without a GPU."""
+    if run.manifest.get("device") != "cuda":
+        return []
+    table = run.measurements
+    table = table[(table["workload"] == experiment.workload) & table["timer"].isin(["", experiment.timer])]
+    rows = [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+    parsed = [
+        _Row(
+            StoredProblem("", str(row["direction"]), str(row["dtype"]), str(row["distribution"])),
+            problem_keys(str(row["problem"])),
+            Contestant(str(row["implementation"]), str(row["variant"])),
+            row,
+        )
+        for row in rows
+    ]
+    return [one for one in parsed if one.contestant in experiment.contestants]
+
+
+def _rows(own: Sequence[_Row], experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:
+    """The rows of one problem by contestant, of those of a run."""
+    stored = experiment.stored_problem(problem)
+    columns, keys = replace(stored, text=""), problem_keys(stored.text)
+    return {one.contestant: one.row for one in own if one.problem == columns and one.keys == keys}
+
+
+def _timed_together(rows: dict[Contestant, dict[str, Any]], contestants: Sequence[Contestant]) -> bool:
+    if any(contestant not in rows for contestant in contestants):
+        return False
+    timed = [row["status"] == "passed" and int(row["n_samples"]) > 0 for row in rows.values()]
+    excused = [row["status"] in EXCUSED for row in rows.values()]
+    return any(timed) and all(one or other for one, other in zip(timed, excused, strict=True))
+
+
+def _newer_note(found: list[tuple[Run, dict[Contestant, dict[str, Any]]]], chosen: Run | None) -> str:
+    """Says that a newer run has the problem, but not with every contestant timed, and what it has instead."""
+    newest, rows = found[0]
+    if chosen is None or newest.run_id == chosen.run_id:
+        return ""
+    failed = [
+        f"{contestant} {row['status']}" for contestant, row in rows.items() if row["status"] not in ("passed", *EXCUSED)
+    ]
+    what = ", ".join(failed) if failed else "not every contestant timed"
+    return f"run {newest.run_id} is newer, with {what}"
+
+
+def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> str:
+    """Why a row is out of date: a newer run on the same kind of GPU built other machine code for its kernel."""
+    if run is None or row is None:
+        return ""
+    mine = kernel_build(run, row)
+    for newer in runs:  # newest first
+        if newer.run_id == run.run_id or mine is None:
+            return ""
+        theirs = _build_of(newer, str(mine.get("name")))
+        if theirs is not None and theirs.get("binary_hash") != mine.get("binary_hash"):
+            return f"the kernel's machine code has changed since: run {newer.run_id} has another"
+    return ""
+
+
+def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
+    """The build manifest of the kernel behind a row, None for an implementation that has none of its own."""
+    builds = run.manifest.get("kernel_builds") or {}
+    build = builds.get(str(Contestant(str(row["implementation"]), str(row["variant"]))))
+    return build if isinstance(build, dict) else None
+
+
+def _build_of(run: Run, kernel: str) -> dict[str, Any] | None:
+    """A run's build manifest of a kernel, by the kernel's name."""
+    builds = run.manifest.get("kernel_builds") or {}
+    return next((build for build in builds.values() if isinstance(build, dict) and build.get("name") == kernel), None)

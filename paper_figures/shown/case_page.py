@@ -1,0 +1,230 @@
+"""What a reader finds behind a cell: the case's row, samples, build and how to run it again."""
+
+from __future__ import annotations
+
+import io
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.results import Run, ratio_margin
+from paper_figures.judged.quantities import rate
+from paper_figures.judged.statistics import median_interval
+from paper_figures.judged.verdicts import Measured
+from paper_figures.labels import contestant_label, words
+from paper_figures.numbers import (
+    RATIO,
+    decimals,
+    fixed,
+    interval_text,
+    measured_interval,
+    quantity,
+    significant,
+    with_unit,
+)
+from paper_figures.recorded.experiments import Contestant
+from paper_figures.recorded.selection import Cell, kernel_build
+from paper_figures.shown.run_machine import machine_facts
+from paper_figures.shown.svg import histogram_svg, samples_svg
+from paper_figures.shown.table import Column, Table, Text
+
+PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "greatest": 100}
+
+
+@dataclass(frozen=True)
+class CaseDetails:
+    """One case of the report."""
+
+    key: str
+    title: str
+    workload: str
+    """With its pass and its problem."""
+    status: str
+    reason: str
+    stale: str
+    run_id: str
+    headline: tuple[tuple[str, str, str], ...]
+    """What was measured: name, value, and the interval or what else is beside it; empty where nothing was timed."""
+    facts: tuple[tuple[str, str], ...]
+    """Names and values, as text."""
+    percentiles: tuple[tuple[str, str], ...]
+    """Of the latency in us; empty where nothing was timed."""
+    histogram: str
+    """SVG; empty where nothing was timed."""
+    dots: str
+    """SVG of every sample over its round; empty where nothing was timed."""
+    samples_file: str
+    """Path within the report; empty where nothing was timed."""
+    ratios: Table | None
+    """Its speed relative to the cases that were timed in the same rounds; None without any."""
+    machine: tuple[tuple[str, str], ...]
+    """What the run's manifest says."""
+    command: str
+    """Measures the case alone."""
+    ratio_command: str
+    """Measures it with those that shared its rounds; empty without any."""
+
+
+def case_file(key: str) -> str:
+    """The page of a case, as a path within the report."""
+    return f"cases/{key}.html"
+
+
+def case_details(cell: Cell) -> CaseDetails:
+    """The details of a cell that has a row."""
+    assert cell.row is not None
+    assert cell.run is not None
+    case_id = str(cell.row["case_id"])
+    samples = cell.run.samples(case_id)
+    name = contestant_label(cell.contestant)
+    percentiles = np.percentile(samples, list(PERCENTILES.values())) if samples.size else []
+    return CaseDetails(
+        key=cell.key,
+        title=name,
+        workload=f"{cell.row['workload']} {cell.row['direction']}, {cell.row['dtype']}, {cell.row['problem']}",
+        status=words(cell.status),
+        reason=str(cell.row["reason"]),
+        stale=cell.stale,
+        run_id=cell.run.run_id,
+        headline=_headline(cell) if cell.timed and samples.size else (),
+        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row) if value),
+        percentiles=tuple(
+            (name, fixed(float(value), 2)) for name, value in zip(PERCENTILES, percentiles, strict=False)
+        ),
+        histogram=histogram_svg(samples, f"histogram of {samples.size} latencies") if samples.size else "",
+        dots=samples_svg(cell.run.rounds(case_id), samples, f"{samples.size} latencies, round by round")
+        if samples.size
+        else "",
+        samples_file=f"samples/{cell.key}.csv" if samples.size else "",
+        ratios=_ratios(cell.run, case_id, name),
+        machine=tuple(machine_facts(cell.run)),
+        command=str(cell.row["repro_command"]),
+        ratio_command=_ratio_command(cell.run, case_id),
+    )
+
+
+def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
+    """The median latency, the rate and the share of the roof, the first two with the median's interval."""
+    assert cell.run is not None
+    assert cell.row is not None
+    interval = median_interval(cell.run.samples(str(cell.row["case_id"])))
+    latency = Measured(float(cell.row["latency_us_p50"]), interval.low, interval.high)
+    entries = [("median latency, µs", fixed(latency.value, 2), interval_text(latency, 2))]
+    if math.isfinite(float(cell.row["tflops"])):
+        measured = rate(cell)
+        entries.append(("TFLOPS", significant(measured.value), interval_text(measured, decimals(measured.value) + 1)))
+    if math.isfinite(float(cell.row["roof_pct_datasheet"])):
+        entries.append(("% of the datasheet roof", fixed(float(cell.row["roof_pct_datasheet"]), 1), ""))
+    return tuple(entries)
+
+
+_RATIO = ("baseline_case_id", "ratio_p50", "ci_low", "ci_high", "verdict")
+
+
+def _ratios(run: Run, case_id: str, name: str) -> Table | None:
+    """The stored ratios of a case to every other of its group."""
+    columns = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
+    contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*columns, strict=True)}
+    noise = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "aa_noise_pct")), strict=True))
+    own = (run.ratios["case_id"] == case_id).to_numpy()
+    stored = [run.ratios[name].to_numpy()[own].tolist() for name in _RATIO]
+    rows = []
+    for baseline, value, low, high, verdict in zip(*stored, strict=True):
+        ratio = Measured(float(value), float(low), float(high))
+        margin = ratio_margin([noise[case_id], noise[baseline]])
+        rows.append(
+            (
+                Text(contestant_label(contestants[str(baseline)])),
+                Text(with_unit(quantity(ratio.value, RATIO), RATIO), kind="number"),
+                Text(measured_interval(ratio, RATIO), kind="number"),
+                Text(f"±{fixed(margin, 2)} %", kind="number"),
+                Text(str(verdict)),
+            )
+        )
+    if not rows:
+        return None
+    titles = (
+        *(Column("Over"), Column("Speed", True), Column("95 % interval", True)),
+        *(Column("Noise of the two", True), Column("Verdict")),
+    )
+    return Table(f"Speed of {name} relative to what was timed in the same rounds", titles, tuple(rows), ())
+
+
+_CONTESTANTS = "implementations="
+"""The argument of a command that names who is measured, a list in brackets."""
+
+
+def _ratio_command(run: Run, case_id: str) -> str:
+    """The command of a case with the contestants of its whole group, itself first; empty where it has no ratio."""
+    own = (run.ratios["case_id"] == case_id).to_numpy()
+    commands = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "repro_command")), strict=True))
+    group = [str(commands[one]) for one in (case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist())]
+    words = [word for command in group for word in shlex.split(command) if word.startswith(_CONTESTANTS)]
+    if len(group) == 1 or len(words) < len(group):
+        return ""
+    named = ",".join(word.removeprefix(_CONTESTANTS)[1:-1] for word in words)
+    together = f"{_CONTESTANTS}[{named}]"
+    return shlex.join(together if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
+
+
+def samples_csv(run: Run, case_id: str) -> str:
+    """Every sample of a case: its round and its latency in us."""
+    text = io.StringIO()
+    text.write("round,latency_us\n")
+    for number, latency in zip(run.rounds(case_id), run.samples(case_id), strict=True):
+        text.write(f"{int(number)},{float(latency)!r}\n")
+    return text.getvalue()
+
+
+def unique_cases(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells that have a row, each case of each run once, in the order given."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        if cell.row is not None:
+            found.setdefault(cell.key, cell)
+    return tuple(found.values())
+
+
+def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
+    build = kernel_build(run, row) or {}
+    return [
+        ("version", str(row["version"])),
+        ("relative L2 error", _scientific(row["rel_l2_error"])),
+        ("tolerance", _scientific(row["tolerance"])),
+        ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
+        ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),
+        ("TFLOPS", _value(row["tflops"])),
+        ("GB/s", _value(row["gbps"])),
+        ("% of the datasheet roof", _value(row["roof_pct_datasheet"])),
+        ("% of the measured roof", _value(row["roof_pct_measured"])),
+        ("bound by", str(row["bound"])),
+        ("A/A noise, %", _value(row["aa_noise_pct"])),
+        ("SM clock, MHz", _value(row["sm_clock_mhz"])),
+        ("power, W", _value(row["power_w"])),
+        ("energy a call, mJ", _value(row["energy_mj"])),
+        ("throttled", str(row["throttled"])),
+        ("inputs", f"{row['distribution']}, seed {row['seed']}"),
+        ("kernels", str(row["kernel_names"])),
+        ("registers a thread", _build_text(build, "registers")),
+        ("spills, bytes", _build_text(build, "spills")),
+        ("compiled by", ", ".join(filter(None, (_build_text(build, "compiler"), _build_text(build, "host_compiler"))))),
+        ("sources", str(build.get("source_hash") or "")[:16]),
+        ("machine code", str(build.get("binary_hash") or "")[:16]),
+    ]
+
+
+def _build_text(build: dict[str, Any], key: str) -> str:
+    value = build.get(key)
+    return "" if value is None else str(value)
+
+
+def _value(value: Any) -> str:
+    return significant(float(value)) if math.isfinite(float(value)) else ""
+
+
+def _scientific(value: Any) -> str:
+    return f"{float(value):.2e}" if math.isfinite(float(value)) else ""

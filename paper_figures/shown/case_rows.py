@@ -1,0 +1,225 @@
+"""The lines of an exhibit: one a case, published and measured side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.results import ratio_margin
+from paper_figures.judged.quantities import cell_ratio, fastest, profile_value, published_share, rate
+from paper_figures.judged.verdicts import Measured, Missing
+from paper_figures.labels import contestant_label, words
+from paper_figures.published.reference import Published, find, load_gpus, load_reference
+from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
+from paper_figures.recorded.selection import Cell, Selected
+from paper_figures.shown.exhibit import Exhibit, ProfileColumn
+
+POWER_LIMIT = "power limit"
+THROTTLE = {POWER_CAP: POWER_LIMIT}
+"""Reasons of a throttled clock in words, where those of NVML do not say it."""
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """A profiler metric of a line: published and measured, either may be missing."""
+
+    column: ProfileColumn
+    published: Published | None
+    measured: float | None
+
+    @property
+    def published_number(self) -> float | None:
+        return self.published.number if self.published is not None else None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One case of an exhibit."""
+
+    problem: str
+    problem_label: str
+    panel: str
+    tick: str
+    label: str
+    cell: Cell
+    published: Published | None
+    published_pct: float | None
+    """The published rate in % of the datasheet roof of the paper's GPU, for this problem."""
+    rate: Measured | None
+    """TFLOPS."""
+    rate_pct: float | None
+    """The measured rate in % of the datasheet roof."""
+    ratio: Measured | None
+    """Speed relative to the exhibit's baseline, the fastest where there are several."""
+    ratio_verdict: str
+    ratio_margin_pct: float | None
+    """What the verdict takes for noise: SAME lies within it, AMBIGUOUS reaches over its edge."""
+    is_baseline: bool
+    """Whether it is what the ratios of its problem are against."""
+    published_ratio: float | None
+    profile: tuple[ProfileEntry, ...]
+
+    columns: tuple[float | None, ...]
+    """What its row has in the exhibit's own columns."""
+
+    clock_mhz: float | None
+    """The SM clock of its rounds; None where those read in them differ."""
+
+    @property
+    def throttled(self) -> str:
+        """Why that clock was below the highest, in words: `power limit`; empty where it was not."""
+        reasons = str(self.cell.row["throttled"]) if self.cell.timed and self.cell.row is not None else ""
+        named = (THROTTLE.get(one, words(one)) for one in reasons.split(";"))
+        return ", ".join(one for one in named if one not in ("", "none"))
+
+    @property
+    def everything_published(self) -> tuple[Published, ...]:
+        """The published rate and metrics."""
+        found = (self.published, *(entry.published for entry in self.profile))
+        return tuple(one for one in found if one is not None)
+
+
+def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
+    """The lines of an exhibit, problem by problem, contestants in the experiment's order."""
+    return tuple(_line(exhibit, selected, cell) for selected in selections for cell in selected.cells)
+
+
+def _clock(selected: Selected, cell: Cell) -> float | None:
+    """The SM clock of a cell, if it is about that of all who shared its rounds."""
+    clocks = [clock for one in selected.cells if (clock := _stored(one, "sm_clock_mhz"))]
+    alike = clocks and max(clocks) <= min(clocks) * (1 + CLOCKS_ALIKE_PCT / 100)
+    return _stored(cell, "sm_clock_mhz") if alike else None
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """Geometric mean of a contestant's ratios to the baseline over the problems of a panel."""
+
+    panel: str
+    label: str
+    mean: float
+    least: float
+    problems: int
+
+
+def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
+    """The geometric means of the contestants that have a ratio on every problem of a panel, where it has several.
+
+    The geometric mean, because it does not depend on which of the two is called the baseline.
+    """
+    means = []
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for contestant in dict.fromkeys(line.cell.contestant for line in inside):
+            own = [line for line in inside if line.cell.contestant == contestant and line.ratio is not None]
+            if len(own) == problems > 1:
+                ratios = [line.ratio.value for line in own if line.ratio is not None]
+                mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
+                means.append(MeanRatio(panel, own[0].label, mean, min(ratios), problems))
+    return tuple(means)
+
+
+def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The contestants that have no mean because they are the baseline of some problem of a panel, and not of all."""
+    found: dict[str, None] = {}
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for label in dict.fromkeys(line.label for line in inside if line.is_baseline):
+            if sum(line.is_baseline for line in inside if line.label == label) < problems:
+                found[label] = None
+    return tuple(found)
+
+
+def published_gpus(lines: Sequence[Line]) -> str:
+    """The GPUs that the lines' published numbers were measured on."""
+    return ", ".join(dict.fromkeys(one.gpu for line in lines for one in line.everything_published))
+
+
+def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
+    published = _published(exhibit, selected, cell, "tflops")
+    ratio, verdict, margin = _ratio(exhibit, selected, cell)
+    baseline = fastest(selected, exhibit.baselines)
+    return Line(
+        problem=cell.problem,
+        problem_label=exhibit.name_problem(cell.problem),
+        panel=exhibit.panel_of(cell.problem),
+        tick=exhibit.name_tick(cell.problem),
+        label=contestant_label(cell.contestant, exhibit.names),
+        cell=cell,
+        published=published,
+        published_pct=_published_pct(cell, published),
+        rate=rate(cell) if cell.timed else None,
+        rate_pct=_finite(cell.row["roof_pct_datasheet"]) if cell.timed and cell.row is not None else None,
+        ratio=ratio,
+        ratio_verdict=verdict,
+        ratio_margin_pct=margin,
+        is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
+        published_ratio=_published_ratio(exhibit, selected, cell, published),
+        profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
+        columns=tuple(_stored(cell, column.name) for column in exhibit.columns),
+        clock_mhz=_clock(selected, cell),
+    )
+
+
+def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
+    stored = selected.experiment.stored_problem(cell.problem)
+    rows = [row for row in load_reference() if row.scope == exhibit.published_scope]
+    return find(
+        rows,
+        exhibit=exhibit.where,
+        workload=selected.experiment.workload,
+        direction=stored.direction,
+        metric=metric,
+        problem="" if exhibit.published_scope else stored.text,
+        contestant=cell.contestant,
+    )
+
+
+def _published_pct(cell: Cell, published: Published | None) -> float | None:
+    """Needs the problem's arithmetic intensity, which a measured row has."""
+    gpu = load_gpus().get(published.gpu) if published is not None else None
+    if gpu is None or published is None or published.number is None or not cell.timed:
+        return None
+    share = published_share(cell, gpu)
+    return None if share is None else published.number * share
+
+
+def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str, float | None]:
+    """The ratio to the baseline, its verdict and the margin of it in %."""
+    baseline = fastest(selected, exhibit.baselines)
+    if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
+        return None, "", None
+    found = cell_ratio(cell, baseline)
+    if found is None or cell.row is None or baseline.row is None:
+        return None, "", None
+    return *found, ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
+
+
+def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:
+    """The published rate over the best published one of the baselines; None for that baseline itself."""
+    if published is None or published.number is None:
+        return None
+    cells = [selected.cell(contestant) for contestant in exhibit.baselines]
+    rates = [_published(exhibit, selected, baseline, "tflops") for baseline in cells if baseline is not None]
+    theirs = [one for one in rates if one is not None]
+    best = max(theirs, key=lambda one: one.number or 0.0, default=None)
+    if best is None or not best.number or best.contestant == cell.contestant:
+        return None
+    return published.number / best.number
+
+
+def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileColumn) -> ProfileEntry:
+    published = _published(exhibit, selected, cell, column.published_metric) if column.published_metric else None
+    measured = profile_value(cell, cell.contestant, column.metric)
+    return ProfileEntry(column, published, None if isinstance(measured, Missing) else measured)
+
+
+def _stored(cell: Cell, column: str) -> float | None:
+    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(float(value)) else None

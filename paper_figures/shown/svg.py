@@ -1,0 +1,117 @@
+"""SVG for the page: matplotlib's drawings made to follow the page's colours, and small histograms."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+import numpy as np
+
+from paper_figures.shown.charts import FAINT, INK, PAPER, SERIES
+
+BINS = 32
+WIDTH, HEIGHT = 480, 120
+"""Of the plot of samples."""
+
+
+def inline_svg(svg: str, prefix: str, label: str) -> str:
+    """A drawing as part of a page: identifiers prefixed, fixed size and colours left to the page, nothing superfluous.
+
+    `svg` has its text as text, so that the page's font shows it and readers can select it.  `label` is what a screen
+    reader says.
+    """
+    body = svg[svg.index("<svg") :]
+    for superfluous in _SUPERFLUOUS:
+        body = superfluous.sub("", body)
+    body = _TAG.sub(lambda tag: _NUMBER.sub(_shorter, tag[0]), body)
+    body = re.sub(r"\s*\n\s*", " ", body)
+    body = re.sub(r">\s+<", "><", body).replace(' "', '"')
+    body = _ungrouped(_named(body, prefix))
+    for colour, name in ((INK, "ink"), (FAINT, "line"), (PAPER, "paper")):
+        body = body.replace(colour, f"var(--{name})")
+    for number, colour in enumerate(SERIES):
+        body = body.replace(colour, f"var(--series-{number})")
+    start, end = body.index("<svg"), body.index(">")
+    opening = re.sub(r' (?:width|height|version|xmlns(?::xlink)?)="[^"]*"', "", body[start:end])
+    opening += f' role="img" aria-label="{escape(label)}"'
+    return opening + body[end:].strip()
+
+
+_SUPERFLUOUS = (
+    re.compile(r"<metadata>.*?</metadata>", re.S),
+    re.compile(r"<title>.*?</title>", re.S),
+    re.compile(r"<style.*?</style>", re.S),  # the page's own style sheet says it
+    re.compile(r"<!--.*?-->", re.S),
+    re.compile(r"font-family: [^;]*; "),
+    re.compile(r' transform="rotate\(-0 [^)]*\)"'),
+    re.compile(r'<g id="[^"]*"/>'),
+)
+_TAG = re.compile(r"<[^>]*>")
+_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+
+
+def _shorter(number: re.Match[str]) -> str:
+    """A coordinate to a tenth of a point, less than a screen shows."""
+    return f"{float(number[0]):.1f}".removesuffix(".0")
+
+
+def _ungrouped(body: str) -> str:
+    """The drawing without the groups that carry no attribute: half of its elements."""
+    kept: list[bool] = []
+
+    def keep(tag: re.Match[str]) -> str:
+        if tag[0] == "</g>":
+            return tag[0] if kept.pop() else ""
+        kept.append(tag[0] != "<g>")
+        return tag[0] if kept[-1] else ""
+
+    return re.sub(r"<g(?: [^>]*)?>|</g>", keep, body).replace("<defs></defs>", "")
+
+
+def _named(body: str, prefix: str) -> str:
+    """Identifiers that the drawing itself refers to get a prefix and a number; the others are left out."""
+    used = dict.fromkeys(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
+    names = {name: f"{prefix}-{number}" for number, name in enumerate(used)}
+    body = re.sub(r' id="([^"]*)"', lambda match: f' id="{names[match[1]]}"' if match[1] in names else "", body)
+    body = re.sub(r'xlink:href="#([^"]+)"', lambda match: f'href="#{names[match[1]]}"', body)
+    return re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{names[match[1]]})", body)
+
+
+def histogram_svg(samples: np.ndarray, label: str) -> str:
+    """A histogram of (n,) latencies in us between their 1st and 99th percentile, with a line at the median."""
+    low, median, high = (float(value) for value in np.percentile(samples, (1, 50, 99)))
+    if high <= low:
+        low, high = low * 0.999, high * 1.001
+    counts, _ = np.histogram(samples, bins=BINS, range=(low, high))
+    tallest = max(int(counts.max()), 1)
+    bars = "".join(
+        f'<rect x="{4 * i}" y="{40 - round(38 * int(count) / tallest, 1)}" width="3.4" '
+        f'height="{round(38 * int(count) / tallest, 1)}"/>'
+        for i, count in enumerate(counts)
+        if count
+    )
+    middle = round(4 * BINS * (median - low) / (high - low), 1)
+    return (
+        f'<svg class="histogram" viewBox="0 0 {4 * BINS} 42" role="img" '
+        f'aria-label="{escape(label)}">'
+        f'<g class="bars">{bars}</g><line class="median" x1="{middle}" x2="{middle}" y1="0" y2="41"/></svg>'
+    )
+
+
+def samples_svg(rounds: np.ndarray, samples: np.ndarray, label: str) -> str:
+    """A dot a sample, (n,) latencies in us over their (n,) rounds, from the 1st to the 99th percentile.
+
+    What lies outside is drawn at the edge; a line is at the median.
+    """
+    low, median, high = (float(value) for value in np.percentile(samples, (1, 50, 99)))
+    if high <= low:
+        low, high = low * 0.999, high * 1.001
+    first, last = int(rounds.min()), max(int(rounds.max()), int(rounds.min()) + 1)
+    x = np.rint(4 + (rounds - first) * (WIDTH - 8) / (last - first)).astype(int)
+    y = np.rint(HEIGHT - 4 - (np.clip(samples, low, high) - low) * (HEIGHT - 8) / (high - low)).astype(int)
+    dots = "".join(f"M{column} {row}h0" for column, row in zip(x.tolist(), y.tolist(), strict=True))
+    middle = round(HEIGHT - 4 - (median - low) * (HEIGHT - 8) / (high - low))
+    return (
+        f'<svg class="samples" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
+        f'<line class="median" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/><path class="dots" d="{dots}"/></svg>'
+    )

@@ -1,0 +1,313 @@
+"""Tables as data, the same for the page, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.verdicts import Missing
+from paper_figures.labels import contestant_label, short_run, words
+from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
+from paper_figures.published.claims import Claim, Interval
+from paper_figures.shown.case_rows import POWER_LIMIT, Line
+from paper_figures.shown.exhibit import AnyExhibit, Exhibit
+
+ABSENT = "–"
+NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
+"""Verdicts on a ratio that depend on the margin beside it."""
+LISTED = 5
+"""How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """One cell of a table."""
+
+    text: str
+    detail: str = ""
+    """Smaller print beside it: an interval, a verdict."""
+    case: str = ""
+    """Key of the case that it links to."""
+    run: str = ""
+    """Id of the run that it links to."""
+    note: str = ""
+    """Why there is no number, or what to know about it."""
+    kind: str = "text"
+    """`text`, `number`, `paper` (a published number), `status` (no number) or `verdict`."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, and whether its cells are numbers."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and the remarks under it."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    remarks: tuple[str, ...]
+    groups: tuple[int, ...] = ()
+    """Indices of the rows that start a new group."""
+
+
+def exhibit_table(exhibit: Exhibit, lines: Sequence[Line], remarks: Sequence[str]) -> Table:
+    """One row a case: published and measured rate, share of the roof, ratio to the baseline, and the run.
+
+    Columns of published numbers are left out where the paper has none.
+    """
+    baseline = exhibit.baseline_label
+    columns = [
+        Column("Problem"),
+        Column("Implementation"),
+        Column("Paper TFLOPS", True),
+        Column("TFLOPS", True),
+        Column("Paper % of roof", True),
+        Column("% of roof", True),
+        Column(f"Paper × {baseline}", True),
+        Column(f"× {baseline}", True),
+    ]
+    for column in exhibit.profile:
+        columns += [Column(f"Paper {column.title} {column.unit}", True), Column(f"{column.title} {column.unit}", True)]
+    columns += [Column(column.title, True) for column in exhibit.columns]
+    columns.append(Column("Run"))
+    starts = tuple(i for i, line in enumerate(lines) if i == 0 or line.problem != lines[i - 1].problem)
+    rows = [_exhibit_row(exhibit, line) for line in lines]
+    kept = [i for i in range(len(columns)) if any(row[i].kind != "paper" or row[i].text != ABSENT for row in rows)]
+    return Table(
+        caption=f"{exhibit.where}: {exhibit.title}",
+        columns=tuple(columns[i] for i in kept) if rows else tuple(columns),
+        rows=tuple(tuple(row[i] for i in kept) for row in rows),
+        remarks=tuple(remarks),
+        groups=starts,
+    )
+
+
+def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
+    several = len(exhibit.baselines) > 1  # then it has to be said which is the best
+    key = line.cell.key
+    published = None if line.published is None else line.published.number
+    note = line.published.note if line.published is not None else ""
+    row = [
+        Text(line.problem_label),
+        Text(line.label, case=key, note=line.cell.stale),
+        paper_text(published, "TFLOPS", note),
+        rate_text(line),
+        paper_text(line.published_pct, ROOF),
+        quantity_text(line.rate_pct, ROOF, key),
+        paper_text(line.published_ratio, RATIO),
+        Text("best", kind="number") if several and line.is_baseline else ratio_text(line),
+    ]
+    for entry in line.profile:
+        row += [
+            paper_text(entry.published_number, entry.column.unit),
+            quantity_text(entry.measured, entry.column.unit, key),
+        ]
+    row += [number_text(value, column.digits, key) for column, value in zip(exhibit.columns, line.columns, strict=True)]
+    return (*row, run_text(line))
+
+
+def footnotes(table: Table) -> tuple[str, ...]:
+    """The notes of a table's cells, each once, in reading order."""
+    return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
+
+
+def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
+    """What a clock beside a rate is; nothing where no line has one."""
+    if not any(_clock(line) for line in lines):
+        return ()
+    return (
+        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest: "
+        "such rates are compared by their ratios, within a problem.",
+    )
+
+
+def _clock(line: Line) -> str:
+    """`at 1485 MHz`, where the power limit or something else kept the clock down; empty where nothing did."""
+    if not line.throttled or line.clock_mhz is None:
+        return ""
+    other = "" if line.throttled == POWER_LIMIT else f", {line.throttled}"
+    return f"at {fixed(line.clock_mhz, 0)} MHz{other}"
+
+
+def run_text(line: Line) -> Text:
+    """The run of a line, as the last column of a table has it."""
+    run = line.cell.run
+    return Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id)
+
+
+def rate_text(line: Line) -> Text:
+    """The rate of a line, with the clock that decides it where it was throttled; or its status with the reason."""
+    if line.rate is None:
+        return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
+    detail = ", ".join(filter(None, ("stale" if line.cell.stale else "", _clock(line))))
+    return Text(
+        quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number"
+    )
+
+
+def ratio_text(line: Line) -> Text:
+    """The ratio of a line to its baseline with interval and verdict; where that is no difference, with its margin."""
+    if line.ratio is None:
+        return Text(ABSENT, kind="number")
+    detail = f"{measured_interval(line.ratio, RATIO)} {line.ratio_verdict}".strip()
+    if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
+        detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
+    return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
+
+
+def paper_text(value: float | None, unit: str, note: str = "") -> Text:
+    """A published number of a unit; a dash where there is none."""
+    return Text(ABSENT if value is None else quantity(value, unit), note=note, kind="paper")
+
+
+def quantity_text(value: float | None, unit: str, key: str) -> Text:
+    """A measured number of a unit that links to its case; a dash where there is none."""
+    return Text(ABSENT, kind="number") if value is None else Text(quantity(value, unit), case=key, kind="number")
+
+
+def number_text(value: float | None, digits: int, key: str) -> Text:
+    """A measured number with a count of decimals that links to its case; a dash where there is none."""
+    return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
+
+
+def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> Table:
+    """One row a claim: where, what, the published and the measured number, and the verdict with its reason."""
+    columns = ("Verdict", "Where", "Claim", "Published", "Measured", "Reason")
+    return Table(
+        caption=caption,
+        columns=tuple(Column(title) for title in columns),
+        rows=tuple(_claim_row(result) for result in results),
+        remarks=(),
+    )
+
+
+def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
+    return (
+        Text(words(result.verdict), kind="verdict"),
+        Text(result.claim.where),
+        Text(result.claim.sentence, detail=result.claim.id),
+        Text(_published(result) or ABSENT),
+        Text(_measured(result) or ABSENT),
+        Text(result.notes),
+    )
+
+
+def _published(result: ClaimResult) -> str:
+    """The published values of a claim in a line, with their unit; empty where the paper has none."""
+    known = [point.published for point in result.points if point.published is not None]
+    unit = result.points[0].unit
+    ends = [end for one in known for end in (one.low, one.high)]
+    return _span([text for one in known if (text := range_text(one, unit))], ends, unit, range_text)
+
+
+def _measured(result: ClaimResult) -> str:
+    """The measured values of a claim in a line, with their unit; empty where it has none."""
+    known = [point.measured.value for point in result.points if not isinstance(point.measured, Missing)]
+    unit = result.points[0].unit
+    return _span([quantity(value, unit) for value in known], known, unit, _between)
+
+
+def _between(ends: Interval, unit: str) -> str:
+    return f"{quantity(ends.low, unit)} to {quantity(ends.high, unit)}"
+
+
+def _span(texts: Sequence[str], ends: Sequence[float], unit: str, between: Callable[[Interval, str], str]) -> str:
+    """The values of a claim's points in a line: each, the one that all share, or of many the least and the greatest."""
+    if len(set(texts)) <= 1:
+        return with_unit(texts[0], unit) if texts else ""
+    if len(texts) <= LISTED or not all(map(math.isfinite, ends)):
+        return with_unit(", ".join(texts), unit)
+    return f"{with_unit(between(Interval(min(ends), max(ends)), unit), unit)} ({len(texts)} numbers)"
+
+
+def claim_numbers(result: ClaimResult) -> str:
+    """`paper 1.862×, measured 1.830× [1.820, 1.841]; `: the numbers of a claim, empty without a measured one."""
+    known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
+    measured, published = _measured(result), _published(result)
+    if not measured:
+        return ""
+    if len(known) == 1 and (interval := measured_interval(known[0], result.points[0].unit)):
+        measured += f" {interval}"
+    return f"{f'paper {published}, ' if published else ''}measured {measured}; "
+
+
+def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
+    """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
+    scaled = result.claim.comparison == "rate"
+    columns = [
+        Column("Case"),
+        Column("Problem"),
+        Column(f"Paper, {_unit_word(result.claim.unit)}", True),
+        *([Column("Paper, % of roof", True)] if scaled else []),
+        Column("Accepted", True),
+        Column("Measured", True),
+        Column("Outcome"),
+    ]
+    return Table(
+        caption=f"{result.claim.where}: {result.claim.id}",
+        columns=tuple(columns),
+        rows=tuple(_point_row(result.claim, point, exhibit, scaled) for point in result.points),
+        remarks=result.differs,
+    )
+
+
+def _point_row(claim: Claim, result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
+    point, unit = result.point, result.unit
+    names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
+    return (
+        Text(" over ".join(filter(None, names))),
+        Text(_problem(result, exhibit)),
+        Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
+        *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
+        Text(range_text(result.accept, unit) or "any", kind="paper"),
+        _measured_cell(result),
+        _outcome(claim, result),
+    )
+
+
+def _outcome(claim: Claim, result: PointResult) -> Text:
+    """What a number says; nothing where the claim allows no verdict on it."""
+    if claim.not_comparable or (claim.not_run and not isinstance(result.measured, Missing)):
+        return Text(ABSENT)
+    return Text(words(result.outcome), kind="verdict")
+
+
+def _problem(result: PointResult, exhibit: AnyExhibit) -> str:
+    """The problem of a point; the largest of several is called so."""
+    name = exhibit.name_problem(result.problem) if result.problem else ABSENT
+    if result.point.beside:
+        name += f" beside {exhibit.name_problem(result.point.beside)}"
+    count = len(result.point.among)
+    return f"the largest of {count}: {name}" if count else name
+
+
+def _over(result: PointResult, exhibit: AnyExhibit) -> str:
+    """What a point is over, in words; empty for a number of one contestant."""
+    names = [contestant_label(one, exhibit.names) for one in result.point.over]
+    if len(names) > 1:
+        return f"the fastest of {', '.join(names[:-1])} and {names[-1]}"
+    return "".join(f"the paper's {name}" if result.of_the_paper else name for name in names)
+
+
+def _measured_cell(result: PointResult) -> Text:
+    measured = result.measured
+    if isinstance(measured, Missing):
+        return Text(ABSENT, note=measured.reason, kind="status")
+    return Text(
+        quantity(measured.value, result.unit),
+        detail=measured_interval(measured, result.unit),
+        case=result.case_key,
+        kind="number",
+    )
+
+
+def _unit_word(unit: str) -> str:
+    return "ratio" if unit == "x" else unit

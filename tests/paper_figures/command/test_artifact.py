@@ -1,0 +1,70 @@
+"""The appendix for artifact evaluation: as generated, and its commands exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from paper_figures.command import digest, steps
+from paper_figures.command.artifact import PAGE, Row, artifact_text, late_text
+from paper_figures.command.reproduce import parser
+from paper_figures.recorded.campaign import ROOT, load_runs
+from paper_figures.shown.exhibit import load_exhibits
+
+TEXT = (ROOT / PAGE).read_text()
+
+
+def test_the_page_is_the_one_that_the_recorded_runs_give() -> None:
+    if not digest.DIGESTS.exists():
+        pytest.skip("no recorded campaign")
+    runs = load_runs(ROOT / digest.recorded_campaign(digest.DIGESTS))
+    assert artifact_text(runs, load_exhibits()) == TEXT, "write it anew with reproduce-paper --from ... --readme"
+
+
+def test_every_exhibit_has_its_time() -> None:
+    rows = re.findall(r"^\| [^|]+ \| `(\w+)` \|(.*)\|$", TEXT, flags=re.MULTILINE)
+    assert [name for name, _ in rows] == [exhibit.id for exhibit in load_exhibits()]
+    for name, cells in rows:
+        estimate = cells.split("|")[1].strip()
+        assert estimate.startswith("made from") or 10 < int(estimate) < 8 * 60, name
+
+
+def test_what_took_longer_than_estimated_is_counted() -> None:
+    """Guard: a sentence said that runs end before the estimate, above a table in which some took longer."""
+
+    def row(name: str, estimate: str, recorded: str) -> Row:
+        return Row("Fig 1", name, 1, estimate, "", recorded)
+
+    made = row("derived", "made from Fig 1", "")
+    assert late_text([made]) == ""
+    assert (
+        late_text([made, row("a", "10", "10")])
+        == "None of the 1 rows below with a recorded time took longer than estimated."
+    )
+    rows = [made, row("a", "10", "9"), row("b", "10", "11"), row("c", "20", "25"), row("d", "5", "")]
+    assert (
+        late_text(rows)
+        == "Of the 3 rows below with a recorded time, 2 took longer than estimated, by 25 % at most (`c`)."
+    )
+
+
+def test_how_far_rates_move_is_said() -> None:
+    assert "Absolute rates of one kernel differ between exhibits" in TEXT
+    assert f"counts {steps.START_SECONDS:.0f} seconds to start" in TEXT
+
+
+def test_its_commands_exist() -> None:
+    """Guard: every `make` target and every option of `reproduce-paper` that the page names."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"`make ([a-z-]+)", TEXT))
+    assert {"test", "reproduce", "nightly"} <= targets
+    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+    options = {
+        name for command in re.findall(r"`(reproduce-paper[^`]*)`", TEXT) for name in re.findall(r"--[a-z-]+", command)
+    }
+    assert options
+    assert options <= {option for action in parser()._actions for option in action.option_strings}
+    assert not re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT) or all(
+        (ROOT / "docs" / link).exists() for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT)
+    )

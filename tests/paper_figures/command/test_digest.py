@@ -1,0 +1,55 @@
+"""The digests of the recorded report: kept, compared, and never of a part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from reproduction_support import Processes, run
+
+from paper_figures.command import digest
+
+
+@pytest.mark.parametrize("option", ["--readme", "--write-digests"])
+def test_what_is_kept_is_never_made_from_a_single_run(
+    place: Path, recorded: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """Guard: the results of the README and the digests are of a campaign; a part would take their place."""
+    assert run(place, "--from", str(next(recorded.iterdir())), option) == 2
+    assert "is a single run: give the folder of its campaign" in capsys.readouterr().err
+    assert not digest.DIGESTS.exists()
+    assert not (place / "report").exists()
+
+
+def test_digests_are_kept_and_checked(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(place, "--from", str(recorded), "--write-digests") == 0
+    assert "# campaign: results/h200-sxm/paper" in digest.DIGESTS.read_text()
+    assert run(place, "--check") == 0
+    assert "byte for byte" in capsys.readouterr().out
+    digest.DIGESTS.write_text(digest.DIGESTS.read_text().replace("index.html", "page.html", 1))
+    assert run(place, "--check") == 1
+    err = capsys.readouterr().err
+    assert "index.html: no digest is kept of it" in err
+    assert "page.html: was not made" in err
+
+
+def test_other_versions_are_named_when_bytes_differ(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(place, "--from", str(recorded), "--write-digests") == 0
+    text = digest.DIGESTS.read_text().replace("matplotlib ", "matplotlib 0.")
+    digest.DIGESTS.write_text(text.replace(next(line for line in text.splitlines() if ".png" in line)[:8], "00000000"))
+    assert run(place, "--check") == 1
+    assert "install the versions of constraints.txt" in capsys.readouterr().err
+
+
+def test_the_recorded_report_is_the_same_bytes_here(request: pytest.FixtureRequest) -> None:
+    """The digests that the repository keeps, against a report made from the results that it keeps."""
+    if not digest.DIGESTS.exists():
+        pytest.skip("no recorded report: report.sha256 is written with the recorded runs")
+    if note := digest.version_note(digest.DIGESTS):
+        pytest.skip(note)
+    status, _ = request.getfixturevalue("recorded_report")
+    assert status == 0

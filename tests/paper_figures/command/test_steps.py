@@ -1,0 +1,234 @@
+"""The steps that are other programs: their commands, as the harness reads them, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from reproduction_support import MEASURED, TABLE1
+
+from paper_figures.command import steps
+from paper_figures.errors import PaperFiguresError
+
+
+def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
+    folder = tmp_path / steps.VERIFICATION / "cpu" / "verify"
+    assert steps.passed_cases(TABLE1, tmp_path) == 0
+    synthetic.write_run(folder, "table1_stages", "20260101T000000Z-aaaaaa")
+    synthetic.write_run(folder, "fig7_gemm", "20260103T000000Z-cccccc")
+    assert steps.passed_cases(TABLE1, tmp_path) == 5
+    broken = synthetic.write_run(folder, "table1_stages", "20260102T000000Z-bbbbbb", rate=lambda *_: "error: wrong")
+    assert steps.passed_cases(TABLE1, tmp_path) == 0
+    (broken / "measurements.csv").unlink()
+    assert steps.passed_cases(TABLE1, tmp_path) == 5
+
+
+def test_commands_can_be_read_by_the_harness() -> None:
+    """Hydra composes every verification command, and its plan has the small problems and our variants only."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from harness.planning import make_plan
+
+    for exhibit in (one for one in MEASURED if one.small_problems):
+        words = [word for word in steps.verify_step(exhibit).command if "=" in word]
+        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
+            config = OmegaConf.to_container(compose("config", overrides=words), resolve=True)
+        assert isinstance(config, dict)
+        plan = make_plan({str(key): value for key, value in config.items()}, words)
+        assert len(plan.groups) == len(exhibit.small_problems) > 0
+        assert {str(one.variant) for one in plan.contestants} <= {
+            str(one) for one in exhibit.load_experiment().contestants
+        }
+        assert any(one.variant.provider == "tk" for one in plan.contestants)
+
+
+def test_experiments_are_read_as_the_harness_reads_them() -> None:
+    """The problems' texts are those that the harness will store."""
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from harness.planning import make_plan
+
+    for exhibit in MEASURED:
+        experiment = exhibit.load_experiment()
+        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
+            config = OmegaConf.to_container(
+                compose("config", overrides=[f"experiment={experiment.name}"]), resolve=True
+            )
+        assert isinstance(config, dict)
+        plan = make_plan({str(key): value for key, value in config.items()})
+        assert plan.name == experiment.name
+        assert plan.workload == experiment.workload
+        stored = [experiment.stored_problem(problem) for problem in experiment.problems]
+        assert [(one.problem.text, one.problem.direction, one.problem.dtype) for one in plan.groups] == [
+            (one.text, one.direction, one.dtype) for one in stored
+        ]
+        assert tuple(str(one.variant) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
+        assert bool(plan.profile_metrics) == experiment.profiled
+        assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)
+        assert config["distribution"] == experiment.distribution
+        assert config["timer"]["kind"] == experiment.timer
+
+
+def test_time_is_announced_from_the_harness_own_estimate() -> None:
+    assert 40 < steps.estimated_minutes(MEASURED, timed=True) <= 45
+    fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
+    assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
+    assert max(steps.estimated_minutes([one], timed=True) for one in MEASURED) < 8
+    quick = [one for one in MEASURED if one.quick_problems]
+    assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
+    verified = [one for one in MEASURED if one.small_problems]
+    assert steps.estimated_minutes(verified, timed=False) < 5
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_a_step_is_a_process_in_the_repository(code: int, capfd: pytest.CaptureFixture[str]) -> None:
+    program = f"import os, harness.results; print(os.getcwd()); raise SystemExit({code})"
+    assert steps.run_step(steps.Step("try", (sys.executable, "-c", program))) == code
+    assert capfd.readouterr().out.strip() == str(steps.ROOT)
+    with pytest.raises(PaperFiguresError, match=r"cannot try: /nowhere/python does not start"):
+        steps.run_step(steps.Step("try", ("/nowhere/python",)))
+
+
+def interrupted(program: str, folder: Path) -> int:
+    """The exit code of a program that gets Ctrl-C, with what it has started, once there is a file `ready`."""
+    process = subprocess.Popen([sys.executable, "-c", program, str(folder)], cwd=steps.ROOT, start_new_session=True)
+    for _ in range(300):
+        if (folder / "ready").exists():
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    return process.wait(timeout=20)
+
+
+def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
+    child = (
+        "import sys, time, pathlib\ntry:\n pathlib.Path(sys.argv[1] + '/ready').touch(); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n time.sleep(1); pathlib.Path(sys.argv[1] + '/stored').touch(); sys.exit(130)"
+    )
+    parent = (
+        "import sys; from paper_figures.command import steps\n"
+        f"sys.exit(steps.run_step(steps.Step('try', (sys.executable, '-c', {child!r}, sys.argv[1]))))"
+    )
+    assert interrupted(parent, tmp_path) == steps.INTERRUPTED
+    assert (tmp_path / "stored").exists()
+
+
+ANSWERS = "import os, sys; answers = os.fdopen(int(sys.argv[1]), 'w', buffering=1)\n"
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Path]:
+    """Puts a program in the place of `harness.batch`; gives the file to which it may write, its second argument."""
+
+    def put(program: str) -> Path:
+        command = (sys.executable, "-c", ANSWERS + program)
+        monkeypatch.setattr(steps, "_python", lambda *words: (*command, words[-1], str(tmp_path / "log")))
+        return tmp_path / "log"
+
+    return put
+
+
+def test_the_harness_starts_once_and_its_answers_are_exit_codes(stand_in: Callable[[str], Path]) -> None:
+    """Guard: all commands go to one process; without that each pays for starting a worker."""
+    log = stand_in(
+        "with open(sys.argv[2], 'a') as log:\n"
+        " for line in sys.stdin: print(os.getpid(), line.strip(), file=log); print(line.count('c'), file=answers)"
+    )
+    with steps.Harness() as harness:
+        assert steps.run_step(steps.Step("one", ("/nowhere",), harness_words=("ab", "d\n")), harness) == 0
+        assert steps.run_step(steps.Step("two", ("/nowhere",), harness_words=("a", "bcc")), harness) == 2
+        assert steps.run_step(steps.Step("other", (sys.executable, "-c", "raise SystemExit(1)")), harness) == 1
+    first, second = log.read_text().splitlines()
+    assert json.loads(first.split(maxsplit=1)[1]) == ["ab", "d\n"]
+    assert first.split()[0] == second.split()[0], "one process"
+
+
+def test_another_harness_starts_when_the_sources_have_changed(
+    stand_in: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: a process keeps what it has imported, and its manifests would name what is there now."""
+    log = stand_in(
+        "for line in sys.stdin:\n"
+        " with open(sys.argv[2], 'a') as log: print(os.getpid(), file=log)\n"
+        " print(0, file=answers)"
+    )
+    sources = iter([steps.Source("a", False)] * 2 + [steps.Source("a", True)])
+    monkeypatch.setattr(steps, "source", lambda: next(sources))
+    with steps.Harness() as harness:
+        assert [harness.run(("a",)) for _ in range(3)] == [0] * 3
+    first, second, third = log.read_text().split()
+    assert first == second != third
+
+
+def test_a_harness_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_python", lambda *words: ("/nowhere/python", *words))
+    with steps.Harness() as harness, pytest.raises(PaperFiguresError, match="/nowhere/python does not start"):
+        harness.run(("a",))
+
+
+@pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("os.kill(os.getpid(), 9)", -9), ("sys.exit(0)", 1)])
+def test_a_harness_that_ends_without_an_answer_is_started_again(
+    stand_in: Callable[[str], Path], end: str, code: int
+) -> None:
+    """Guard: its end is its answer, never that all went well."""
+    stand_in(f"line = sys.stdin.readline()\nif 'bad' in line: {end}\nprint(0, file=answers)")
+    with steps.Harness() as harness:
+        assert harness.run(("bad",)) == code
+        for _ in range(3):  # ends after each
+            assert harness.run(("good",)) == 0
+            assert harness._running is not None
+            harness._running.process.wait()
+
+
+def test_an_interrupted_harness_may_store_what_it_has(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group: the child still writes its file, and the command ends with 130."""
+    child = (
+        "import sys, time, pathlib\ntry:\n sys.stdin.readline(); pathlib.Path(sys.argv[1] + '/ready').touch()\n"
+        " time.sleep(60)\n"
+        "except KeyboardInterrupt:\n time.sleep(1); pathlib.Path(sys.argv[1] + '/stored').touch(); sys.exit(130)"
+    )
+    parent = (
+        "import sys; from paper_figures.command import steps\n"
+        f"steps._python = lambda *words: (sys.executable, '-c', {child!r}, sys.argv[1])\n"
+        "with steps.Harness() as harness:\n sys.exit(harness.run(('a', 'b')))"
+    )
+    assert interrupted(parent, tmp_path) == steps.INTERRUPTED
+    assert (tmp_path / "stored").exists()
+
+
+def test_a_command_of_the_harness_is_done_by_it(tmp_path: Path) -> None:
+    """The process that stands behind it, and what is shown is what one would type."""
+    step = steps.verify_step(next(one for one in MEASURED if one.id == "table1_stages"))
+    assert step.shown.startswith("python -m harness experiment=table1_stages ")
+    assert step.harness_words == step.command[3:]
+    with steps.Harness() as harness:
+        assert harness.run(("workload=gem",)) == steps.MISTAKE
+        assert harness.run(("experiment=table1_stages", "device=cpu", "plan=true")) == steps.OK
+
+
+@pytest.mark.parametrize(("capability", "expected"), [((9, 0), "NVIDIA H200"), ((8, 0), None), ((10, 0), None)])
+def test_only_a_hopper_gpu_is_measured_on(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], expected: str | None
+) -> None:
+    import pynvml
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", lambda handle: capability)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
+    assert steps.hopper_gpu() == expected
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert steps.hopper_gpu() is None

@@ -1,0 +1,349 @@
+"""The claim files: readable, tied to the published numbers, and errors that name the claim and the key."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.published.claims import CLAIMS, Claim, Interval, Point, around, load_claims
+from paper_figures.published.reference import load_gpus, load_reference
+from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, same_problem
+from paper_figures.shown.exhibit import Exhibit, load_exhibits, measured_exhibits
+
+FILES = sorted(path.stem for path in CLAIMS.glob("*.yaml"))
+EVERY = [(claim, point) for name in FILES for claim in load_claims(name).claims for point in claim.points]
+POINTS = [(claim, point) for claim, point in EVERY if claim.comparison != "size" and not claim.not_run]
+
+
+EXHIBITS = {one.id: one for one in load_exhibits()}
+
+
+def experiment_of(exhibit: Exhibit) -> Experiment:
+    """The experiment of an exhibit, read once."""
+    return read_experiment(exhibit.experiment or exhibit.id)
+
+
+read_experiment = cache(load_experiment)
+
+
+def exhibit_of(claim: Claim, point: Point | None = None) -> Exhibit:
+    """The exhibit that measures a claim's points; of a derived one, the part that the point names."""
+    found = EXHIBITS[claim.exhibit]
+    if isinstance(found, Exhibit):
+        return found
+    return next(part for part in found.parts if point is not None and part.id == point.experiment)
+
+
+def place(claim: Claim, point: Point) -> str:
+    """Where the published numbers of a point stand: those of the abstract are of the figures."""
+    return exhibit_of(claim, point).where if claim.where == "Abstract" else claim.where
+
+
+def published_number(claim: Claim, point: Point, contestant: Contestant, metric: str) -> float | None:
+    """What the reference files hold for a contestant at a point; None if nothing."""
+    experiment = experiment_of(exhibit_of(claim, point))
+    stored = experiment.stored_problem(point.problem)
+    rows = [
+        row
+        for row in load_reference()
+        if (row.exhibit, row.workload, row.metric) == (place(claim, point), experiment.workload, metric)
+        and (row.contestant, row.baseline) == (contestant, "")
+        and (not point.problem or row.direction == stored.direction)
+        and same_problem(row.problem, stored.text)
+    ]  # fmt: skip
+    assert len(rows) <= 1, (claim.id, point.of, metric)
+    return rows[0].number if rows else None
+
+
+def published_metric(claim: Claim) -> str:
+    """The metric of the published rows that a claim is about."""
+    if claim.comparison == "profile":
+        columns = {column.metric: column.published_metric for column in exhibit_of(claim).profile}
+        return columns.get(claim.metric, "max_bank_conflict_ways")
+    return "loc" if claim.comparison == "build" else "tflops"
+
+
+@pytest.mark.parametrize(
+    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
+)
+def test_published_values_are_those_of_the_reference_files(claim: Claim, point: Point) -> None:
+    if point.published is None:  # a direction: the paper prints no value
+        numbers = [published_number(claim, point, one, published_metric(claim)) for one in (point.of, *point.over)]
+        assert None in numbers
+        return
+    if point.published.low != point.published.high or point.among:  # over shapes that the paper does not list
+        assert point.published in published_ranges(claim, point)
+        return
+    ratio = published_ratio(claim, point)
+    if ratio is not None:
+        assert point.published.low == point.published.high == ratio
+        return
+    metric = published_metric(claim)
+    expected = published_number(claim, point, point.of, metric)
+    assert expected is not None
+    if point.over:
+        rates = [published_number(claim, point, one, metric) for one in point.over]
+        expected /= max(rate for rate in rates if rate is not None)
+    assert point.published.low == point.published.high == pytest.approx(expected, abs=6e-4)
+
+
+def published_ratio(claim: Claim, point: Point) -> float | None:
+    """The ratio that the claim's place prints for a point, or as the largest over all shapes; None if there is none."""
+    experiment = experiment_of(exhibit_of(claim, point))
+    metrics = {"speedup": ("speedup", "speedup_max"), "profile": ("tensor_core_util_ratio",)}
+    rows = [
+        row
+        for row in load_reference()
+        if (row.exhibit, row.workload, row.contestant) == (claim.where, experiment.workload, point.of)
+        and row.metric in metrics.get(claim.comparison, ())
+        and row.baseline in {one.implementation for one in point.over}
+        and (not row.problem or same_problem(row.problem, experiment.stored_problem(point.problem).text))
+        and row.number is not None
+    ]
+    assert len({row.number for row in rows}) <= 1, (claim.id, point.of)
+    return rows[0].number if rows else None
+
+
+def published_ranges(claim: Claim, point: Point) -> list[Interval]:
+    """The ranges of ratios that the claim's place prints: as one text, or as a least and a greatest."""
+    workload = experiment_of(exhibit_of(claim, point)).workload
+    rows = [row for row in load_reference() if (row.exhibit, row.workload) == (claim.where, workload) and row.baseline]
+    ends = {row.metric: row.number or 0.0 for row in rows}
+    texts = [row.bounds for row in rows if row.metric in ("speedup", "speedup_max") and row.exactness == "range"]
+    least, greatest = ends.get("speedup_min"), ends.get("speedup_max")
+    both = [(least, greatest)] if least is not None and greatest is not None else []
+    return [Interval(*bounds) for bounds in (*texts, *both) if bounds is not None]
+
+
+def test_sizes_and_what_cannot_be_run_are_tied_to_published_rows() -> None:
+    rows = load_reference()
+    for claim, point in EVERY:
+        if claim.comparison == "size":
+            sizes = {row.implementation: row.bounds for row in rows if row.workload == "library"}
+            low, high = sizes[point.of.implementation] or (0.0, 0.0)
+            if point.over:
+                low, high = low / (sizes[point.over[0].implementation] or (0.0, 0.0))[1], math.inf
+            assert point.published == Interval(low, high)
+            assert point.accept.low <= point.published.low
+        elif claim.not_run and point.published is not None:
+            ends: dict[tuple[str, str], dict[str, float]] = {}
+            for row in (one for one in rows if (one.exhibit, one.gpu) == (claim.where, claim.gpu) and one.baseline):
+                own = ends.setdefault((row.workload, row.scope.partition(";")[0]), {})
+                own[row.metric] = row.number or 0.0
+            assert point.published in [
+                Interval(own.get("speedup_min", 0.0), own.get("speedup_max", 0.0)) for own in pairs(ends)
+            ]
+
+
+def pairs(ends: dict[tuple[str, str], dict[str, float]]) -> list[dict[str, float]]:
+    """The least and greatest of one scope together, also where the scope is `min over` and `max over` alone."""
+    merged: dict[tuple[str, str], dict[str, float]] = {}
+    for (workload, scope), own in ends.items():
+        merged.setdefault((workload, "" if "over" in scope else scope), {}).update(own)
+    return list(merged.values())
+
+
+@pytest.mark.parametrize(
+    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
+)
+def test_what_the_paper_measured_counts_as_agreement_with_the_paper(claim: Claim, point: Point) -> None:
+    if point.published is None:
+        assert 1.0 in point.accept
+        return
+    if of_matching_today(claim):
+        return  # judged tighter than the paper's own ratio to the baseline of its time
+    assert point.accept.low <= point.published.low
+    assert point.published.low in point.accept
+
+
+def of_matching_today(claim: Claim) -> bool:
+    return "match" in claim.sentence and "today" in claim.sentence
+
+
+def test_ids_are_unique_and_files_belong_to_an_exhibit() -> None:
+    ids = Counter(claim.id for name in FILES for claim in load_claims(name).claims)
+    assert set(ids.values()) == {1}
+    named = {file: exhibit.id for exhibit in load_exhibits() for file in exhibit.claims}
+    assert sorted(named) == FILES
+    assert all(claim.exhibit == named[name] for name in FILES for claim in load_claims(name).claims)
+
+
+def test_claims_use_cases_that_their_experiment_has() -> None:
+    for claim, point in POINTS:
+        experiment = experiment_of(exhibit_of(claim, point))
+        for problem in filter(None, (point.problem, point.beside, *point.among)):
+            assert any(experiment.same_problem(problem, one) for one in experiment.problems), claim.id
+        assert point.of in experiment.contestants
+        assert set(point.over) <= set(experiment.contestants)
+
+
+def test_baselines_and_names_are_contestants_of_the_experiment() -> None:
+    for exhibit in measured_exhibits(load_exhibits()):
+        contestants = exhibit.load_experiment().contestants
+        assert set(exhibit.baselines) & set(contestants)
+        assert set(exhibit.names) <= {str(one) for one in contestants}
+        assert "tk" in {one.implementation for one in contestants}
+
+
+def test_every_claim_has_a_reason_a_place_and_a_known_gpu() -> None:
+    for claim in (claim for name in FILES for claim in load_claims(name).claims):
+        assert len(claim.tolerance) > 20
+        assert claim.sentence.endswith(".")
+        assert claim.gpu in load_gpus() or claim.not_run
+
+
+def test_tolerance_widens_to_both_sides_or_to_one() -> None:
+    assert around(Interval(2.0, 3.0), relative=0.1) == Interval(1.8, 3.3)
+    assert around(Interval(2.0, 3.0), below=0.1) == Interval(1.8, math.inf)
+    assert around(Interval(2.0, 3.0), above=0.5) == Interval(-math.inf, 4.5)
+
+
+def test_a_bound_is_what_a_reader_works_out() -> None:
+    """Guard: 0.6 and half as much again were 0.8999999999999999, below a counter of 0.90."""
+    assert 0.9 in around(Interval(0.6, 0.6), above=0.5)
+
+
+def judged(comparison: str) -> list[tuple[Claim, Point]]:
+    return [
+        (claim, point)
+        for claim, point in POINTS
+        if claim.comparison == comparison and not claim.not_run and not claim.not_comparable
+    ]
+
+
+def test_a_faster_rate_agrees_with_the_published_one() -> None:
+    for claim, point in judged("rate"):
+        assert point.published is not None
+        assert point.accept.high == math.inf, claim.id
+        assert 0.65 * point.published.low < point.accept.low < point.published.low, claim.id
+
+
+def test_a_printed_range_of_speedups_is_taken_as_printed() -> None:
+    """Guards against a verdict that is green where no value reaches the range."""
+    ranges = [(claim, point) for claim, point in judged("speedup") if point.published and point.published.is_range]
+    assert len(ranges) > 50
+    for claim, point in ranges:
+        assert point.published is not None
+        assert point.accept == Interval(point.published.low, math.inf), claim.id
+
+
+def test_no_claim_of_being_faster_agrees_with_being_slower() -> None:
+    """Guards against a tolerance that reaches across 1; a claim to match, or how a ratio runs, may do so."""
+    wide = {
+        "fig7-matches-cublas", "fig7-margin-over-cublas", "fig8-forward-matches-fa3", "fig8-backward-margin-over-fa3",
+        "fig8-forward-matches-todays-best", "abstract-matches-cublas-and-fa3", "abstract-matches-todays-best",
+        "table2-persistent-gain", "table2-margin-over-cublas", "app-c1-order-matters-little-at-4096",
+    }  # fmt: skip
+    for claim, point in judged("speedup"):
+        if claim.id not in wide and point.published is not None and point.published.low > 1:
+            assert point.accept.low >= 1, (claim.id, point.problem)
+
+
+def test_the_fastest_of_today_is_matched_within_five_percent() -> None:
+    claims = {claim.id: claim for claim, _ in judged("speedup") if of_matching_today(claim)}
+    assert len(claims) == 6
+    for claim in claims.values():
+        assert {point.accept for point in claim.points} == {Interval(0.95, math.inf)}, claim.id
+
+
+def test_counters_follow_one_rule_a_metric() -> None:
+    """More of the tensor pipe and less waiting agree; the other counters are neither good nor bad."""
+    for claim, point in judged("profile"):
+        if point.over or point.published is None:
+            continue
+        least, most = point.accept.low / point.published.low, point.accept.high / point.published.high
+        if "pipe_tensor" in claim.metric:
+            assert (least, most) == (pytest.approx(0.8), math.inf), claim.id
+        elif "stalled" in claim.metric:
+            assert (least, most) == (-math.inf, pytest.approx(1.5)), claim.id
+        else:
+            assert 1 - least == pytest.approx(most - 1), claim.id
+
+
+def test_lines_are_judged_as_the_paper_counts_them() -> None:
+    claims = [claim for claim, _ in judged("build")]
+    assert len(claims) == 9
+    for claim in claims:
+        assert ("lines_with_comments" in claim.metric) == ("comments" in claim.sentence), claim.id
+        [point] = claim.points
+        assert point.published is not None
+        assert point.accept.high / point.published.high == pytest.approx(1.5, abs=0.006), claim.id
+
+
+GOOD = {
+    "id": "x", "where": "Table 1", "gpu": "H100 80GB SXM", "sentence": "S.", "comparison": "speedup",
+    "tolerance": {"relative": 0.1, "reason": "because"},
+    "points": [{"problem": {"M": 1}, "of": "tk", "over": "cublas", "published": 1.5}],
+}  # fmt: skip
+
+
+def load(tmp_path: Path, **changes: object) -> None:
+    entry = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump({"exhibit": "e", "claims": [entry]}))
+    load_claims("t", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"where": None}, r"claim x lacks where"),
+        ({"extra": 1}, r"claim x has the unknown key extra"),
+        ({"comparison": "guess"}, r"comparison is 'guess', needs to be one of rate, speedup"),
+        ({"tolerance": {"relative": 0.1}}, r"tolerance needs a reason"),
+        ({"tolerance": {"reason": "because"}}, r"needs published and a deviation to tolerate, or accept"),
+        ({"tolerance": {"reason": "because", "beside": 0.1}}, r"claim x, tolerance has the unknown key beside"),
+        (
+            {"tolerance": {"reason": "r", "below": 0.1, "above": 0.1}},
+            r"several of relative, below, above, needs one at most",
+        ),
+        ({"points": []}, r"no points"),
+        ({"points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
+        ({"points": [{"of": "tk", "over": "cublas", "published": {"low": 2, "high": 1}}]}, r"ascending order"),
+        ({"points": [{"of": "tk[stages", "over": "cublas", "published": 1}]}, r"got the implementation 'tk\[stages'"),
+        ({"comparison": "profile"}, r"needs the name of a metric"),
+        (
+            {"points": [{"among": [{"M": 1}], "problem": {"M": 2}, "of": "tk", "over": "cublas", "published": 1}]},
+            r"has `among`, which a speedup may have in place of problem",
+        ),
+        ({"comparison": "over_published", "points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
+        (
+            {"tolerance": {"relative": "lots", "reason": "r"}},
+            r"claim x, tolerance: relative is 'lots', needs to be a n",
+        ),
+        ({"points": {"of": "tk"}}, r"claim x: points is \{'of': 'tk'\}, needs to be a list of mappings"),
+        ({"points": ["tk"]}, r"claim x: entry 1 of points is 'tk', needs to be a mapping"),
+        ({"accept": {"low": "abc"}}, r"claim x, accept: low is 'abc', needs to be a number"),
+        ({"accept": "much"}, r"claim x: accept is 'much', needs to be a number or low and high"),
+        ({"points": [{"of": "tk", "over": 3, "published": 1}]}, r"claim x: over is 3, needs to be a name or a list"),
+        (
+            {"points": [{"of": "tk", "over": "a", "problem": "M=1"}]},
+            r"claim x: problem is 'M=1', needs to be a mapping",
+        ),
+        (
+            {"comparison": "over_published", "points": [{"of": "tk", "over": ["a", "b"], "published": 1}]},
+            r"is over several, which only a speedup can be",
+        ),
+    ],
+)
+def test_a_wrong_claim_is_one_sentence(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    load(tmp_path)
+    with pytest.raises(PaperFiguresError, match=message):
+        load(tmp_path, **changes)
+
+
+def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PaperFiguresError, match="there is no claim file"):
+        load_claims("nowhere", tmp_path)
+    (tmp_path / "t.yaml").write_text("exhibit: [")
+    with pytest.raises(PaperFiguresError, match="is not YAML"):
+        load_claims("t", tmp_path)
+    for text, message in (("null", "claims is None, needs to be a list"), ("[hello]", "entry 1 of claims is 'hello'")):
+        (tmp_path / "t.yaml").write_text(f"exhibit: e\nclaims: {text}")
+        with pytest.raises(PaperFiguresError, match=rf"t\.yaml: {message}"):
+            load_claims("t", tmp_path)

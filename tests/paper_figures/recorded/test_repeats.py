@@ -1,0 +1,87 @@
+"""How far absolute rates and ratios of the same case move between the runs of a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from report_support import part
+
+from harness.results import load_campaign
+from paper_figures.recorded.experiments import load_experiment
+from paper_figures.recorded.repeats import Spread, repeated, repeated_text, spread
+from paper_figures.shown.case_rows import Line
+from paper_figures.shown.how_to_read import reading
+from paper_figures.shown.report import Report
+from paper_figures.shown.table import clock_remarks, rate_text
+
+PROBLEMS = load_experiment("table2_persistent").problems[:2]
+
+
+def test_a_spread_is_of_cases_that_several_runs_have() -> None:
+    assert spread([]) is None
+    assert spread([[1.0]]) is None
+    found = spread([[1.0], [2.0, 2.2, 2.1], [1.0, 1.3], [4.0, 4.0]])
+    assert found == Spread(3, pytest.approx(10.0), pytest.approx(30.0))
+
+
+def campaign(folder: Path, synthetic: ModuleType, edit: tuple[str, str] = ("", "")) -> Path:
+    """Two runs of the same problems, the second at 0.9 times the rate of the first; `edit` replaces a text in it."""
+    for number, factor in enumerate((1.0, 0.9), start=1):
+        run = synthetic.write_run(
+            folder / "c",
+            "table2_persistent",
+            f"2026010{number}T000000Z-aaaaa{number}",
+            rate=lambda problem, one, factor=factor: factor * (500.0 if one.implementation == "tk" else 400.0),
+            problems=PROBLEMS,
+        )
+        if number == 2 and edit[0]:
+            path = run / "measurements.csv"
+            assert edit[0] in path.read_text()
+            path.write_text(path.read_text().replace(*edit))
+    return folder / "c"
+
+
+def test_rates_move_with_the_clock_and_ratios_do_not(tmp_path: Path, synthetic: ModuleType) -> None:
+    runs = load_campaign(campaign(tmp_path, synthetic))
+    rates, ratios = repeated(runs)
+    assert rates is not None
+    assert ratios is not None
+    contestants = len(load_experiment("table2_persistent").contestants)
+    assert (rates.cases, ratios.cases) == (2 * contestants, 2 * contestants * (contestants - 1) / 2)
+    assert rates.greatest == pytest.approx(100 / 9, rel=0.02)
+    assert ratios.greatest < 1
+    assert "11.1 % at most" in repeated_text(runs)
+    assert repeated_text(runs) in reading(runs)
+
+
+@pytest.mark.parametrize("edit", [("sw_power_cap", "none"), (",synthetic,", ",other,")])
+def test_other_clocks_and_other_versions_are_not_compared(
+    tmp_path: Path, synthetic: ModuleType, edit: tuple[str, str]
+) -> None:
+    """Guard: what is not at the power limit in both, and a kernel that was changed, say nothing of the board."""
+    runs = load_campaign(campaign(tmp_path, synthetic, edit))
+    assert repeated(runs) == (None, None)
+    assert "of this campaign timed" not in repeated_text(runs)
+    assert "Absolute rates of one kernel differ between exhibits" in repeated_text(runs)
+
+
+def test_the_clock_stands_beside_rates_that_it_decides(report: Report) -> None:
+    """Guard: one kernel had two rates in two exhibits, and the page did not say that the clock was another."""
+    fig7 = part(report, "fig7_gemm")
+    line = next(line for line in fig7.lines if line.rate is not None)
+    assert rate_text(line).detail == "at 1755 MHz"
+    assert any("the board's power limit kept below the highest" in text for text in fig7.table.remarks)
+    assert rate_text(throttled(line, "hw_thermal_slowdown;sw_power_cap")).detail.endswith(
+        "hw thermal slowdown, power limit"
+    )
+    assert rate_text(throttled(line, "none")).detail == rate_text(throttled(line, "")).detail == ""
+    assert clock_remarks([throttled(one, "none") for one in fig7.lines]) == ()
+    old = replace(line, cell=replace(line.cell, stale="a newer run has another"))
+    assert rate_text(old).detail == "stale, at 1755 MHz"
+
+
+def throttled(line: Line, reasons: str) -> Line:
+    return replace(line, cell=replace(line.cell, row={**(line.cell.row or {}), "throttled": reasons}))

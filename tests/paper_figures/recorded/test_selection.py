@@ -1,0 +1,194 @@
+"""Which run speaks for a problem: the newest in which all contestants were timed together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness.results import load_campaign
+from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment
+from paper_figures.recorded.selection import Selected, runs_used, select
+from paper_figures.shown.exhibit import Exhibit, choose_exhibits
+from paper_figures.shown.report import selection_notes
+
+EXPERIMENT = "table2_persistent"
+OLD, NEW = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
+TK, CUBLAS = Contestant("tk"), Contestant("cublas")
+
+
+def failing(status: str, *contestants: str) -> Callable[[str, Contestant], float | str]:
+    return lambda problem, contestant: f"{status}: why" if str(contestant) in contestants else 100.0
+
+
+@pytest.fixture
+def choose(tmp_path: Path, synthetic: ModuleType) -> Callable[..., tuple[Selected, ...]]:
+    """Writes runs, given as (id, options), and selects from them."""
+
+    def write_and_select(*runs: tuple[str, dict[str, object]]) -> tuple[Selected, ...]:
+        for run_id, options in runs:
+            synthetic.write_run(tmp_path / "c", options.pop("experiment", EXPERIMENT), run_id, **options)
+        return select(load_campaign(tmp_path / "c"), load_experiment(EXPERIMENT))
+
+    return write_and_select
+
+
+def test_the_newest_complete_run_is_taken(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {}))
+    assert {one.run.run_id for one in selected if one.run} == {NEW}
+    assert all(cell.timed and not cell.stale for one in selected for cell in one.cells)
+    assert not any(one.note for one in selected)
+
+
+def test_a_run_of_its_own_experiment_comes_before_a_newer_ones(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: an exhibit of unaligned lengths took its aligned neighbour from a newer run of another experiment."""
+    own = load_experiment("unaligned_gemm")
+    synthetic.write_run(tmp_path / "c", "unaligned_gemm", OLD)
+    synthetic.write_run(tmp_path / "c", "fig7_gemm", NEW)
+    selected = select(load_campaign(tmp_path / "c"), own)
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert not any(one.note for one in selected), "the newer run has everything: nothing is to be said of it"
+
+
+@pytest.mark.parametrize("status", ["timeout", "error", "failed_verification", "out_of_memory"])
+def test_a_failure_in_a_newer_run_is_said_and_not_mixed(
+    choose: Callable[..., tuple[Selected, ...]], status: str
+) -> None:
+    selected = choose((OLD, {}), (NEW, {"rate": failing(status, "cublas")}))
+    for one in selected:
+        assert {cell.run.run_id for cell in one.cells if cell.run} == {OLD}
+        assert one.note == f"run {NEW} is newer, with cublas {status}"
+
+
+@pytest.mark.parametrize("status", ["unavailable", "unsupported"])
+def test_what_the_machine_lacks_is_no_obstacle(choose: Callable[..., tuple[Selected, ...]], status: str) -> None:
+    selected = choose((OLD, {}), (NEW, {"rate": failing(status, "cublas")}))
+    for one in selected:
+        assert one.run is not None
+        assert one.run.run_id == NEW
+        cell = one.cell(CUBLAS)
+        assert cell is not None
+        assert (cell.status, cell.reason, cell.timed) == (status, "why", False)
+
+
+def test_without_a_complete_run_the_newest_speaks_and_says_so(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {"rate": failing("error", "tk")}), (NEW, {"rate": failing("timeout", "tk")}))
+    assert {one.run.run_id for one in selected if one.run} == {NEW}
+    assert all("all contestants timed together" in one.note for one in selected)
+
+
+def test_a_note_on_several_problems_stands_once(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: the same sentence stood under a table sixteen times, once a problem."""
+    exhibit = choose_exhibits([EXPERIMENT])[0]
+    assert isinstance(exhibit, Exhibit)
+    selected = choose((OLD, {"rate": failing("error", "tk")}))
+    note = "In no run of this campaign were all contestants timed together, and the newest is shown"
+    assert selection_notes(exhibit, selected) == [f"{note}: all problems."]
+    some = [one if number in (1, 3) else replace(one, note="") for number, one in enumerate(selected)]
+    assert selection_notes(exhibit, some) == [f"{note}: K = 128; K = 512."]
+
+
+def test_problems_may_come_from_different_runs(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    problems = load_experiment(EXPERIMENT).problems
+    selected = choose((OLD, {}), (NEW, {"problems": problems[:2]}))
+    assert [one.run.run_id if one.run else "" for one in selected] == [NEW, NEW, OLD, OLD, OLD]
+    assert [run.run_id for run in runs_used(selected)] == [NEW, OLD]
+
+
+def test_another_experiment_with_some_of_the_cases_is_passed_over(
+    choose: Callable[..., tuple[Selected, ...]],
+) -> None:
+    plan = load_experiment(EXPERIMENT)
+    other = Experiment("other", plan.workload, "fwd", "bf16", "normal", plan.problems, (TK, CUBLAS), False)
+    selected = choose((OLD, {}), (NEW, {"experiment": other}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert not any(one.note for one in selected)
+
+
+def test_no_run_gives_cells_that_say_so(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {"experiment": "fig7_gemm"}))
+    assert all(one.run is None and cell.status == "not_run" for one in selected for cell in one.cells)
+    assert {cell.reason for one in selected for cell in one.cells} == {"no run of this campaign has this case"}
+
+
+def test_a_run_on_the_cpu_holds_no_times(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"manifest": {"device": "cpu"}}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+
+
+def test_changed_machine_code_makes_the_older_number_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages", "machine_code": "beef"}))
+    for one in selected:
+        stale = {str(cell.contestant): cell.stale for cell in one.cells}
+        assert NEW in stale["tk"]
+        assert NEW in stale["tk[persistent=0]"]
+        assert stale["cublas"] == ""
+
+
+def test_the_same_machine_code_is_not_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages"}))
+    assert not any(cell.stale for one in selected for cell in one.cells)
+
+
+def test_an_entry_may_have_its_own_direction(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Forward and backward in one list: rows are told apart by their columns, not by their text."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "both.yaml").write_text(
+        "defaults: [{override /workload: gemm}]\nimplementations: [tk]\n"
+        "problems: [{M: 64, N: 64, K: 64}, {M: 64, N: 64, K: 64, direction: bwd}]\n"
+    )
+    both = load_experiment("both", tmp_path)
+    assert [both.stored_problem(one).direction for one in both.problems] == ["fwd", "bwd"]
+    assert {both.stored_problem(one).text for one in both.problems} == {"M=64;N=64;K=64"}
+    plan = Experiment("both", "gemm", "bwd", "bf16", "normal", ("M=64;N=64;K=64",), (TK,), False)
+    synthetic.write_run(tmp_path / "c", plan, NEW)
+    forward, backward = select(load_campaign(tmp_path / "c"), both)
+    assert forward.run is None
+    assert backward.run is not None
+    assert backward.cells[0].row is not None
+    assert backward.cells[0].row["direction"] == "bwd"
+
+
+def test_a_profiled_experiment_is_not_answered_by_a_run_without_a_profile(
+    tmp_path: Path, synthetic: ModuleType
+) -> None:
+    """Figure 8 times what Table 4 asks for too, and is newer, but has no metrics."""
+    synthetic.write_run(tmp_path / "c", "table4_attention", OLD)
+    synthetic.write_run(tmp_path / "c", "fig8_attention", NEW)
+    runs = load_campaign(tmp_path / "c")
+    assert {one.run.run_id for one in select(runs, load_experiment("table4_attention")) if one.run} == {OLD}
+    assert {one.run.run_id for one in select(runs, load_experiment("fig8_attention")) if one.run} == {NEW}
+
+
+def test_a_contestant_that_joined_later_is_no_obstacle(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: `_asked`. A run knows what its experiment had; it lacks a row of what has joined since."""
+    before = [str(one) for one in load_experiment(EXPERIMENT).contestants if one != CUBLAS]
+    asked = {"config": {"implementations": before}}
+    selected = choose((OLD, {"without": (CUBLAS,), "manifest": asked}))
+    assert all(one.run is not None and not one.note for one in selected)
+    assert {str(cell.contestant) for one in selected for cell in one.cells} == set(before)
+    assert all(cell.timed for one in selected for cell in one.cells)
+
+
+def test_a_contestant_that_the_command_line_left_out_was_not_run(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Guard: `chosen` in `_asked`, without which a run of some contestants would hide that the others have no time."""
+    asked = {"config": {"implementations": ["tk"]}, "arguments": [f"experiment={EXPERIMENT}", "implementations=[tk]"]}
+    selected = choose((OLD, {}), (NEW, {"without": (CUBLAS,), "manifest": asked}))
+    assert {one.run.run_id for one in selected if one.run} == {OLD}
+    assert all(one.cell(CUBLAS) is not None for one in selected)
+
+
+def test_an_experiment_takes_only_what_was_timed_in_its_way(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: the filter by `experiment.timer`: both experiments have N = 1024 and 2048 with the same contestants."""
+    plain, graphs = load_experiment("fig9_rotary"), load_experiment("rotary_cuda_graph")
+    assert (plain.timer, graphs.timer) == ("cuda_events", "cuda_graph")
+    assert set(plain.problems) & set(graphs.problems)
+    synthetic.write_run(tmp_path / "c", plain, OLD)
+    assert not runs_used(select(load_campaign(tmp_path / "c"), graphs))
+    synthetic.write_run(tmp_path / "c", graphs, NEW)
+    runs = load_campaign(tmp_path / "c")
+    assert {run.run_id for run in runs_used(select(runs, graphs))} == {NEW}
+    assert {run.run_id for run in runs_used(select(runs, plain))} == {OLD}

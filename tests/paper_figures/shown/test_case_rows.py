@@ -1,0 +1,125 @@
+"""The lines of an exhibit: ratios, means, columns of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from report_support import part
+
+from harness.results import ratio_margin
+from paper_figures.shown.case_rows import build_lines, mean_ratios, sometimes_best
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.report import Report, mean_ratio_texts
+from paper_figures.shown.table import exhibit_table, ratio_text
+
+
+def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
+    lines = [line for line in part(report, "fig8_attention").lines if line.problem.endswith("N=768;D=128")]
+    forward = {line.label: line for line in lines if line.panel == "Forward"}
+    assert [label for label, line in forward.items() if line.is_baseline] == ["FlashAttention-4"]
+    ours, fa4 = forward["TK (ours)"], forward["FlashAttention-4"]
+    assert ours.ratio is not None
+    assert ours.rate is not None
+    assert fa4.rate is not None
+    assert ours.ratio.value == pytest.approx(ours.rate.value / fa4.rate.value)
+    assert ours.published_ratio == pytest.approx(508 / 444)  # to the best published one, FlashAttention-3
+    assert (fa4.ratio, forward["FlashAttention-3"].published_ratio) == (None, None)
+    texts = {row[1].text: row for row in part(report, "fig8_attention").table.rows if row[0].text == "Forward, N = 768"}
+    columns = [column.title for column in part(report, "fig8_attention").table.columns]
+    assert texts["FlashAttention-4"][columns.index("× best baseline")].text == "best"
+
+
+def test_the_margin_of_a_ratio_that_is_no_difference_stands_beside_it(report: Report) -> None:
+    """Guard: SAME and AMBIGUOUS stood without the noise that they are judged by."""
+    line = next(line for line in part(report, "fig7_gemm").lines if line.ratio is not None)
+    assert line.ratio_margin_pct == 0.2  # of the cases, and the least effect
+    for verdict in ("SAME", "AMBIGUOUS"):
+        assert ratio_text(replace(line, ratio_verdict=verdict, ratio_margin_pct=1.234)).detail.endswith(
+            f"] {verdict} ±1.23 %"
+        )
+    for verdict in ("FASTER", "SLOWER"):
+        assert ratio_text(replace(line, ratio_verdict=verdict)).detail.endswith(f"] {verdict}")
+    assert ratio_margin([0.1, 0.7]) == 0.7
+    assert ratio_margin([0.1, math.nan]) == 0.2
+
+
+def test_means_are_taken_panel_by_panel(report: Report) -> None:
+    fig8 = part(report, "fig8_attention")
+    panels = list(dict.fromkeys(line.panel for line in fig8.lines))
+    assert sorted(panels) == ["Backward", "Backward, causal", "Forward", "Forward, causal"]
+    means = mean_ratios(fig8.lines)
+    assert {one.panel for one in means} == set(panels)
+    assert {one.problems for one in means} == {5}
+    assert "FlashAttention-3" not in {one.label for one in means}
+    remarks = [text for text in fig8.table.remarks if "geometric mean" in text]
+    assert [text.split(":")[0] for text in remarks] == panels
+    assert all("relative to the best baseline" in text for text in remarks)
+    assert not any("A mean needs" in text for text in fig8.table.remarks), "one is the best of all problems"
+
+
+def test_whom_the_means_leave_out_is_said(report: Report) -> None:
+    """Guard: a contestant that is the best of one problem has no ratio there, and vanished from the means unsaid."""
+    fig8 = part(report, "fig8_attention")
+    assert isinstance(fig8.exhibit, Exhibit)
+    first, second = (
+        next(line for line in fig8.lines if line.panel == "Forward" and line.label == label)
+        for label in ("FlashAttention-4", "cuDNN (SDPA)")
+    )
+    lines = [
+        replace(line, is_baseline=line is second, ratio=None) if line is first or line is second else line
+        for line in fig8.lines
+    ]
+    assert sometimes_best(fig8.lines) == ()
+    assert sometimes_best(lines) == ("cuDNN (SDPA)", "FlashAttention-4")
+    assert (
+        "the best baseline of a problem has none there: cuDNN (SDPA) and FlashAttention-4 are left out"
+        in (mean_ratio_texts(fig8.exhibit, lines)[-1])
+    )
+
+
+def test_inputs_are_an_axis_with_clock_and_power_beside_the_rate(report: Report) -> None:
+    """Guards: `distribution` of a stored problem in selection.py; `columns` of an exhibit."""
+    lines = part(report, "input_distribution").lines
+    inputs = [str(line.cell.row["distribution"]) for line in lines if line.cell.row is not None]
+    assert inputs == [kind for kind in ("normal", "uniform", "sparse24", "zeros") for _ in range(2)]
+    assert [line.problem_label for line in lines] == inputs
+    table = exhibit_table(part(report, "input_distribution").exhibit, lines, ())
+    titles = [column.title for column in table.columns]
+    for title, text in (("Settled SM clock MHz", "1410"), ("Settled power W", "690")):
+        assert {row[titles.index(title)].text for row in table.rows} == {text}
+    assert float(table.rows[0][titles.index("Energy a call mJ")].text) > 0
+    assert float(table.rows[0][titles.index("Settled latency us")].text) > 0
+
+
+def test_numbers_without_a_problem_of_their_own_are_shown_beside_ours(report: Report) -> None:
+    lines = {line.label: line for line in part(report, "table3_attention_order").lines}
+    assert lines["head by head"].published_ratio == pytest.approx(600 / 494)
+    assert [entry.published_number for entry in lines["row by row"].profile] == [2390]
+    first = part(report, "table3_attention_order").table.rows[0]
+    assert "B, H and N are not stated" in {text.note for text in first}
+    assert first[0].text == "B = 16, H = 16, N = 12288"
+
+
+def test_means_are_geometric_and_over_all_problems(report: Report) -> None:
+    fig7 = next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == "fig7_gemm")
+    means = {one.label: one for one in mean_ratios(fig7.lines)}
+    ratios = [line.ratio.value for line in fig7.lines if line.label == "TK (ours)" and line.ratio is not None]
+    assert means["TK (ours)"].mean == pytest.approx(np.exp(np.mean(np.log(ratios))))
+    assert means["TK (ours)"].least == min(ratios)
+    assert "quack (CuTe DSL)" not in means  # it has no time at 1024
+    assert "geometric mean over 5 problems" in " ".join(fig7.table.remarks)
+
+
+def test_a_clock_is_shown_only_where_those_who_shared_the_rounds_had_it(report: Report) -> None:
+    """Guard: beside calls of 80 ms stood 1942 and 1635 MHz, under a sentence that they have the same clock."""
+    exhibit = part(report, "table1_stages")
+    [selected] = exhibit.selections
+    first, second, *others = selected.cells
+    assert all(line.clock_mhz for line in exhibit.lines if line.cell.timed)
+    apart = replace(first, row={**(first.row or {}), "sm_clock_mhz": 1942.0})
+    near = replace(second, row={**(second.row or {}), "sm_clock_mhz": 1635.0})
+    lines = build_lines(exhibit.exhibit, [replace(selected, cells=(apart, near, *others))])
+    assert not any(line.clock_mhz for line in lines)

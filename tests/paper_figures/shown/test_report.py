@@ -1,0 +1,345 @@
+"""The report: the same bytes twice, every link resolves, missing data is said."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import markupsafe
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from report_support import Page, bytes_of, case_pages, part
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.verdicts import Verdict
+from paper_figures.numbers import significant
+from paper_figures.recorded.campaign import ROOT
+from paper_figures.shown.case_page import unique_cases
+from paper_figures.shown.exhibit import choose_exhibits, load_exhibits
+from paper_figures.shown.how_to_read import READING
+from paper_figures.shown.report import Report, commits, make_report, write_report
+
+
+def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
+    for name, content in bytes_of(written).items():
+        assert str(campaign.parents[1]).encode() not in content, name
+        assert str(Path.cwd()).encode() not in content, name
+
+
+def test_every_link_resolves(page: Page, written: Path) -> None:
+    assert len(page.links) > 100
+    for where, links, ids in [
+        (written, page.links, page.ids),
+        *((written / "cases", one.links, one.ids) for one in case_pages(written).values()),
+    ]:
+        for link in links:
+            name, _, anchor = link.partition("#")
+            if name:
+                assert (where / name).is_file(), link
+            if anchor:
+                assert anchor in (page.ids if name.endswith("index.html") else ids), link
+
+
+def test_identifiers_are_unique_and_tags_balance(page: Page, written: Path) -> None:
+    for one in [page, *case_pages(written).values()]:
+        assert len(one.ids) == len(set(one.ids))
+        assert one.open == []
+
+
+def test_no_page_needs_a_network(page: Page, written: Path) -> None:
+    assert page.sources == []
+    assert all(one.sources == ["style.css", "case.js"] for one in case_pages(written).values())
+    for path in [*written.rglob("*.html"), *written.rglob("*.css"), *written.rglob("*.js")]:
+        text = path.read_text()
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
+        assert "url(http" not in text
+
+
+def test_internal_references_of_drawings_resolve(page: Page, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    wanted = set(re.findall(r'<use href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+    assert wanted
+    assert wanted <= set(page.ids)
+
+
+def test_the_page_is_for_everyone(written: Path) -> None:
+    text = (written / "index.html").read_text()
+    assert '<html lang="en">' in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert text.count("<svg") == text.count('role="img"')
+    assert all("aria-label" in tag for tag in re.findall(r"<svg[^>]*>", text))
+
+
+def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report, page: Page, written: Path) -> None:
+    """From a number on the page to the row, the samples, the run and the commit behind it, for all of them."""
+    shown: dict[str, set[str]] = {}
+    linked = set(page.links)
+    for exhibit in report.exhibits:
+        for text in (text for row in exhibit.table.rows for text in row if text.case):
+            assert f"cases/{text.case}.html" in linked
+            shown.setdefault(text.case, set()).add(text.text)
+    pages = case_pages(written)
+    assert {f"{key}.html" for key in shown} == set(pages)
+    for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
+        row, run = cell.row, cell.run
+        assert row is not None
+        assert run is not None
+        text = html.unescape((written / "cases" / f"{cell.key}.html").read_text())
+        assert str(row["repro_command"]) in text
+        assert str(row["problem"]) in text
+        links = pages[f"{cell.key}.html"].links
+        assert f"../samples/{cell.key}.csv" in links or not cell.timed
+        if cell.timed:
+            lines = (written / "samples" / f"{cell.key}.csv").read_text().splitlines()
+            assert len(lines) == 1 + int(row["n_samples"])
+            assert float(np.median([float(line.split(",")[1]) for line in lines[1:]])) == pytest.approx(
+                float(row["latency_us_p50"])
+            )
+            tflops = significant(float(row["tflops"]))
+            assert tflops in shown[cell.key]
+            assert f"<dd>{tflops} <small>" in text
+        assert f"../runs/{run.run_id}/manifest.json" in links
+        manifest = json.loads((written / "runs" / run.run_id / "manifest.json").read_text())
+        assert manifest["run_id"] == run.run_id
+        assert f"<dd>{manifest['git_commit']}" in text
+
+
+def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> None:
+    line = next(line for line in part(report, "fig8_attention").lines if line.ratio is not None)
+    assert line.ratio is not None
+    text = (written / "cases" / f"{line.cell.key}.html").read_text()
+    assert f"{line.ratio.value:.3f}×" in text
+    assert f"[{line.ratio.low:.3f}, {line.ratio.high:.3f}]" in text
+    assert '<td class="number">±0.20 %</td>' in text
+
+
+def test_a_ratio_is_repeated_with_those_that_it_is_to(report: Report, written: Path) -> None:
+    """Guard: the only command under a ratio measured its own side alone."""
+    line = next(line for line in part(report, "table1_stages").lines if line.ratio is not None)
+    text = html.unescape((written / "cases" / f"{line.cell.key}.html").read_text())
+    [command] = [
+        one for one in re.findall(r"<code>(.*?)</code>", text) if one.startswith("python -m harness") and "," in one
+    ]
+    [chosen] = [word for word in shlex.split(command) if word.startswith("implementations=")]
+    named = chosen.removeprefix("implementations=[").removesuffix("]").split(",")
+    timed = [str(one.cell.contestant) for one in part(report, "table1_stages").lines if one.cell.timed]
+    assert sorted(named) == sorted(timed)
+    assert named[0] == str(line.cell.contestant)
+
+
+def test_a_page_is_light(written: Path, report: Report) -> None:
+    """Under 3 MB, also with half as many exhibits again."""
+    assert (written / "index.html").stat().st_size < 2_000_000
+    assert max(path.stat().st_size for path in (written / "cases").iterdir()) < 100_000
+
+
+def table_of(text: str, kind: str) -> str:
+    """The table of a class in a page."""
+    start = text.index(f'<table class="{kind}">')
+    return text[start : text.index("</table>", start)]
+
+
+def test_the_board_says_what_became_of_every_claim(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    board = table_of(text, "board")
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', board, re.S)
+    assert [where for where, _ in rows] == [exhibit.exhibit.where for exhibit in report.exhibits]
+    every = {result.claim.id: result for result in report.results}
+    for (_, row), exhibit in zip(rows, report.exhibits, strict=True):
+        also = [every[one] for one in getattr(exhibit.exhibit, "also", ()) if one in every]
+        place = [one for one in every.values() if one.claim.where == exhibit.exhibit.where]
+        own = [*exhibit.results, *also] if exhibit.exhibit.claims else place
+        reproduced = sum(result.verdict == Verdict.REPRODUCED for result in own)
+        assert row.count("<i ") == len(own)
+        assert row.count('<i class="reproduced"') == reproduced
+        assert not own or f"{reproduced} of {len(own)} reproduced" in row
+
+
+def test_runs_are_listed_with_their_roofs_and_what_they_share_once(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    machine = text[text.index('<section id="machine">') :]
+    assert machine.count("SYNTHETIC H200") == 1
+    for run in report.used:
+        assert f'id="run-{run.run_id.lower()}"' in machine
+        assert str(run.manifest["experiment"]) in machine
+
+
+def test_manifests_are_copied_as_they_are(report: Report, written: Path) -> None:
+    for run in report.used:
+        copied = written / "runs" / run.run_id / "manifest.json"
+        assert json.loads(copied.read_text()) == run.manifest
+
+
+def test_each_verdict_is_on_the_page_with_its_reason(report: Report, written: Path) -> None:
+    text = (written / "index.html").read_text()
+    for result in report.results:
+        assert str(markupsafe.escape(result.claim.sentence)) in text
+        assert str(markupsafe.escape(result.reason)) in text
+
+
+def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_path: Path) -> None:
+    assert "nothing was timed when it was made" in (written / "index.html").read_text()
+    write_report(replace(report, exhibits=report.exhibits[:1]), tmp_path / "here", measured_here=True)
+    assert "Measured on this machine" in (tmp_path / "here" / "index.html").read_text()
+
+
+def test_a_campaign_without_an_exhibits_runs_says_so(
+    tmp_path: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "paper_figures.shown.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
+    )  # nobody looks at it
+    synthetic.write_run(tmp_path / "c", "table1_stages")
+    report = make_report(tmp_path / "c", load_exhibits())
+    write_report(report, tmp_path / "out")
+    text = (tmp_path / "out" / "index.html").read_text()
+    command = "python -m harness experiment=table2_persistent campaign=c"
+    assert f"Not measured yet in this campaign. On a Hopper GPU, to measure it: {command}" in text
+    assert f"not measured yet in this campaign; to measure it: {command}" in text
+    Page(text)
+    for exhibit in report.exhibits:
+        measured = exhibit.exhibit.id in ("table1_stages", "against_paper", "table5_library_sizes")
+        assert exhibit.measured == measured
+        assert all(line.everything_published for line in exhibit.lines) or measured
+        assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == exhibit.drawn
+        assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
+    undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
+    unpublished = {"fig10_fp8", "fig9_fft_conv", "fig9_hedgehog", "fig9_linear_attention", "fig9_rotary"}
+    beyond = {
+        "attention_small_grids",
+        "gemm_epilogues",
+        "input_distribution",
+        "rotary_cuda_graph",
+        "unaligned_gemm",
+        "unaligned_attention",
+        "batch_scaling",
+        "roof_share",
+    }
+    tables = {"abstract", "table5_library_sizes", "table6_lines_and_speedups", "scaleml_extended"}
+    few = {"fig6_occupancy", "fig8_attention_d64", "fig8_attention_gqa"}
+    assert undrawn == few | unpublished | beyond | tables
+    fig8 = (tmp_path / "out" / "tables" / "fig8_attention.md").read_text()
+    assert fig8.count("not run") == 40
+    assert "python -m harness experiment=fig8_attention campaign=c" in fig8.replace("\\", "")
+
+
+def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(
+        tmp_path / "c",
+        "table1_stages",
+        rate=lambda problem, one: "failed_verification: error 0.3 & <b> is above 0.01" if one.variant else 500.0,
+    )
+    report = make_report(tmp_path / "c", choose_exhibits(["table1"]))
+    write_report(report, tmp_path / "out")
+    text = (tmp_path / "out" / "index.html").read_text()
+    assert "failed verification" in text
+    assert "error 0.3 &amp; &lt;b&gt; is above 0.01" in text
+    assert "& <b>" not in text
+    pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
+    assert sum("error 0.3 &amp; &lt;b&gt; is above 0.01" in page for page in pages) == 4
+    assert len(list((tmp_path / "out" / "samples").iterdir())) == 1
+    assert "failed verification" in (tmp_path / "out" / "tables" / "table1_stages.md").read_text()
+
+
+def test_an_old_report_is_replaced_and_nothing_else(report: Report, tmp_path: Path) -> None:
+    report = replace(report, exhibits=report.exhibits[:1])
+    write_report(report, tmp_path / "out")
+    (tmp_path / "out" / "figures" / "gone.svg").write_text("old")
+    write_report(report, tmp_path / "out")
+    assert not (tmp_path / "out" / "figures" / "gone.svg").exists()
+    (tmp_path / "out" / "index.html").unlink()  # as an interruption leaves it
+    write_report(report, tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    for name, text in (("index.html", "<h1>My site</h1>"), ("thesis.tex", "keep")):
+        (tmp_path / "mine" / name).write_text(text)
+        with pytest.raises(PaperFiguresError, match="is no report"):
+            write_report(report, tmp_path / "mine")
+        assert (tmp_path / "mine" / name).read_text() == text
+
+
+def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages", "20260101T000000Z-aaaaaa")
+    synthetic.write_run(tmp_path / "c", "table2_persistent", "20260102T000000Z-bbbbbb", machine_code="beef")
+    report = make_report(tmp_path / "c", choose_exhibits(["table1", "table2"]))
+    write_report(report, tmp_path / "out")
+    first, second = (
+        (tmp_path / "out" / "tables" / f"{name}.md").read_text() for name in ("table1_stages", "table2_persistent")
+    )
+    rows = [line for line in first.splitlines() if line.startswith("| M")]
+    assert ["stale" in row for row in rows] == [True, True, True, True, False]
+    assert "machine code has changed since: run 20260102T000000Z-bbbbbb has another" in first
+    assert "stale" not in second
+    pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
+    assert sum("<strong>Stale:</strong>" in page for page in pages) == 4
+
+
+def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: `stale` stood beside a number in a table, and the verdicts that rest on it had no word of it."""
+    synthetic.write_run(tmp_path / "c", "table1_stages", "20260101T000000Z-aaaaaa", manifest={"git_commit": "a" * 40})
+    synthetic.write_run(
+        tmp_path / "c", "table2_persistent", "20260102T000000Z-bbbbbb", machine_code="beef",
+        manifest={"git_commit": "b" * 40},
+    )  # fmt: skip
+    report = make_report(tmp_path / "c", choose_exhibits(["table1", "table2"]))
+    names = ("table1_stages", "table2_persistent")
+    old, new = ({one.claim.id: one.stale for one in part(report, name).results} for name in names)
+    assert old["table1-rates"] == "all of 4 numbers stale"
+    assert old["table1-four-stages-over-one"] == "stale"
+    assert set(new.values()) == {""}
+    write_report(report, tmp_path / "out")
+    text, plain = ((tmp_path / "out" / name).read_text() for name in ("index.html", "report.md"))
+    board = [row for row in table_of(text, "board").split("<tr>") if "#table" in row]
+    assert [row.count(' stale"') for row in board] == [2 * len(old), 0]
+    assert [f"; {len(old)} stale</td>" in row for row in board] == [True, False]
+    assert text.count('<small class="stale">stale</small>') == len(old)
+    assert "all of 4 numbers stale" in plain
+    assert f"2 of 3 claims; {len(old)} stale" in plain or f"3 of 3 claims; {len(old)} stale" in plain  # by subject
+    everything = f"and so are the claims on them: {len(old)} of {len(old) + len(new)}."
+    assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12});" in text
+    assert everything in text
+    assert everything in plain
+    assert any(paragraph.startswith("Stale marks") for paragraph in READING)
+
+
+def test_runs_of_one_commit_are_said_to_be(report: Report) -> None:
+    assert commits(report) == "All runs are of commit 0123456789ab."
+
+
+def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_path: Path) -> None:
+    """The second in a process with another hash seed, time zone and locale."""
+    names = ["table1_stages", "table2_persistent", "table4_attention"]
+    write_report(make_report(campaign, choose_exhibits(names)), tmp_path / "first")
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
+    command = [sys.executable, "-m", "paper_figures.command.reproduce", "--from", str(campaign), "--exhibit", *names]
+    command += ["--output", str(tmp_path / "second")]
+    subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT)
+    assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
+
+
+def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> None:
+    """Guard: the board said of Table 6 that no claim is judged on it."""
+    text = (written / "index.html").read_text()
+    section = text[text.index('<section id="table6_lines_and_speedups"') :]
+    section = section[: section.index("</section>")]
+    claims = [result.claim for result in report.results if result.claim.where == "Table 6"]
+    assert len(claims) > 10
+    for claim in claims:
+        assert f'<a href="#{claim.id}">' in section
+        assert f'id="{claim.id}"' in text
+    assert "<small>judged under Fig 9: Rotary embedding</small>" in section
+    board = table_of(text, "board")
+    assert f"; {len(claims)} judged under Fig 7, Fig 8, " in board
+    abstract = text[text.index('<section id="abstract"') :]
+    abstract = abstract[: abstract.index("</section>")]
+    assert "Claims that are judged with what measures them" in abstract
+    assert '<a href="#text-ssm-up-to-8x">' in abstract
