@@ -60,11 +60,31 @@ def test_the_test_sees_a_wrong_arrow(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
         "def f():\n    from harness.results import load_run\n    import tk_kernels.ops\n"
-        "    importlib.import_module('baselines.cublas')\n"
+        "    importlib.import_module('baselines.gemm.cublas')\n"
     )
     assert len(crossings("baselines", wrong)) == 2
     assert len(crossings("tk_kernels", wrong)) == 2
     assert len(crossings("paper_figures", wrong)) == 2
+
+
+def between_families(path: Path, family: str) -> list[str]:
+    """Imports of `path`, a file of a family of baselines, from another family; everyone may import `common`."""
+    found = []
+    for name, line in imported(path):
+        room, *inside = name.split(".")
+        if room == "baselines" and inside and inside[0] not in (family, "common"):
+            found.append(f"{family}/{path.name}:{line} imports {name}")
+    return found
+
+
+def test_a_family_of_baselines_imports_what_is_common_and_no_other_family(tmp_path: Path) -> None:
+    rooms = sorted(path for path in (ROOT / "baselines").iterdir() if (path / "__init__.py").exists())
+    assert {room.name for room in rooms} == {"attention", "common", "fft_conv", "gemm", "linear", "rows"}
+    assert [wrong for room in rooms for path in room.rglob("*.py") for wrong in between_families(path, room.name)] == []
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("from baselines.common import sites\nfrom baselines.gemm.names import CUBLAS_KERNELS\n")
+    assert len(between_families(wrong, "gemm")) == 0
+    assert len(between_families(wrong, "rows")) == 1
 
 
 # Words that only include/kittens/target may say: CUDA's and PTX's own.

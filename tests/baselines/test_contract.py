@@ -193,50 +193,50 @@ every_baseline = pytest.mark.parametrize("target", targets())
 
 def test_the_gemm_workload_names_its_four_baselines():
     assert {t for t in targets() if t.endswith(".Gemm")} >= {
-        "baselines.cublas.Gemm",
-        "baselines.torch_compile.Gemm",
-        "baselines.triton_gemm.Gemm",
-        "baselines.quack.Gemm",
+        "baselines.gemm.cublas.Gemm",
+        "baselines.gemm.torch_compile.Gemm",
+        "baselines.gemm.triton_gemm.Gemm",
+        "baselines.gemm.quack.Gemm",
     }
 
 
 def test_the_attention_workload_names_its_six_baselines():
     assert {t for t in targets() if t.endswith(".Attention")} >= {
-        "baselines.sdpa_flash.Attention",
-        "baselines.sdpa_cudnn.Attention",
-        "baselines.flash_attn.Attention",
-        "baselines.flash_attn_3.Attention",
-        "baselines.flash_attn_4.Attention",
-        "baselines.torch_compile_attention.Attention",
+        "baselines.attention.sdpa_flash.Attention",
+        "baselines.attention.sdpa_cudnn.Attention",
+        "baselines.attention.flash_attn.Attention",
+        "baselines.attention.flash_attn_3.Attention",
+        "baselines.attention.flash_attn_4.Attention",
+        "baselines.attention.torch_compile.Attention",
     }
 
 
 def test_the_linear_attentions_name_their_baselines():
     assert {t.removeprefix("baselines.") for t in targets() if not t.endswith((".Gemm", ".Attention"))} >= {
-        "flash_linear_attention.Based",
-        "flash_linear_attention.LinearAttention",
-        "flash_linear_attention.Mamba2",
-        "flash_linear_hedgehog.Hedgehog",
-        "mamba_ssm.Mamba2",
-        "torch_linear.Based",
-        "torch_linear.Hedgehog",
-        "torch_linear.LinearAttention",
-        "torch_linear.Mamba2",
+        "linear.flash_linear_attention.Based",
+        "linear.flash_linear_attention.LinearAttention",
+        "linear.flash_linear_attention.Mamba2",
+        "linear.flash_linear_hedgehog.Hedgehog",
+        "linear.mamba_ssm.Mamba2",
+        "linear.torch_linear.Based",
+        "linear.torch_linear.Hedgehog",
+        "linear.torch_linear.LinearAttention",
+        "linear.torch_linear.Mamba2",
     }
 
 
 def test_the_long_convolution_names_its_baselines():
     assert {t for t in targets() if t.endswith(".FftConv")} >= {
-        "baselines.flash_fft_conv.FftConv",
-        "baselines.triton_monarch.FftConv",
-        "baselines.torch_fft.FftConv",
+        "baselines.fft_conv.flash_fft_conv.FftConv",
+        "baselines.fft_conv.triton_monarch.FftConv",
+        "baselines.fft_conv.torch_fft.FftConv",
     }
 
 
 def test_the_e4m3_gemm_names_its_baselines():
     assert {t for t in targets() if t.endswith(".GemmFp8")} >= {
-        "baselines.cublas_fp8.GemmFp8",
-        "baselines.deep_gemm.GemmFp8",
+        "baselines.gemm.cublas_fp8.GemmFp8",
+        "baselines.gemm.deep_gemm.GemmFp8",
     }
 
 
@@ -326,7 +326,7 @@ STRANGERS = {
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_a_baseline_knows_its_kernels_and_disowns_others(name):
-    implementation = load(f"baselines.{name}.Gemm")()
+    implementation = load(f"baselines.gemm.{name}.Gemm")()
     foreign = implementation.foreign_kernel_names()
     own = [p for problem in (Problem(), Problem(N=81)) for p in implementation.kernel_names(problem)]
     for kernel in KERNELS[name]:
@@ -342,7 +342,7 @@ def test_a_baseline_knows_its_kernels_and_disowns_others(name):
 @pytest.mark.parametrize("reduced", [0, 1])
 def test_torch_matmul_on_the_cpu_is_right(shape, reduced):
     m, n, k = shape
-    implementation = load("baselines.cublas.Gemm")(reduced=reduced)
+    implementation = load("baselines.gemm.cublas.Gemm")(reduced=reduced)
     problem = Problem(m, n, k)
     assert implementation.supports(problem, "cpu") is None
     generator = torch.Generator().manual_seed(m)
@@ -358,13 +358,13 @@ def test_torch_matmul_on_the_cpu_is_right(shape, reduced):
 
 
 def test_quack_names_the_size_that_its_tensor_maps_cannot_take():
-    implementation = load("baselines.quack.Gemm")()
+    implementation = load("baselines.gemm.quack.Gemm")()
     assert "N=81" in (implementation.supports(Problem(N=81), "cuda") or "")
     assert "K=12" in (implementation.supports(Problem(K=12), "cuda") or "")
 
 
 def test_compiled_functions_have_code_of_their_own():
-    from baselines import torch_compile
+    from baselines.gemm import torch_compile
 
     first, second = (torch_compile.compile_matmul(name, tma=False) for name in ("gemm_a", "gemm_b"))
     codes = [f._torchdynamo_orig_callable.__code__ for f in (first, second)]
@@ -373,7 +373,7 @@ def test_compiled_functions_have_code_of_their_own():
 
 
 def test_inductor_takes_every_setting():
-    from baselines import torch_compile
+    from baselines.gemm import torch_compile
 
     options = torch_compile.inductor_options(tma=True)
     assert options["max_autotune"] is True

@@ -31,7 +31,7 @@ def test_every_dependency_of_the_project_is_packed_or_on_the_node(groups):
 
 
 def test_quack_is_the_version_that_the_project_measures_with(groups):
-    from baselines.quack import INSTALL
+    from baselines.gemm.quack import INSTALL
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     pins = {r.name: str(r) for r in groups["quack"].requirements}
@@ -78,7 +78,7 @@ def test_a_part_goes_with_what_it_runs_on(groups):
 
 
 def test_flash_attn_4_is_the_version_that_the_project_measures_with(groups):
-    from baselines.flash_attn_4 import INSTALL
+    from baselines.attention.flash_attn_4 import INSTALL
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     (pin,) = groups["flash_attn_4"].requirements
@@ -87,7 +87,7 @@ def test_flash_attn_4_is_the_version_that_the_project_measures_with(groups):
 
 
 def test_the_linear_attentions_libraries_are_the_versions_that_the_project_measures_with(groups):
-    from baselines import flash_linear_attention, mamba_ssm
+    from baselines.linear import flash_linear_attention, mamba_ssm
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     pins = {r.name: str(r) for r in groups["linear"].requirements}
@@ -101,7 +101,7 @@ def test_the_linear_attentions_libraries_are_the_versions_that_the_project_measu
 
 
 def test_the_triton_kernels_of_flash_attn_are_the_ones_that_the_baselines_import(groups):
-    from baselines import flash_attn_triton
+    from baselines.rows import flash_attn_triton
 
     group = groups["flash_attn_triton"]
     (pin,) = group.requirements
@@ -115,7 +115,7 @@ def test_the_triton_kernels_of_flash_attn_are_the_ones_that_the_baselines_import
 
 
 def test_the_rotary_kernel_of_liger_is_the_one_that_the_baseline_imports(groups):
-    from baselines import liger
+    from baselines.rows import liger
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     (pin,) = groups["liger"].requirements

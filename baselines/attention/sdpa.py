@@ -1,0 +1,64 @@
+"""What the two fused backends of PyTorch's ``scaled_dot_product_attention`` have in common.
+
+Which backend runs is fixed with ``sdpa_kernel``, and the kernel names of the case show that it did. The backward pass
+is timed alone, through the backward operator that autograd would call, on what one forward pass has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.attention.problem import AttentionProblem
+from baselines.common.layouts import token_major
+
+if TYPE_CHECKING:
+    import torch
+
+LAYOUTS = ("bnhd", "bhnd")
+
+
+def arranged(inputs: dict[str, torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:
+    """q, k, v (and dout) as (B, H, N, D) tensors: of (B, N, H, D) memory for "bnhd", as given for "bhnd"."""
+    names = [name for name in ("q", "k", "v", "dout") if name in inputs]
+    if layout == "bnhd":
+        return tuple(token_major(inputs[name]).transpose(1, 2) for name in names)
+    return tuple(inputs[name].contiguous() for name in names)
+
+
+def forward_call(
+    problem: AttentionProblem, backend: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """``scaled_dot_product_attention`` on one backend; a causal mask is aligned to the bottom right."""
+    from torch.nn.attention import sdpa_kernel
+    from torch.nn.attention.bias import causal_lower_right
+    from torch.nn.functional import scaled_dot_product_attention
+
+    aligned = not problem.causal or problem.N == problem.Nkv
+    mask = None if aligned else causal_lower_right(problem.N, problem.Nkv)
+    is_causal, enable_gqa = problem.causal and aligned, problem.H != problem.Hkv
+
+    def call() -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                attn_mask=mask,  # type: ignore[arg-type]
+                is_causal=is_causal,
+                enable_gqa=enable_gqa,
+            )
+
+    return call
+
+
+def autograd_call(
+    forward: Callable[[], torch.Tensor], leaves: tuple[torch.Tensor, ...], dout: torch.Tensor
+) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """The backward pass through autograd, for what has no backward operator of its own."""
+    import torch
+
+    for leaf in leaves:
+        leaf.requires_grad_()
+    out = forward()
+    return lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True)

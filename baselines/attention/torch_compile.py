@@ -1,0 +1,147 @@
+"""Attention as two matrix products and a softmax, compiled by ``torch.compile``: what no fused kernel costs.
+
+The score matrix goes through memory, so a problem whose matrices do not fit is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.attention import names, sdpa
+from baselines.attention.problem import AttentionProblem, refuse, scale
+from baselines.common.compiled import compile_alone
+from baselines.common.gpu import refuse_other_gpus
+from baselines.common.options import chosen
+from baselines.common.sites import distribution_version, missing
+
+if TYPE_CHECKING:
+    import torch
+
+Compiled = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor", bool, float], "torch.Tensor"]
+
+BYTES_A_SCORE = {"fwd": 4, "bwd": 12}
+"""Forward: scores and probabilities in bf16. Backward: the probabilities that are kept, dP, dS, and fp32 between."""
+
+MEMORY_SHARE = 0.5
+"""Share of the GPU's memory that the matrices may take; the inputs and the other contestants are in the rest."""
+
+# A process keeps what it compiled: a problem is asked for once per set of inputs.
+_compiled: dict[tuple[object, ...], Compiled] = {}
+
+
+class Attention:
+    """softmax(Q K^T / sqrt(D)) V, bf16, compiled for exactly this shape; the backward pass is autograd's, compiled too.
+
+    Scores are bf16, as PyTorch's product of bf16 matrices is, and the softmax is computed in fp32. Grouped queries are
+    rows of one product. Inductor's pattern matcher is off: it would recognise attention and put SDPA in its place,
+    which is the row `sdpa_flash`. Its other settings are the default ones: with max-autotune the products of a shape
+    take some ten seconds to tune, and cuBLAS's are chosen.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        chosen("torch_compile", options, {}, {})
+
+    def available(self) -> str | None:
+        """None, or how to install PyTorch with Triton."""
+        return missing(["torch", "triton"], "pip install torch triton")
+
+    def version(self) -> str:
+        """PyTorch's and Triton's versions."""
+        import torch
+
+        return f"torch {torch.__version__}, triton {distribution_version('triton') or 'not installed'}"
+
+    def supports(self, problem: AttentionProblem, device: str) -> str | None:
+        """bf16 problems whose score matrices fit; on a CPU it would be a slow compile for nothing."""
+        reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
+        if reason is None and problem.causal and problem.N > problem.Nkv:
+            reason = f"torch_compile: got N={problem.N} queries on Nkv={problem.Nkv} keys, a softmax of no key is NaN"
+        reason = reason or refuse_other_gpus("torch_compile")
+        if reason is not None:
+            return reason
+        import torch
+
+        return refuse_large(problem, torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
+
+    def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
+        """The softmax is Inductor's; the products are cuBLAS's."""
+        return ("triton_(per|red)",)
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Attention kernels of everyone else."""
+        return names.others(names.TRITON)
+
+    def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+        """Compile for this shape unless that was done, and run once."""
+        shapes = (problem.B, problem.H, problem.Hkv, problem.N, problem.Nkv, problem.D, problem.causal)
+        key = (*shapes, problem.direction)
+        if key not in _compiled:
+            _compiled[key] = compile_attention(f"attention_{'_'.join(map(str, key))}")
+        function = _compiled[key]
+        q, k, v = (inputs[name] for name in "qkv")
+        call: Callable[[], Any]
+        if problem.direction == "fwd":
+            call = forward_call(function, problem, q, k, v)
+        else:
+            call = backward_call(function, problem, q, k, v, inputs["dout"])
+        call()
+        return call
+
+
+def forward_call(
+    function: Compiled, problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> Callable[[], torch.Tensor]:
+    """A call of the compiled forward pass."""
+    causal, factor = problem.causal, scale(problem)
+    return lambda: function(q, k, v, causal, factor)
+
+
+def backward_call(
+    function: Compiled,
+    problem: AttentionProblem,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dout: torch.Tensor,
+) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """A call of the compiled backward pass alone, on what one forward pass has kept."""
+    import torch._functorch.config
+
+    leaves = (q.detach().clone(), k.detach().clone(), v.detach().clone())
+    # A graph that is kept for further backward passes may not give its buffers away.
+    with torch._functorch.config.patch(donated_buffer=False):
+        call = sdpa.autograd_call(forward_call(function, problem, *leaves), leaves, dout)
+        call()
+    return call
+
+
+def refuse_large(problem: AttentionProblem, memory_bytes: int) -> str | None:
+    """None if the score matrices fit into their share of the memory, else how large they are."""
+    scores = problem.B * problem.H * problem.N * problem.Nkv * BYTES_A_SCORE[problem.direction]
+    share = MEMORY_SHARE * memory_bytes
+    if scores > share:
+        return (
+            f"torch_compile: score matrices of {scores / 1e9:.0f} GB, half of this GPU's memory is {share / 1e9:.0f} GB"
+        )
+    return None
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:
+    import torch
+
+    batch, heads, queries, dim = q.shape
+    key_heads, keys = k.shape[1:3]
+    rows = heads // key_heads * queries  # the queries of a group, one head below the other
+    scores = (q.reshape(batch, key_heads, rows, dim) @ k.transpose(-1, -2)).view(batch, heads, queries, keys)
+    scores = scores.float() * scale
+    if causal:
+        visible = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
+        scores = scores.masked_fill(~visible, -torch.inf)
+    p = torch.softmax(scores, dim=-1).to(q.dtype)
+    return (p.view(batch, key_heads, rows, keys) @ v).view(batch, heads, queries, dim)
+
+
+def compile_attention(name: str) -> Compiled:
+    """The attention, compiled by itself under this name."""
+    return compile_alone(_attention, name, options={"pattern_matcher": False})

@@ -1,0 +1,1 @@
+"""What baselines of several families share; it imports none of them."""

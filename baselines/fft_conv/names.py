@@ -1,0 +1,11 @@
+"""Whose kernel a name is, as the profiler gives it: regular expressions for the long convolution."""
+
+from __future__ import annotations
+
+from baselines.common.compiled import INDUCTOR as INDUCTOR
+
+CUFFT = r"(?i)fft"
+"""cuFFT's kernels: vector_fft, regular_fft, multi_bluestein_fft, ..."""
+
+MONARCH = "baseline_monarch"
+OURS = "kittens"

@@ -1,0 +1,140 @@
+"""A Monarch convolution in Triton, of this repository: it stands in for FlashFFTConv, which is not on PyPI.
+
+The algorithm is the same, two DFT matrices and a twiddle factor each way on the tensor cores; the code is not, and no
+number of it is one of FlashFFTConv's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.gpu import AMPERE, refuse_other_gpus
+from baselines.common.options import chosen
+from baselines.common.problems import refuse
+from baselines.common.sites import distribution_version, find, use_site
+from baselines.common.tuning import fastest
+from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
+from baselines.fft_conv.problem import FftConvProblem, points
+
+if TYPE_CHECKING:
+    import torch
+
+SHAPES = {1024: (32, 32), 2048: (32, 64), 4096: (64, 64)}
+"""Rows and columns of the matrix that a transform of so many points is done on."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Warps of a program, stages of its loop, and pairs of sequences it convolves with one load of the filter."""
+
+    warps: int
+    stages: int
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.warps} warps, {self.stages} stages, {self.pairs} pairs"
+
+
+CONFIGS = tuple(Config(warps, 1, pairs) for warps in (4, 8) for pairs in (1, 2, 8))
+
+# Tuned configurations by problem: a process asks for a problem once per set of inputs.
+_tuned: dict[tuple[Any, ...], Config] = {}
+
+
+class FftConv:
+    """bf16 operands, fp32 sums, two sequences as the parts of a complex one; a program takes pairs of one channel.
+
+    The filter's transform is made by cuFFT in fp32 and rounded, in ``prepare`` or, where the problem has it inside, in
+    the call. The configuration is tuned outside the clock.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        chosen("triton_monarch", options, {}, {})
+
+    def available(self) -> str | None:
+        """None, or how to install Triton."""
+        return find("triton", ["torch", "triton"], "pip install torch triton")
+
+    def version(self) -> str:
+        """Triton's version."""
+        use_site("triton")
+        return f"triton {distribution_version('triton', 'pytorch-triton') or 'of unknown version'}"
+
+    def supports(self, problem: FftConvProblem, device: str) -> str | None:
+        """bf16 problems of 1024, 2048 or 4096 points on a GPU."""
+        reason = refuse(problem, device, devices=("cuda",), name="triton_monarch")
+        if reason is None and points(problem) not in SHAPES:
+            reason = f"triton_monarch: got N={problem.N}, it takes {', '.join(map(str, SHAPES))} points"
+        return reason or refuse_other_gpus("triton_monarch", least=AMPERE)
+
+    def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
+        """Its own; cuFFT's too where the filter is transformed in the call."""
+        return (MONARCH, CUFFT) if problem.filter == "inside" else (MONARCH,)
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """FlashFFTConv's, Inductor's and this project's kernels."""
+        return ("monarch_conv_cuda", INDUCTOR, OURS)
+
+    def prepare(self, problem: FftConvProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Tune unless that was done, make the factors, and bind u (B, D, N) and k (D, N)."""
+        use_site("triton")
+        u, k, of = inputs["u"].contiguous(), inputs["k"], points(problem)
+        factors = make_factors(of, u)
+        taps = spectrum(k, of, u.dtype)
+        key = (problem.B, problem.D, problem.N, of)
+        if key not in _tuned:
+            _tuned[key] = CONFIGS[fastest([(str(config), bind(u, taps, factors, config)) for config in CONFIGS])]
+        config = _tuned[key]
+        if problem.filter == "inside":
+            return lambda: bind(u, spectrum(k, of, u.dtype), factors, config)()
+        return bind(u, taps, factors, config)
+
+
+def spectrum(k: torch.Tensor, of: int, dtype: torch.dtype) -> torch.Tensor:
+    """(D, 2, R, C): real and imaginary part of the transform over its points, frequency c + R d at (c, d)."""
+    import torch
+
+    rows, columns = SHAPES[of]
+    planes = torch.fft.fft(k, of, norm="forward").view(-1, columns, rows).transpose(1, 2)
+    return torch.stack((planes.real, planes.imag), 1).to(dtype).contiguous()
+
+
+def make_factors(of: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Cosines and sines of F_R (2, R, R), F_C (2, C, C) and the twiddle factors (2, R, C), in the type of ``like``."""
+    import torch
+
+    rows, columns = SHAPES[of]
+
+    def exponentials(height: int, width: int, turn: int) -> torch.Tensor:
+        steps = torch.arange(height).view(-1, 1) * torch.arange(width) % turn
+        angles = steps.double() * (2 * math.pi / turn)
+        return torch.stack((angles.cos(), angles.sin())).to(device=like.device, dtype=like.dtype)
+
+    return exponentials(rows, rows, rows), exponentials(columns, columns, columns), exponentials(rows, columns, of)
+
+
+def bind(
+    u: torch.Tensor, taps: torch.Tensor, factors: tuple[torch.Tensor, ...], config: Config
+) -> Callable[[], torch.Tensor]:
+    """A call of the kernel; u: (B, D, N) contiguous, taps: of ``spectrum``."""
+    import torch
+
+    from baselines.fft_conv.triton_device import baseline_monarch
+
+    batches, channels, length = u.shape
+    rows, columns = taps.shape[2:]
+    pairs = -(-batches // 2)
+    grid = (channels, -(-pairs // config.pairs))
+
+    def call() -> torch.Tensor:
+        y = torch.empty_like(u)
+        baseline_monarch[grid](
+            u, y, taps, *factors, batches, channels, length,
+            ROWS=rows, COLUMNS=columns, PAIRS=config.pairs, num_warps=config.warps, num_stages=config.stages,
+        )  # fmt: skip
+        return y
+
+    return call

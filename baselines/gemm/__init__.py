@@ -1,0 +1,1 @@
+"""Matrix products: bf16, e4m3 and with an epilogue."""

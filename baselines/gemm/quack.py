@@ -1,0 +1,133 @@
+"""The sm_90 GEMM of quack-kernels, written in CuTe DSL: the CUTLASS row of today.
+
+The paper compares with CUTLASS's C++ GEMM. This is the same family of kernel (TMA, warp-specialised wgmma,
+cooperative or ping-pong, persistent) in CUTLASS's Python dialect, and it is reported under its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.gpu import HOPPER, refuse_other_gpus
+from baselines.common.options import chosen
+from baselines.common.problems import refuse
+from baselines.common.sites import distribution_version, find, missing, use_cutlass_dsl, use_site
+from baselines.common.tuning import fastest
+from baselines.gemm.problem import GemmProblem, refuse_unaligned
+
+if TYPE_CHECKING:
+    import torch
+
+INSTALL = "pip install 'quack-kernels==0.6.5' 'nvidia-cutlass-dsl[cu13]==4.8.1'"
+ALIGNMENT = 8  # bf16 elements, 16 bytes
+
+# (tile_m, tile_n, ping-pong, (cluster_m, cluster_n), split_k). The library's own tuner walks over forty; these are
+# its default, its largest tiles, and small ones with split-K for products that do not fill the GPU.
+CONFIGS: tuple[tuple[int, int, bool, tuple[int, int], int], ...] = (
+    (128, 192, True, (2, 1), 1),
+    (128, 256, False, (2, 1), 1),
+    (128, 256, False, (1, 2), 1),
+    (256, 128, False, (2, 1), 1),
+    (256, 128, False, (1, 2), 1),
+    (256, 192, False, (2, 1), 1),
+    (128, 128, True, (2, 1), 1),
+    (128, 128, True, (1, 2), 1),
+    (128, 128, True, (1, 1), 2),
+)
+
+_tuned: dict[tuple[object, ...], int] = {}
+
+
+class Gemm:
+    """C (M, N) = A (M, K) B (K, N), bf16 with fp32 accumulation; N and K multiples of 8.
+
+    The library reads B in either order. By default it gets the row-major (K, N) that everyone in the comparison
+    gets, so nothing is copied outside the clock.
+
+    Options:
+        b_layout: "n" as given; "k" stores B by columns, as the weight of a linear layer is. The copy is made in
+            `prepare`, outside the clock.
+        tuned: 1 tunes over `CONFIGS` in `prepare`, 0 takes the library's default configuration.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        known = {"b_layout": ("n", "k"), "tuned": (0, 1)}
+        self._options = chosen("quack", options, known, {"b_layout": "n", "tuned": 1})
+
+    def available(self) -> str | None:
+        """None, or how to install the library."""
+        reason = find("quack", ["torch", "quack", "nvidia_cutlass_dsl"], INSTALL)
+        if reason is None:
+            use_cutlass_dsl()
+            reason = missing(["cutlass"], INSTALL)
+        return reason
+
+    def version(self) -> str:
+        """Versions of the library and of CuTe DSL."""
+        use_site("quack")
+        cute = distribution_version("nvidia-cutlass-dsl")
+        return f"quack-kernels {distribution_version('quack-kernels')}, nvidia-cutlass-dsl {cute}"
+
+    def supports(self, problem: GemmProblem, device: str) -> str | None:
+        """Aligned bf16 problems on Hopper."""
+        reason = refuse(problem, device, devices=("cuda",), name="quack")
+        reason = reason or refuse_unaligned(problem, multiple=ALIGNMENT, name="quack")
+        return reason or refuse_other_gpus("quack", major=HOPPER)
+
+    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
+        """CuTe DSL names a kernel after the module and class that it was traced from."""
+        return ("(?i)kernel_cutlass.*gemm",)
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """cuBLAS, Triton and this project."""
+        return ("nvjet", "xmma_gemm", "triton", "baseline_gemm", "kittens")
+
+    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Compile and tune for this shape unless that was done, and bind a: (M, K), b: (K, N)."""
+        use_site("quack")
+        use_cutlass_dsl()
+        a, b = inputs["a"].contiguous(), inputs["b"].contiguous()
+        if self._options["b_layout"] == "k":
+            b = b.t().contiguous().t()
+        if not self._options["tuned"]:
+            call = bind(a, b, None)
+        else:
+            key = (problem.M, problem.N, problem.K, self._options["b_layout"], a.device)
+            if key not in _tuned:
+                _tuned[key] = fastest([(str(config), bind(a, b, config)) for config in CONFIGS])
+            call = bind(a, b, CONFIGS[_tuned[key]])
+        call()
+        return call
+
+
+def bind(
+    a: torch.Tensor, b: torch.Tensor, config: tuple[int, int, bool, tuple[int, int], int] | None
+) -> Callable[[], torch.Tensor]:
+    """A call of the library on a: (M, K), b: (K, N) with an entry of `CONFIGS`; None for its own choice."""
+    import torch
+    from quack.gemm_interface import gemm, gemm_tuned
+
+    if config is None:
+        return lambda: gemm(a, b, tuned=False)
+    from quack.gemm_config import GemmConfig
+
+    tile_m, tile_n, pingpong, (cluster_m, cluster_n), split_k = config
+    library_config = GemmConfig(
+        tile_m=tile_m,
+        tile_n=tile_n,
+        pingpong=pingpong,
+        cluster_m=cluster_m,
+        cluster_n=cluster_n,
+        split_k=split_k,
+        is_dynamic_persistent=False,
+        device_capacity=HOPPER,
+    )
+    shape = (a.shape[0], b.shape[1])
+
+    def call() -> torch.Tensor:
+        c = torch.empty(shape, dtype=torch.bfloat16, device=a.device)
+        gemm_tuned.fn(a, b, c, config=library_config, split_k=split_k)
+        return c
+
+    return call

@@ -1,0 +1,70 @@
+"""Plain PyTorch for a matrix product and what follows it, eager or under ``torch.compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from baselines.common.compiled import MAX_AUTOTUNE
+from baselines.common.plain_torch import PlainTorch
+from baselines.gemm.names import CUBLAS_KERNELS
+
+if TYPE_CHECKING:
+    import torch
+
+
+class EpilogueProblem(Protocol):
+    """C (M, N) = epilogue(A (M, K) B (K, N)), `epilogue` bias_gelu, bias_gelu_tanh or gate_residual."""
+
+    M: int
+    N: int
+    K: int
+    epilogue: str
+    dtype: str
+    direction: str
+
+
+class GemmEpilogue(PlainTorch):
+    """``addmm`` and ``gelu``, or a product, a multiplication and an addition.
+
+    Eager, cuBLAS multiplies (and adds the bias) and PyTorch's kernels do the rest. Compiled with max-autotune, Inductor
+    fuses the rest into one kernel, or into a Triton template of the product where that is faster.
+
+    Options:
+        compiled: 1 compiles it for exactly this shape, with max-autotune.
+    """
+
+    _mode = MAX_AUTOTUNE
+
+    def kernel_names(self, problem: EpilogueProblem) -> tuple[str, ...]:
+        """One of cuBLAS's families; compiled, a Triton template may take its place."""
+        return (f"triton|{CUBLAS_KERNELS}" if self._is_compiled else CUBLAS_KERNELS,)
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """This project's kernels; eager, all of Triton's too."""
+        return ("kittens", *(() if self._is_compiled else ("triton",)))
+
+    def prepare(self, problem: EpilogueProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Bind a, b and the epilogue's tensors; compiled, compile and run once."""
+        if problem.epilogue == "gate_residual":
+            return self._bind(_gate_residual, *(inputs[name] for name in ("a", "b", "gate", "residual")))
+        function = {"bias_gelu": _bias_gelu, "bias_gelu_tanh": _bias_gelu_tanh}[problem.epilogue]
+        return self._bind(function, *(inputs[name] for name in ("a", "b", "bias")))
+
+
+def _bias_gelu(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.nn.functional.gelu(torch.addmm(bias, a, b))
+
+
+def _bias_gelu_tanh(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.nn.functional.gelu(torch.addmm(bias, a, b), approximate="tanh")
+
+
+def _gate_residual(a: torch.Tensor, b: torch.Tensor, gate: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.addcmul(residual, gate, a @ b)

@@ -1,0 +1,1 @@
+"""The linear attentions: Based, Hedgehog, Mamba-2 and that with decay."""

@@ -1,0 +1,129 @@
+"""Hedgehog from the best parts there are, since no library has it as one kernel.
+
+Its feature map and what joins the parts are under ``torch.compile``, the states are flash-linear-attention's, the
+window is FlexAttention. The paper's own baseline leaves the window out and is another function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.gpu import AMPERE, refuse_other_gpus
+from baselines.common.options import chosen
+from baselines.common.problems import refuse
+from baselines.common.sites import distribution_version, find, use_site
+from baselines.linear import names
+from baselines.linear.flash_linear_attention import INSTALL, short_kernels
+from baselines.linear.problem import HedgehogProblem
+from baselines.linear.triton_autotune import tune_for
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK = 64
+
+# A process keeps what it compiled: a problem is asked for once per set of inputs.
+_compiled: dict[tuple[object, ...], dict[str, Callable[..., Any]]] = {}
+
+
+class Hedgehog:
+    """Five steps, all inside the call, on (B, H, N, D) tensors as they are.
+
+    1. features of q and k, and the sums of the latter, block by block, compiled;
+    2. the state before each block, `chunk_fwd_h` of flash-linear-attention, each head a sequence of its own;
+    3. features times the state of two blocks ago, a batched product (cuBLAS);
+    4. the window, FlexAttention with a mask of blocks, which also returns the log-sum-exp and the largest score;
+    5. both parts and the normaliser joined, compiled.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        chosen("fla", options, {}, {})
+
+    def available(self) -> str | None:
+        """None, or how to install the library."""
+        return find("fla", ["torch", "triton", "einops", "fla"], INSTALL)
+
+    def version(self) -> str:
+        """Versions of the parts."""
+        use_site("fla")
+        import torch
+
+        triton = distribution_version("triton", "pytorch-triton")
+        parts = f"flash-linear-attention {distribution_version('fla-core')}, FlexAttention of torch {torch.__version__}"
+        return f"{parts}, triton {triton}"
+
+    def supports(self, problem: HedgehogProblem, device: str) -> str | None:
+        """bf16 problems without a returned state."""
+        reason = refuse(problem, device, devices=("cuda",), name="fla")
+        if reason is None and problem.return_state:
+            reason = "fla: got return_state=1, its states are in bf16 and none is the one after the last row"
+        return reason or refuse_other_gpus("fla", least=AMPERE)
+
+    def kernel_names(self, problem: HedgehogProblem) -> tuple[str, ...]:
+        """The library's states, Inductor's fused steps, and FlexAttention's template."""
+        return (names.FLA_STATES, "triton_(poi|per|red)", "(?i)triton_tem|flex_attention")
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Everyone else's kernels."""
+        return names.others(names.FLA, names.INDUCTOR)
+
+    def prepare(self, problem: HedgehogProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Compile and tune for this shape unless that was done, and run once."""
+        use_site("fla")
+        from fla.ops.common import chunk_h
+
+        key = (problem.B, problem.H, problem.N, problem.D, problem.F)
+        if key not in _compiled:
+            _compiled[key] = compile_steps(problem, inputs["q"].device)
+        steps = _compiled[key]
+        q, k, v, q_map, k_map, alpha, beta = (
+            inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
+        )
+        tune_for(key, short_kernels())
+
+        def call() -> torch.Tensor:
+            phi_q, phi_k, far_weights = steps["features"](q, k, q_map, k_map)
+            # A head as a sequence: (B H, N, 1, .) is the memory that is there.
+            keys, values = (tensor.flatten(0, 1).unsqueeze(2) for tensor in (phi_k, v))
+            states, _ = chunk_h.chunk_fwd_h(keys, values, chunk_size=BLOCK)
+            near, logsumexp, largest = steps["window"](q, k, v)
+            return join(steps, phi_q, states, far_weights, near, logsumexp, largest, alpha, beta)
+
+        call()
+        return call
+
+
+def join(
+    steps: dict[str, Callable[..., Any]],
+    phi_q: torch.Tensor,
+    states: torch.Tensor,
+    far_weights: torch.Tensor,
+    near: torch.Tensor,
+    logsumexp: torch.Tensor,
+    largest: torch.Tensor,
+    alpha: torch.Tensor,
+    beta: torch.Tensor,
+) -> torch.Tensor:
+    """Steps 3 and 5.
+
+    phi_q: (B, H, blocks, 64, 2F) bf16; states: (B H, blocks, 1, 2F, D), before each block; far_weights: (B, H, N), the
+    sums of the linear weights; near (B, H, N, D), logsumexp and largest (B, H, N): the window's softmax.
+    """
+    before = states.view(*phi_q.shape[:3], *states.shape[-2:])
+    far = phi_q[:, :, 2:] @ before[:, :, 1:-1]
+    joined: torch.Tensor = steps["join"](far, far_weights, near, logsumexp, largest, alpha, beta)
+    return joined
+
+
+def compile_steps(problem: HedgehogProblem, device: torch.device) -> dict[str, Callable[..., Any]]:
+    """The compiled steps for one shape."""
+    from baselines.common.compiled import compile_alone
+    from baselines.linear import hedgehog_steps
+
+    name = "_".join(map(str, (problem.B, problem.H, problem.N, problem.D, problem.F)))
+    return {
+        "features": compile_alone(hedgehog_steps.features, f"features_{name}"),
+        "window": hedgehog_steps.compiled_window(problem.N, problem.D, device, f"window_{name}"),
+        "join": compile_alone(hedgehog_steps.join, f"join_{name}"),
+    }

@@ -1,0 +1,79 @@
+"""The steps of the Hedgehog baseline that ``torch.compile`` is given; import it only inside methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from baselines.linear.chunked_torch import BLOCK, FLOOR, hedgehog_features
+
+
+def features(
+    q: torch.Tensor, k: torch.Tensor, q_map: torch.Tensor, k_map: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Features of q in blocks, (B, H, blocks, 64, 2F), features of k (B, H, N, 2F), and the sums of the linear weights.
+
+    The sums, (B, H, N) fp32, are those over all keys two blocks or more before the query's own.
+    """
+    length = q.shape[2]
+    phi_q, phi_k = hedgehog_features(q, q_map), hedgehog_features(k, k_map)
+    blocks, keys = (_blocks(tensor) for tensor in (phi_q, phi_k))
+    sums = keys.float().sum(3).cumsum(2)
+    before = pad(sums, (0, 0, 2, 0))[:, :, : sums.shape[2]]
+    weights = (blocks.float() * before[:, :, :, None]).sum(-1).flatten(2, 3)[:, :, :length]
+    return blocks, phi_k, weights
+
+
+def _blocks(tensor: torch.Tensor) -> torch.Tensor:
+    """(B, H, N, W) to (B, H, blocks, 64, W), with zeros after row N."""
+    return pad(tensor, (0, 0, 0, -tensor.shape[2] % BLOCK)).unflatten(2, (-1, BLOCK))
+
+
+def join(
+    far: torch.Tensor,
+    far_weights: torch.Tensor,
+    near: torch.Tensor,
+    logsumexp: torch.Tensor,
+    largest: torch.Tensor,
+    alpha: torch.Tensor,
+    beta: torch.Tensor,
+) -> torch.Tensor:
+    """Window and linear part over one normaliser.
+
+    far: (B, H, blocks - 2, 64, D), for the third block and later ones; near: (B, H, N, D), the window's softmax, with
+    its logsumexp and largest scaled score, (B, H, N).
+    """
+    length = near.shape[2]
+    rows = pad(far.flatten(2, 3), (0, 0, 2 * BLOCK, 0))[:, :, :length].float()
+    near_weights = (logsumexp - largest).exp() * beta[:, None]
+    far_factor = alpha[:, None]
+    total = near_weights + far_factor * far_weights + FLOOR
+    out = near.float() * near_weights[..., None] + rows * far_factor[..., None]
+    return (out / total[..., None]).to(near.dtype)
+
+
+def seen(batch: Any, head: Any, query: Any, key: Any) -> Any:
+    """The window: the own block causally, and the block before."""
+    return (key <= query) & (query // BLOCK - key // BLOCK <= 1)
+
+
+def compiled_window(length: int, width: int, device: torch.device, name: str) -> Callable[..., Any]:
+    """FlexAttention over the window of this length: q, k, v to (out, log-sum-exp, largest scaled score)."""
+    from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+
+    from baselines.common.compiled import compile_alone
+
+    mask = create_block_mask(seen, None, None, length, length, device=device, BLOCK_SIZE=BLOCK)
+    tiles: Any = {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK}
+    wanted = AuxRequest(lse=True, max_scores=True)
+
+    def window(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        out, found = flex_attention(
+            q, k, v, block_mask=mask, scale=width**-0.5, kernel_options=tiles, return_aux=wanted
+        )
+        return out, found.lse, found.max_scores
+
+    return compile_alone(window, name)

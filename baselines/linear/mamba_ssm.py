@@ -1,0 +1,130 @@
+"""mamba_ssm: the Triton kernels of Mamba-2's authors, without the CUDA extension of the package.
+
+``import mamba_ssm`` needs that extension; its Triton modules do not. They are imported under a bare parent module that
+has the package's folder and has not run its ``__init__``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.gpu import AMPERE, refuse_other_gpus
+from baselines.common.options import chosen
+from baselines.common.problems import refuse
+from baselines.common.sites import distribution_version, find, holds, import_bare, use_site
+from baselines.common.tuning import fastest
+from baselines.linear import names
+from baselines.linear.problem import Mamba2Problem
+from baselines.linear.triton_autotune import shorten, tune_for
+
+if TYPE_CHECKING:
+    import torch
+
+INSTALL = (
+    "MAMBA_SKIP_CUDA_BUILD=TRUE MAMBA_FORCE_BUILD=TRUE "
+    "pip install --no-deps --no-build-isolation mamba-ssm==2.3.2.post1"
+)
+MODULE = "mamba_ssm.ops.triton.ssd_combined"
+CHUNKS = (64, 128, 256)
+"""Chunk sizes tried for "auto"."""
+
+TILES = ((128, 64), (64, 128), (64, 64), (64, 32))
+"""Tiles (rows, columns) kept of the library's lists: heads and states of 64 leave larger ones half empty."""
+
+_tuned: dict[tuple[object, ...], int] = {}
+
+
+class Mamba2:
+    """`mamba_chunk_scan_combined` on its own layouts, which are those of the raw boundary.
+
+    It computes A dt and its sums itself, so a problem whose decays and values are prepared has no counterpart.
+
+    Options:
+        chunk: chunk size, or "auto" for the fastest of `CHUNKS`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = chosen("mamba_ssm", options, {"chunk": ("auto", 32, 64, 128, 256)}, {"chunk": "auto"})
+
+    def available(self) -> str | None:
+        """None, or how to install the library."""
+        reason = find("mamba_ssm", ["torch", "triton", "einops", "mamba_ssm"], INSTALL)
+        if reason is None and not holds("mamba_ssm", "ops/triton/ssd_combined.py"):
+            reason = f"mamba_ssm here has no Triton kernels of Mamba-2: {INSTALL}"
+        return reason
+
+    def version(self) -> str:
+        """Versions of the library and of Triton."""
+        use_site("mamba_ssm")
+        triton = distribution_version("triton", "pytorch-triton")
+        return f"mamba-ssm {distribution_version('mamba-ssm')}, triton {triton}"
+
+    def supports(self, problem: Mamba2Problem, device: str) -> str | None:
+        """bf16 problems of the raw boundary."""
+        reason = refuse(problem, device, devices=("cuda",), name="mamba_ssm")
+        if reason is None and problem.boundary != "raw":
+            reason = f"mamba_ssm: got boundary={problem.boundary}, it prepares decays and values itself: boundary=raw"
+        return reason or refuse_other_gpus("mamba_ssm", least=AMPERE)
+
+    def kernel_names(self, problem: Mamba2Problem) -> tuple[str, ...]:
+        """Its five kernels, in the order in which they run."""
+        return tuple(
+            f"_{kernel}_fwd_kernel"
+            for kernel in ("chunk_cumsum", "chunk_state", "state_passing", "bmm_chunk", "chunk_scan")
+        )
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Everyone else's kernels."""
+        return names.others(names.MAMBA_SSM)
+
+    def prepare(self, problem: Mamba2Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+        """Tune for this shape unless that was done, then bind the inputs as they are."""
+        use_site("mamba_ssm")
+        library = import_kernels()
+        x, dt, a, b, c = (inputs[name] for name in ("x", "dt", "A", "B", "C"))
+        state = bool(problem.return_final_state)
+
+        def make(chunk: int) -> Callable[[], Any]:
+            return lambda: library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
+
+        key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
+        tune_for(key, short_kernels())
+        chunk = self._options["chunk"]
+        if chunk == "auto":
+            if key not in _tuned:
+                _tuned[key] = CHUNKS[fastest([(f"chunk={one}", make(one)) for one in CHUNKS])]
+            chunk = _tuned[key]
+        call = make(int(chunk))
+        call()
+        return call
+
+
+def import_kernels() -> Any:
+    """The module of the combined kernels, without running the package's own ``__init__``."""
+    return import_bare(MODULE, ["mamba_ssm"])
+
+
+def short_kernels() -> tuple[Any, ...]:
+    """The library's kernels that are tuned, lists of tiles cut to `TILES`."""
+    names = {
+        "ssd_chunk_state": ("_chunk_cumsum_fwd_kernel", "_chunk_state_fwd_kernel"),
+        "ssd_state_passing": ("_state_passing_fwd_kernel",),
+        "ssd_bmm": ("_bmm_chunk_fwd_kernel",),
+        "ssd_chunk_scan": ("_chunk_scan_fwd_kernel",),
+    }
+    kernels = []
+    for module, own in names.items():
+        loaded = importlib.import_module(f"mamba_ssm.ops.triton.{module}")
+        kernels += [getattr(loaded, name) for name in own]
+    for kernel in kernels:
+        shorten(kernel, _is_short)
+    return tuple(kernels)
+
+
+def _is_short(config: Any) -> bool:
+    sizes = config.kwargs
+    if "BLOCK_SIZE_M" in sizes:
+        return (sizes["BLOCK_SIZE_M"], sizes["BLOCK_SIZE_N"]) in TILES
+    return sizes.get("BLOCK_SIZE_H", 4) in (4, 8, 16) and sizes.get("BLOCK_SIZE", 512) in (256, 512, 1024)

@@ -1,0 +1,19 @@
+"""Whose kernel a name is, as the profiler gives it: regular expressions for the linear attentions."""
+
+from __future__ import annotations
+
+from baselines.common.compiled import INDUCTOR as INDUCTOR
+
+FLA_BASED = "(parallel|fused_chunk)_based_fwd_kernel"
+FLA_STATES = "chunk_fwd_kernel_h"
+FLA_OUTPUT = "chunk_fwd_kernel_o"
+FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
+MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
+TK = "kittens"
+
+EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK)
+
+
+def others(*own: str) -> tuple[str, ...]:
+    """The kernels of everyone but these, none of which may run in their place."""
+    return tuple(pattern for pattern in EVERYONE if pattern not in own)

@@ -1,0 +1,1 @@
+"""Rows that stream: the rotary embedding, and dropout with addition and layer norm."""

@@ -1,0 +1,77 @@
+"""The tuner's choice, on a GPU that is a script: every call takes as long as it says."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from baselines.common import tuning
+
+
+class Clock:
+    """A device whose time moves only when a candidate runs; later rounds are slower, as on a warming chip."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.flushes = 0
+
+    def candidate(self, label, milliseconds, error=None):
+        def call():
+            if error is not None:
+                raise error
+            self.now += milliseconds * (1 + self.flushes / 100)
+
+        return label, call
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            self.at = clock.now
+
+        def elapsed_time(self, end):
+            return end.at - self.at
+
+    class Buffer:
+        def zero_(self):
+            clock.flushes += 1
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(L2_cache_size=1))
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: Buffer())
+    return clock
+
+
+def test_the_fastest_wins_although_the_chip_slows_down(clock):
+    assert tuning.fastest([clock.candidate("a", 1.02), clock.candidate("b", 1.0), clock.candidate("c", 1.01)]) == 1
+
+
+def test_l2_is_overwritten_before_every_timed_call(clock):
+    tuning.fastest([clock.candidate("a", 1), clock.candidate("b", 2)], rounds=5)
+    assert clock.flushes == 10
+
+
+def test_a_candidate_that_cannot_run_is_out(clock):
+    candidates = [clock.candidate("a", 0.1, RuntimeError("out of shared memory")), clock.candidate("b", 2)]
+    assert tuning.fastest(candidates) == 1
+
+
+def test_no_candidate_left_names_the_first_reason(clock):
+    candidates = [clock.candidate(name, 1, RuntimeError(f"{name} fails")) for name in "ab"]
+    with pytest.raises(tuning.NoCandidateError, match="none of 2 configurations could run; a: a fails"):
+        tuning.fastest(candidates)
+
+
+def test_choose_takes_the_median():
+    assert tuning.choose({0: [1.0, 1.0, 9.0], 3: [2.0, 2.0, 0.1]}) == 0
+    assert tuning.choose({2: []}) == 2

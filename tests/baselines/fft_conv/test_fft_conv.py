@@ -1,0 +1,118 @@
+"""The baselines of the long convolution: right on the CPU where they run there, and each knows its own kernels."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class FftConvProblem:
+    B: int = 2
+    D: int = 3
+    N: int = 1024
+    causal: bool = False
+    filter: str = "outside"
+    dtype: str = "bf16"
+    direction: str = "fwd"
+
+
+def load(target: str) -> Any:
+    module, _, name = target.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+# Names as the profiler gives them, by who runs them.
+KERNELS = {
+    "torch_fft": ("void vector_fft<4096u, EPT<16u>, 1u>", "void regular_fft_r2c<1024u, EPT<8u>>(arguments)"),
+    "triton_monarch": ("baseline_monarch",),
+    "flash_fft_conv": ("void monarch_conv_cuda_32_32_32_kernel<...>",),
+}  # fmt: skip
+OURS = "void kittens::kernel_entry<kittens::lcsf<tk::fft_conv::kernel<64>>>(Globals)"
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_a_baseline_knows_its_kernels_and_disowns_others(name: str) -> None:
+    implementation = load(f"baselines.fft_conv.{name}.FftConv")()
+    own, foreign = implementation.kernel_names(FftConvProblem()), implementation.foreign_kernel_names()
+    for kernel in KERNELS[name]:
+        assert all(re.search(pattern, kernel) for pattern in own), kernel
+        assert not any(re.search(pattern, kernel) for pattern in foreign), kernel
+    strangers = [kernel for other, kernels in KERNELS.items() if other not in (name, "torch_fft") for kernel in kernels]
+    for kernel in (*strangers, OURS):
+        assert any(re.search(pattern, kernel) for pattern in foreign), kernel
+
+
+def test_a_filter_inside_the_clock_is_cuffts_work_too() -> None:
+    implementation = load("baselines.fft_conv.triton_monarch.FftConv")()
+    assert len(implementation.kernel_names(FftConvProblem(filter="inside"))) == 2
+    assert len(implementation.kernel_names(FftConvProblem())) == 1
+
+
+@pytest.mark.parametrize("transform", ["real", "complex"])
+@pytest.mark.parametrize("keys", [{}, {"filter": "inside"}, {"N": 100, "causal": True}, {"N": 7}])
+def test_torch_fft_on_the_cpu_is_right(transform: str, keys: dict[str, object]) -> None:
+    problem = FftConvProblem(**keys)  # type: ignore[arg-type]
+    implementation = load("baselines.fft_conv.torch_fft.FftConv")(transform=transform)
+    assert implementation.supports(problem, "cpu") is None
+    generator = torch.Generator().manual_seed(problem.N)
+    u = torch.randn(problem.B, problem.D, problem.N, generator=generator).bfloat16()
+    k = torch.randn(problem.D, problem.N, generator=generator)
+    y = implementation.prepare(problem, {"u": u, "k": k})()
+    points = 2 * problem.N if problem.causal else problem.N
+    exact = torch.fft.ifft(torch.fft.fft(u.double(), points) * torch.fft.fft(k.double(), points)).real
+    exact = exact[..., : problem.N]
+    assert y.dtype == torch.bfloat16
+    assert y.is_contiguous()
+    assert float((y.double() - exact).norm()) <= 2**-8 * float(exact.norm())
+
+
+def test_lengths_that_are_not_taken_are_named() -> None:
+    for name in ("triton_monarch", "flash_fft_conv"):
+        implementation = load(f"baselines.fft_conv.{name}.FftConv")()
+        assert "N=1000" in implementation.supports(FftConvProblem(N=1000), "cuda")
+
+
+INTERPRETED = """
+import torch
+from baselines.fft_conv.triton_monarch import Config, bind, make_factors, spectrum
+for of, batches, length in ((1024, 3, 1024), (2048, 2, 1000), (4096, 1, 4096)):
+    generator = torch.Generator().manual_seed(0)
+    u = torch.randn(batches, 2, length, generator=generator).half()
+    k = torch.randn(2, length, generator=generator) / length**0.5
+    y = bind(u, spectrum(k, of, u.dtype), make_factors(of, u), Config(4, 1, 2))()
+    exact = torch.fft.irfft(torch.fft.rfft(u.double(), of) * torch.fft.rfft(k.double(), of), of)[..., :length]
+    print(float((y.double() - exact).norm() / exact.norm()))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_the_monarch_kernel_in_the_interpreter() -> None:
+    """In fp16: the interpreter multiplies bf16 as if it were an integer."""
+    probe = "import numpy; int(numpy.array([1]))"  # what the interpreter does, which numpy 2.4 refuses
+    if subprocess.run([sys.executable, "-c", probe], capture_output=True, check=False).returncode:
+        pytest.skip("Triton's interpreter needs numpy < 2.4")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        cwd=ROOT,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    errors = [float(line) for line in done.stdout.split()]
+    assert len(errors) == 3
+    assert max(errors) < 1e-3

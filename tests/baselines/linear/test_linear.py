@@ -1,0 +1,479 @@
+"""The linear attentions' baselines without a GPU: PyTorch's on the CPU, and how the libraries are called."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from baselines.common.compiled import compile_alone
+from baselines.linear import (
+    flash_linear_attention,
+    flash_linear_hedgehog,
+    hedgehog_steps,
+    mamba_ssm,
+    names,
+    torch_linear,
+    triton_autotune,
+)
+from harness.verification import check_outputs
+from harness.workloads import based, hedgehog, linear_attention, mamba2
+from tests.baselines.test_contract import PROBLEMS, load
+from tests.harness import linear_definitions as by_definition
+
+WORKLOADS = {"Based": based, "Hedgehog": hedgehog, "LinearAttention": linear_attention, "Mamba2": mamba2}
+STATE = {
+    "Based": "return_state",
+    "Hedgehog": "return_state",
+    "LinearAttention": "return_final_state",
+    "Mamba2": "return_final_state",
+}
+
+
+def problem(name, **keys):
+    """A problem of the workload, as the harness makes it."""
+    small = PROBLEMS[name]()
+    values = {field.name: getattr(small, field.name) for field in fields(small)}
+    return WORKLOADS[name].Problem(**{**values, **keys})
+
+
+def draw(name, p, distribution="normal"):
+    return WORKLOADS[name].make_inputs(p, torch.Generator().manual_seed(0), distribution)
+
+
+def verify(name, p, inputs, outputs):
+    check = check_outputs(WORKLOADS[name], p, outputs, WORKLOADS[name].reference(p, inputs, 0))
+    assert check.passed, check.reason
+
+
+FORMS = [
+    ("Based", {}),
+    ("Based", {"normalize": False}),
+    ("Hedgehog", {}),
+    ("LinearAttention", {}),
+    ("LinearAttention", {"decay": "head"}),
+    ("LinearAttention", {"decay": "step", "D": 128}),
+    ("Mamba2", {}),
+    ("Mamba2", {"boundary": "prepared", "S": 128}),
+]
+
+
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("length", [1, 64, 65, 128, 300])
+@pytest.mark.parametrize(("name", "keys"), FORMS, ids=str)
+def test_pytorch_on_the_cpu_is_right(name, keys, length, state):
+    p = problem(name, N=length, **{**keys, STATE[name]: state})
+    implementation = load(f"baselines.linear.torch_linear.{name}")()
+    assert implementation.supports(p, "cpu") is None
+    inputs = draw(name, p)
+    pristine = {key: tensor.clone() for key, tensor in inputs.items()}
+    call = implementation.prepare(p, inputs)
+    for _ in range(2):
+        verify(name, p, inputs, call())
+    assert all(torch.equal(inputs[key], tensor) for key, tensor in pristine.items())
+
+
+@pytest.mark.parametrize("distribution", ["forgetting", "remembering", "zeros", "uniform"])
+@pytest.mark.parametrize(("name", "keys"), [("LinearAttention", {"decay": "step"}), ("Mamba2", {})], ids=str)
+def test_pytorch_is_right_for_decays_near_zero_and_one(name, keys, distribution):
+    p = problem(name, N=400, **keys, return_final_state=True)
+    inputs = draw(name, p, distribution)
+    verify(name, p, inputs, load(f"baselines.linear.torch_linear.{name}")().prepare(p, inputs)())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "keys"), FORMS, ids=str)
+def test_compiled_pytorch_is_right(name, keys):
+    from baselines.linear import chunked_torch
+
+    p = problem(name, N=150, **keys)
+    inputs = draw(name, p)
+    implementation = load(f"baselines.linear.torch_linear.{name}")()
+    function = compile_alone(getattr(chunked_torch, implementation._function_of(p)), f"of_{name}")
+    arguments, options = implementation._arguments(p, inputs)
+    verify(name, p, inputs, function(*arguments, **options))
+
+
+def test_compiled_functions_have_code_of_their_own():
+    def function(x, *, y=2):
+        return x + y
+
+    one, other = (compile_alone(function, name) for name in ("one", "other"))
+    codes = [compiled._torchdynamo_orig_callable.__code__ for compiled in (one, other)]
+    assert codes[0] is not codes[1]
+    assert [code.co_name for code in codes] == ["one", "other"]
+    assert one._torchdynamo_orig_callable(1) == 3
+
+
+def test_tensors_that_do_not_fit_are_refused_with_their_size():
+    paper = problem("Based", B=16, H=16, N=16384)
+    alive = torch_linear.Based().alive_bytes(paper)
+    assert 10e9 < alive < 60e9
+    assert torch_linear.refuse_large("torch", alive, 141 * 10**9) is None
+    larger = torch_linear.Based().alive_bytes(replace(paper, N=2**18))
+    assert re.fullmatch(
+        r"torch: \d+ GB of intermediate tensors, 85 GB of this GPU's may be used",
+        torch_linear.refuse_large("torch", larger, 141 * 10**9) or "",
+    )
+
+
+# Names as the profiler gives them, by library.
+KERNELS = {
+    "fla": ("parallel_based_fwd_kernel", "fused_chunk_based_fwd_kernel", "chunk_fwd_kernel_h", "chunk_fwd_kernel_o"),
+    "inductor": ("triton_per_fused__softmax_cat_clamp_min_0", "triton_tem_fused_flex_attention_0"),
+    "mamba_ssm": (
+        "_chunk_cumsum_fwd_kernel",
+        "_chunk_state_fwd_kernel",
+        "_state_passing_fwd_kernel",
+        "_bmm_chunk_fwd_kernel",
+        "_chunk_scan_fwd_kernel",
+    ),
+    "pytorch": (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::exp_kernel_cuda>(int)",
+        "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT",
+    ),
+    "tk": ("void kittens::kernel_entry<kittens::lcsf<tk::based::kernel<true>>>(Globals)",),
+}
+LIBRARIES = {
+    "flash_linear_attention.LinearAttention": ("fla",),
+    "flash_linear_attention.Mamba2": ("fla", "inductor"),
+    "flash_linear_hedgehog.Hedgehog": ("fla", "inductor"),
+    "mamba_ssm.Mamba2": ("mamba_ssm",),
+    "torch_linear.Based": ("pytorch",),
+}
+
+
+@pytest.mark.parametrize("target", sorted(LIBRARIES))
+def test_a_baseline_knows_its_kernels_and_disowns_others(target):
+    implementation = load(f"baselines.linear.{target}")()
+    own = [kernel for library in LIBRARIES[target] for kernel in KERNELS[library]]
+    for pattern in implementation.kernel_names(problem(target.rpartition(".")[2])):
+        assert any(re.search(pattern, kernel) for kernel in own), pattern
+    for library, kernels in KERNELS.items():
+        for kernel in kernels:
+            disowned = any(re.search(pattern, kernel) for pattern in implementation.foreign_kernel_names())
+            assert disowned is (library not in (*LIBRARIES[target], "pytorch")), kernel
+
+
+def test_the_two_based_kernels_are_told_apart():
+    parallel, fused = (flash_linear_attention.Based(kernel=kernel) for kernel in ("parallel", "fused_chunk"))
+    names = ("parallel_based_fwd_kernel", "fused_chunk_based_fwd_kernel")
+    p = problem("Based")
+    for implementation, own, other in ((parallel, *names), (fused, *reversed(names))):
+        assert all(re.search(pattern, own) for pattern in implementation.kernel_names(p))
+        assert any(re.search(pattern, other) for pattern in implementation.foreign_kernel_names())
+        assert not any(re.search(pattern, own) for pattern in implementation.foreign_kernel_names())
+
+
+def test_compiled_and_eager_pytorch_are_told_apart():
+    eager, compiled = torch_linear.Mamba2(), torch_linear.Mamba2(compiled=1)
+    inductor = "triton_poi_fused_exp_mul_0"
+    assert any(re.search(pattern, inductor) for pattern in eager.foreign_kernel_names())
+    assert all(re.search(pattern, inductor) for pattern in compiled.kernel_names(problem("Mamba2")))
+    assert not any(re.search(pattern, inductor) for pattern in compiled.foreign_kernel_names())
+    assert names.TK in eager.foreign_kernel_names()
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "keys", "words"),
+    [
+        ("flash_linear_attention.Based", {}, {"return_state": True}, "got return_state=1, it returns no state"),
+        ("flash_linear_attention.Based", {"kernel": "fused_chunk"}, {"F": 32}, "got F=32, it takes up to 16"),
+        ("flash_linear_attention.LinearAttention", {"kernel": "linear_attn"}, {"decay": "head"}, "got decay=head"),
+        ("flash_linear_hedgehog.Hedgehog", {}, {"return_state": True}, "got return_state=1"),
+        ("mamba_ssm.Mamba2", {}, {"boundary": "prepared"}, "got boundary=prepared"),
+        ("torch_linear.Based", {"compiled": 1}, {}, "torch_compile runs on cuda, not on cpu"),
+    ],
+)
+def test_what_they_do_not_have_is_refused_in_words(target, options, keys, words):
+    implementation = load(f"baselines.linear.{target}")(**options)
+    device = "cpu" if "compiled" in options else "cuda"
+    assert words in (implementation.supports(problem(target.rpartition(".")[2], **keys), device) or "")
+
+
+class Config:
+    """As Triton's, what is looked at."""
+
+    def __init__(self, num_warps=4, num_stages=3, **kwargs):
+        self.num_warps, self.num_stages, self.kwargs = num_warps, num_stages, kwargs
+
+
+class Tuner:
+    """As `triton.autotune` leaves a kernel: a function below it, its choices by key."""
+
+    def __init__(self, configs, function):
+        self.configs, self.cache, self.cache_results, self.fn = list(configs), {}, True, function
+
+
+class Decorated:
+    """A decorator above the tuner, as `triton.heuristics`."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+
+def kernel(*configs):
+    def function():
+        pass
+
+    return Decorated(Tuner(configs, function))
+
+
+def test_lists_of_configurations_are_cut_and_never_emptied():
+    one = kernel(Config(num_warps=2), Config(num_warps=4, num_stages=4), Config(num_warps=8))
+    triton_autotune.shorten(one, flash_linear_attention.is_short)
+    assert [config.num_warps for config in triton_autotune.autotuner_of(one).configs] == [2]
+    triton_autotune.shorten(one, lambda config: False)
+    assert len(triton_autotune.autotuner_of(one).configs) == 1
+    with pytest.raises(TypeError, match="has no autotuner"):
+        triton_autotune.autotuner_of(Decorated(lambda: None))
+
+
+def test_choices_are_kept_by_shape():
+    one = kernel(Config())
+    tuner = triton_autotune.autotuner_of(one)
+    triton_autotune.tune_for("short", [one])
+    tuner.cache["key"] = "best for short"
+    triton_autotune.tune_for("long", [one])
+    assert tuner.cache == {}
+    assert not tuner.cache_results
+    tuner.cache["key"] = "best for long"
+    triton_autotune.tune_for("short", [one])
+    assert tuner.cache == {"key": "best for short"}
+
+
+def test_only_tuners_that_have_a_timer_get_ours():
+    """Guard: the attribute is another version's; one that nothing reads would look as if the tuning were short."""
+    without, with_timer = kernel(Config()), kernel(Config())
+    triton_autotune.autotuner_of(with_timer).do_bench = None
+    triton_autotune.tune_for("short", [without, with_timer])
+    assert not hasattr(triton_autotune.autotuner_of(without), "do_bench")
+    assert triton_autotune.autotuner_of(with_timer).do_bench is triton_autotune._bench
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        (Config(BLOCK_SIZE_M=64, BLOCK_SIZE_N=64, BLOCK_SIZE_K=32), True),
+        (Config(BLOCK_SIZE_M=128, BLOCK_SIZE_N=256, BLOCK_SIZE_K=64), False),
+        (Config(BLOCK_SIZE_H=8), True),
+        (Config(BLOCK_SIZE_H=64), False),
+        (Config(BLOCK_SIZE=512), True),
+        (Config(BLOCK_SIZE=64), False),
+    ],
+)
+def test_mamba_ssms_lists_are_cut(config, kept):
+    assert mamba_ssm._is_short(config) is kept
+
+
+def test_mamba_ssm_is_imported_without_its_own_init(tmp_path, monkeypatch):
+    """The package's `__init__` wants a CUDA extension; nothing of it may run, and nothing of it is changed."""
+    folder = tmp_path / "mamba_ssm" / "ops" / "triton"
+    folder.mkdir(parents=True)
+    (tmp_path / "mamba_ssm" / "__init__.py").write_text("raise RuntimeError('the CUDA extension is missing')")
+    for part in (folder.parent, folder):
+        (part / "__init__.py").write_text("")
+    (folder / "ssd_combined.py").write_text("from mamba_ssm.ops.triton.ssd_bmm import here\nvalue = here\n")
+    (folder / "ssd_bmm.py").write_text("here = 'found'\n")
+    for name in [module for module in sys.modules if module.partition(".")[0] == "mamba_ssm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setenv("TK_BASELINES_SITE_MAMBA_SSM", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    implementation = mamba_ssm.Mamba2()
+    assert "the CUDA extension" not in str(implementation.available())
+    for _ in range(2):
+        assert mamba_ssm.import_kernels().value == "found"
+    for name in [module for module in sys.modules if module.partition(".")[0] == "mamba_ssm"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+class Library:
+    """The functions of both libraries, signatures as published; they compute in float64, from (B, N, H, .) tensors."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        simple = types.SimpleNamespace(chunk_simple_gla=self.chunk_simple_gla)
+        modules = {
+            "fla.ops.based": types.SimpleNamespace(
+                parallel_based=self.parallel_based, fused_chunk_based=self.fused_chunk_based
+            ),
+            "fla.ops.simple_gla": simple,
+            "fla.ops.linear_attn": types.SimpleNamespace(chunk_linear_attn=self.chunk_linear_attn),
+            "fla.ops.common.chunk_h": types.SimpleNamespace(chunk_fwd_h=self.chunk_fwd_h),
+        }
+        for name in ("fla", "fla.ops", "fla.ops.common", *modules):
+            module = types.ModuleType(name)
+            vars(module).update(vars(modules.get(name, types.SimpleNamespace())))
+            monkeypatch.setitem(sys.modules, name, module)
+            parent, _, own = name.rpartition(".")
+            if parent:
+                setattr(sys.modules[parent], own, module)
+        for module in (flash_linear_attention, flash_linear_hedgehog):
+            monkeypatch.setattr(module, "short_kernels", lambda: ())
+        monkeypatch.setattr(mamba_ssm, "short_kernels", lambda: ())
+        monkeypatch.setattr(mamba_ssm, "import_kernels", lambda: self)
+
+    def parallel_based(self, q, k, v, scale=None, use_norm=True):
+        self.calls.append("parallel")
+        return self.based(q, k, v, scale, use_norm)
+
+    def fused_chunk_based(self, q, k, v, scale=None, use_norm=True):
+        self.calls.append("fused_chunk")
+        return self.based(q, k, v, scale, use_norm)
+
+    def based(self, q, k, v, scale, use_norm):
+        q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
+        assert all(tensor.is_contiguous() for tensor in (q, k, v))  # what its kernels read, without a copy
+        assert scale is None
+        p = types.SimpleNamespace(F=q.shape[-1], normalize=use_norm, return_state=False)
+        return by_definition.based(p, {"q": q, "k": k, "v": v})[0].to(q.dtype).transpose(1, 2)
+
+    def chunk_simple_gla(
+        self, q, k, v, g=None, g_gamma=None, scale=None, initial_state=None, output_final_state=False, **kwargs
+    ):
+        assert set(kwargs) == {"chunk_size"}
+        self.calls.append(kwargs["chunk_size"])
+        assert all(tensor.is_contiguous() for tensor in (q, k, v))
+        assert q.shape[2] == k.shape[2] == v.shape[2]  # it gives NaN for groups
+        heads = [tensor.double().transpose(1, 2) for tensor in (q, k, v)]
+        decay = torch.zeros(heads[0].shape[:3], dtype=torch.float64)
+        if g is not None:
+            assert g.shape == v.shape[:3]
+            decay = g.double().transpose(1, 2)
+        if g_gamma is not None:
+            assert g is None
+            decay = g_gamma.double()[None, :, None].expand(decay.shape)
+        out, state = by_definition.recurrence(*heads, decay, q.shape[-1] ** -0.5 if scale is None else scale)
+        return out.transpose(1, 2).to(v.dtype), state.float() if output_final_state else None
+
+    def chunk_linear_attn(self, q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
+        assert not normalize
+        return self.chunk_simple_gla(q, k, v, scale=scale, output_final_state=output_final_state, chunk_size=64)
+
+    def chunk_fwd_h(self, k, v, g=None, g_gamma=None, h0=None, output_final_state=False, chunk_size=64):
+        assert chunk_size == 64
+        assert k.is_contiguous()
+        assert v.is_contiguous()
+        keys, values = (torch.nn.functional.pad(t, (0, 0, 0, 0, 0, -t.shape[1] % 64)) for t in (k, v))
+        keys, values = (t.double().unflatten(1, (-1, 64)) for t in (keys, values))
+        sums = torch.einsum("bcthk,bcthv->bchkv", keys, values).cumsum(1)
+        return torch.nn.functional.pad(sums, (0, 0, 0, 0, 0, 0, 1, 0))[:, :-1].to(v.dtype), None
+
+    def mamba_chunk_scan_combined(
+        self, x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, dt_softplus=False, return_final_states=False
+    ):
+        self.calls.append(chunk_size)
+        p = types.SimpleNamespace(H=x.shape[2], boundary="raw", return_final_state=True)
+        y, state = by_definition.mamba2(p, {"x": x, "dt": dt, "A": A, "B": B, "C": C})
+        return (y.to(x.dtype), state.float()) if return_final_states else y.to(x.dtype)
+
+
+@pytest.mark.parametrize("kernel_name", ["parallel", "fused_chunk"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_flas_based_is_called_as_it_wants_to_be(monkeypatch, kernel_name, normalize):
+    library = Library(monkeypatch)
+    p = problem("Based", B=2, normalize=normalize)
+    inputs = draw("Based", p)
+    verify("Based", p, inputs, flash_linear_attention.Based(kernel=kernel_name).prepare(p, inputs)())
+    assert library.calls == [kernel_name]
+
+
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize(
+    ("kernel_name", "decay"),
+    [("simple_gla", "none"), ("simple_gla", "head"), ("simple_gla", "step"), ("linear_attn", "none")],
+)
+def test_flas_linear_attention_is_called_as_it_wants_to_be(monkeypatch, kernel_name, decay, state):
+    Library(monkeypatch)
+    p = problem("LinearAttention", B=2, decay=decay, return_final_state=state)
+    inputs = draw("LinearAttention", p)
+    implementation = flash_linear_attention.LinearAttention(kernel=kernel_name, chunk=32)
+    verify("LinearAttention", p, inputs, implementation.prepare(p, inputs)())
+
+
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("boundary", ["raw", "prepared"])
+def test_flas_simple_gla_is_called_as_mamba2(monkeypatch, boundary, state):
+    library = Library(monkeypatch)
+    monkeypatch.setattr(
+        flash_linear_attention, "compiled_preparation", lambda problem: flash_linear_attention._preparation
+    )
+    p = problem("Mamba2", B=2, boundary=boundary, return_final_state=state)
+    inputs = draw("Mamba2", p)
+    verify("Mamba2", p, inputs, flash_linear_attention.Mamba2(chunk=128).prepare(p, inputs)())
+    assert set(library.calls) == {128}
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_mamba_ssm_is_called_as_it_wants_to_be(monkeypatch, state):
+    library = Library(monkeypatch)
+    p = problem("Mamba2", B=2, S=128, return_final_state=state)
+    inputs = draw("Mamba2", p)
+    verify("Mamba2", p, inputs, mamba_ssm.Mamba2(chunk=64).prepare(p, inputs)())
+    assert set(library.calls) == {64}
+
+
+def test_the_fastest_chunk_is_chosen_once_a_shape(monkeypatch):
+    library = Library(monkeypatch)
+    asked = []
+    for module in (flash_linear_attention, mamba_ssm):
+        monkeypatch.setattr(module, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1)
+        monkeypatch.setattr(module, "_tuned", {})
+    for make in (flash_linear_attention.Mamba2, mamba_ssm.Mamba2):
+        monkeypatch.setattr(
+            flash_linear_attention, "compiled_preparation", lambda p: flash_linear_attention._preparation
+        )
+        for length in (96, 96, 130):
+            p = problem("Mamba2", N=length)
+            make().prepare(p, draw("Mamba2", p))
+    assert asked == [["chunk=32", "chunk=64", "chunk=128"]] * 2 + [["chunk=64", "chunk=128", "chunk=256"]] * 2
+    assert set(library.calls) == {64, 128}
+
+
+def window(q, k, v):
+    """The window's softmax, its log-sum-exp and its largest scaled score, row by row."""
+    length = q.shape[2]
+    query, key = torch.arange(length)[:, None], torch.arange(length)[None]
+    scores = (q.float() @ k.float().transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(
+        ~hedgehog_steps.seen(0, 0, query, key), -torch.inf
+    )
+    out = (scores.softmax(-1) @ v.float()).to(v.dtype)
+    return out, scores.logsumexp(-1), scores.amax(-1)
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 128, 129, 200, 384])
+def test_hedgehogs_parts_are_joined_to_the_same_function(monkeypatch, length):
+    Library(monkeypatch)
+    steps = {"features": hedgehog_steps.features, "window": window, "join": hedgehog_steps.join}
+    monkeypatch.setattr(flash_linear_hedgehog, "compile_steps", lambda problem, device: steps)
+    monkeypatch.setattr(flash_linear_hedgehog, "_compiled", {})
+    p = problem("Hedgehog", B=2, H=3, N=length)
+    inputs = draw("Hedgehog", p)
+    verify("Hedgehog", p, inputs, flash_linear_hedgehog.Hedgehog().prepare(p, inputs)())
+
+
+def test_flex_attention_is_given_the_window_in_blocks():
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    mask = create_block_mask(hedgehog_steps.seen, None, None, 320, 320, device="cpu", BLOCK_SIZE=64)
+    partial = mask.to_dense()[0, 0]
+    assert torch.equal(partial.bool(), torch.ones(5, 5, dtype=torch.bool).tril() & torch.ones(5, 5).bool().triu(-1))
+
+
+@pytest.mark.long
+def test_compiled_steps_of_hedgehog_are_right(monkeypatch):
+    Library(monkeypatch)
+    steps = {
+        "features": compile_alone(hedgehog_steps.features, "features_here"),
+        "window": window,
+        "join": compile_alone(hedgehog_steps.join, "join_here"),
+    }
+    monkeypatch.setattr(flash_linear_hedgehog, "compile_steps", lambda problem, device: steps)
+    monkeypatch.setattr(flash_linear_hedgehog, "_compiled", {})
+    p = problem("Hedgehog", N=200)
+    inputs = draw("Hedgehog", p)
+    verify("Hedgehog", p, inputs, flash_linear_hedgehog.Hedgehog().prepare(p, inputs)())
