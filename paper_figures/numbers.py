@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from paper_figures.judged.verdicts import Measured
-from paper_figures.published.claims import Interval
+from paper_figures.intervals import Interval, Measured
 
 
 def fixed(value: float, digits: int) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paper_figures.exhibits import _kernels
+from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import speedup
-from paper_figures.judged.verdicts import Measured, Missing
+from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.reference import Published, load_reference

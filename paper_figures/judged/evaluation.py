@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.results import Run
+from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.quantities import (
     judged_speedup,
     profile_value,
@@ -18,10 +19,10 @@ from paper_figures.judged.quantities import (
     untimed,
     why_missing,
 )
-from paper_figures.judged.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
+from paper_figures.judged.verdicts import Missing, Outcome, Verdict, combine, judge, summary
 from paper_figures.labels import short_run
 from paper_figures.numbers import given, range_text, with_unit
-from paper_figures.published.claims import Claim, ClaimFile, Interval, Point
+from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
 from paper_figures.recorded.experiments import Contestant
 from paper_figures.recorded.selection import Cell, Selected, kernel_build

@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 
 from harness.results import Run
+from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
-from paper_figures.judged.verdicts import Measured, Missing, Outcome
+from paper_figures.judged.verdicts import Missing, Outcome
 from paper_figures.labels import contestant_label, words
 from paper_figures.published.reference import Gpu
 from paper_figures.recorded.experiments import Contestant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import binom
 
-from paper_figures.published.claims import Interval
+from paper_figures.intervals import Interval
 
 
 def median_interval(samples: np.ndarray, level: float = 0.95) -> Interval:

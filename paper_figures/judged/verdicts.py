@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paper_figures.published.claims import Interval
+from paper_figures.intervals import Interval, Measured
 
 
 class Outcome(StrEnum):
@@ -32,23 +32,6 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not_comparable"
     BLOCKED = "blocked"
     NOT_RUN = "not_run"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A measured number with its 95 % interval; equal ends where it has no uncertainty."""
-
-    value: float
-    low: float
-    high: float
-
-    def scaled(self, factor: float) -> Measured:
-        """The number in another unit; `factor` is positive."""
-        return Measured(self.value * factor, self.low * factor, self.high * factor)
-
-    def inverse(self) -> Measured:
-        """The reciprocal of a positive number."""
-        return Measured(1 / self.value, 1 / self.high, 1 / self.low)
 
 
 @dataclass(frozen=True)

@@ -16,26 +16,11 @@ from typing import Any
 import yaml
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.intervals import Interval
 from paper_figures.recorded.experiments import Contestant, parse_contestant, problem_text
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A closed interval of values; either end may be infinite."""
-
-    low: float
-    high: float
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
-    @property
-    def is_range(self) -> bool:
-        """Whether it has more than one value."""
-        return self.low < self.high
 
 
 @dataclass(frozen=True)

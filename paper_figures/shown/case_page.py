@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from harness.results import Run, ratio_margin
+from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import rate
 from paper_figures.judged.statistics import median_interval
-from paper_figures.judged.verdicts import Measured
 from paper_figures.labels import contestant_label, words
 from paper_figures.numbers import (
     RATIO,

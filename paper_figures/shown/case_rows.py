@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.results import ratio_margin
+from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import cell_ratio, fastest, profile_value, published_share, rate
-from paper_figures.judged.verdicts import Measured, Missing
+from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.published.reference import Published, find, load_gpus, load_reference
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from paper_figures.intervals import Interval
 from paper_figures.judged.evaluation import ClaimResult, PointResult
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
-from paper_figures.published.claims import Claim, Interval
+from paper_figures.published.claims import Claim
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import AnyExhibit, Exhibit
 

@@ -10,9 +10,10 @@ from types import ModuleType
 import pytest
 
 from harness.results import load_campaign
+from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.quantities import in_giga, rate, stored_ratio
-from paper_figures.judged.verdicts import Measured, Missing, Outcome, Verdict
+from paper_figures.judged.verdicts import Missing, Outcome, Verdict
 from paper_figures.labels import short_run
 from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus

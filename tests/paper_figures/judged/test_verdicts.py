@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.statistics import median_interval
-from paper_figures.judged.verdicts import Measured, Missing, Outcome, Verdict, combine, judge, summary
+from paper_figures.judged.verdicts import Missing, Outcome, Verdict, combine, judge, summary
 from paper_figures.numbers import given, quantity, range_text, significant
-from paper_figures.published.claims import Interval
 
 H, F, U, N, B, R = (
     Outcome.HOLDS,

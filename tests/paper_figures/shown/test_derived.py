@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from paper_figures.exhibits import table6_lines_and_speedups as table6
+from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
-from paper_figures.judged.verdicts import Measured, Missing, Outcome, Verdict
+from paper_figures.judged.verdicts import Missing, Outcome, Verdict
 from paper_figures.published.claims import ClaimFile, load_claims
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.exhibit import (

@@ -1,0 +1,33 @@
+"""Numbers with bounds: what counts as agreement, and what was measured with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval of values; either end may be infinite."""
+
+    low: float
+    high: float
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured number with its 95 % interval; equal ends where it has no uncertainty."""
+
+    value: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Measured:
+        """The number in another unit; `factor` is positive."""
+        return Measured(self.value * factor, self.low * factor, self.high * factor)
+
+    def inverse(self) -> Measured:
+        """The reciprocal of a positive number."""
+        return Measured(1 / self.value, 1 / self.high, 1 / self.low)
