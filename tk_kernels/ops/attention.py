@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import is_plain_eager, refuse_tangents, register
+from .library import is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, require_scale
 
@@ -90,7 +90,7 @@ def attention(
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
-    refuse_tangents(q=q, k=k, v=v)
+    refuse_unusable(q=q, k=k, v=v)
     causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
     deterministic = flag("deterministic", deterministic) or torch.are_deterministic_algorithms_enabled()
     require_scale(scale, LARGEST_SCALE)

@@ -7,7 +7,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
@@ -78,7 +78,7 @@ def based(
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     normalize, return_state = flag("normalize", normalize), flag("return_state", return_state)
-    refuse_tangents(q=q, k=k, v=v)
+    refuse_unusable(q=q, k=k, v=v)
     refuse_gradient("based", q=q, k=k, v=v)
     function = _run if is_plain_eager(q, k, v) else _based
     out, *state = function(q, k, v, normalize, return_state, cut)

@@ -8,7 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor, rows_of
 from .options import flag, integer
 
@@ -92,7 +92,7 @@ def dropout_add_layernorm(
     if seed is not None:
         seed = integer("seed", seed, -_WORD // 2, _WORD - 1)
     given = {"x": x, "residual": residual, "weight": weight} | ({} if bias is None else {"bias": bias})
-    refuse_tangents(**given)
+    refuse_unusable(**given)
     refuse_gradient("dropout_add_layernorm", **given)
     if seed is None:
         seed = int(torch.randint(2**63 - 1, ())) if p > 0 else 0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -46,7 +46,7 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
     require_tensor("k_f", k_f, 4, (torch.bfloat16,), None, "u")
     causal = flag("causal", causal)
-    refuse_tangents(u=u, k_f=k_f)
+    refuse_unusable(u=u, k_f=k_f)
     refuse_gradient("fft_conv", u=u, k_f=k_f)
     function = _run if is_plain_eager(u, k_f) else _fft_conv
     return function(u, k_f, causal)

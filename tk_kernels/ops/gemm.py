@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .gemm_epilogue import fused
 from .gemm_options import AUTOMATIC, LARGEST_SIZE, SCHEMA, encode_given
-from .library import is_plain_eager, refuse_tangents, register
+from .library import is_plain_eager, refuse_unusable, register
 from .operands import launch_gemm, require_matrices, require_shape, require_tensor
 
 
@@ -63,7 +63,7 @@ def gemm(
     for matrix in (a, b):
         if not isinstance(matrix, Tensor) or matrix.layout is not torch.strided:
             _require_matrices(a, b)
-    refuse_tangents(a=a, b=b)
+    refuse_unusable(a=a, b=b, out=out)
     records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if out is None:
         if records_gradient or not is_plain_eager(a, b):

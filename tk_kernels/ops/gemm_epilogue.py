@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .gemm_options import LARGEST_SIZE, SCHEMA
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import aligned_like, launch_gemm, require_matrices, require_shape, require_tensor
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
@@ -28,7 +28,7 @@ def fused(
         raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
     given = {"a": a, "b": b, "bias": bias, "gate": gate, "residual": residual}
     _require_operands(a, b, bias, gate, residual)
-    refuse_tangents(**given)
+    refuse_unusable(**given)
     refuse_gradient(_NAME, **given)
     function = _run if is_plain_eager(*(tensor for tensor in given.values() if tensor is not None)) else _gemm_epilogue
     return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, *options)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .gemm_options import LARGEST_SIZE, SCHEMA, encode_given
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch_gemm, require_matrices, require_tensor
 
 E4M3 = torch.float8_e4m3fn
@@ -60,7 +60,7 @@ def gemm_fp8(
         raise ValueError(f"out_dtype: got {out_dtype!r}, needs {wanted}")
     if not isinstance(fast_accum, bool):
         raise ValueError(f"fast_accum: got {fast_accum!r}, needs True or False")
-    refuse_tangents(a=a, b=b, **scales)
+    refuse_unusable(a=a, b=b, **scales)
     refuse_gradient("gemm_fp8", a=a, b=b, **scales)
     function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
     return function(a, b, scale_a, scale_b, out_dtype, fast_accum, *options)

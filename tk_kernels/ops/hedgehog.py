@@ -7,7 +7,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
@@ -84,7 +84,7 @@ def hedgehog(
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
-    refuse_tangents(**operands)
+    refuse_unusable(**operands)
     return_state = flag("return_state", return_state)
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     refuse_gradient("hedgehog", **operands)

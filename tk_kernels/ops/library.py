@@ -81,8 +81,8 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     """Whether calling a kernel directly is the same as calling its operator, because nothing listens in between.
 
     Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...),
-    functorch's transforms, and what carries out a view's pending minus sign or gives memory to a tensor of zeros that
-    has none.
+    functorch's transforms, and what carries out a view's pending minus sign, unwraps a functional tensor, or gives
+    memory to a tensor of zeros that has none.
     """
     return (
         not torch.compiler.is_compiling()
@@ -91,6 +91,7 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
             and (t.is_cuda or t.is_cpu)
             and not t.is_neg()
             and not t._is_zerotensor()
+            and not torch._is_functional_tensor(t)
             for t in tensors
         )
         and torch._C._len_torch_dispatch_stack() == 0
@@ -99,9 +100,42 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     )
 
 
-def refuse_tangents(**tensors: torch.Tensor | None) -> None:
-    """Raise NotImplementedError where forward-mode differentiation would lose a tangent in silence."""
-    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+_LOW_ADDRESS = 1 << 40
+"""What lies above has memory; the address of a tensor whose storage was freed is its offset from 0."""
+
+
+def _is_freed(tensor: torch.Tensor) -> bool:
+    """Whether elements are left of a tensor without memory, as FSDP leaves of a parameter that it takes back.
+
+    A kernel would read from address 0, or take an optional tensor for one that was not given.
+    """
+    return (
+        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        and tensor.data_ptr() < _LOW_ADDRESS
+        and (tensor.is_cuda or tensor.is_cpu)
+        and tensor.numel() > 0
+        and not tensor._is_zerotensor()
+        and not torch._is_functional_tensor(tensor)
+        and tensor.untyped_storage().nbytes() == 0
+    )
+
+
+def refuse_unusable(**tensors: torch.Tensor | None) -> None:
+    """Refuse tensors that dtype, shape and device do not show to be unusable.
+
+    Raises ValueError for one whose storage was freed, and NotImplementedError where forward-mode differentiation would
+    lose a tangent in silence.
+    """
+    if torch.compiler.is_compiling():
+        return
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        for name, tensor in tensors.items():
+            if tensor is not None and _is_freed(tensor):
+                raise ValueError(
+                    f"{name}: its memory was freed (shape {tuple(tensor.shape)}, a storage of 0 bytes); "
+                    "give the storage its memory back before the call"
+                )
+    if forward_ad._current_level < 0:
         return
     for name, tensor in tensors.items():
         if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:

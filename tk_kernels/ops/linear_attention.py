@@ -7,7 +7,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer, require_scale
 
@@ -79,7 +79,7 @@ def linear_attention(
     return_final_state = flag("return_final_state", return_final_state)
     given = {"q": q, "k": k, "v": v, "log_decay": log_decay, "initial_state": initial_state}
     refuse_gradient("linear_attention", **given)
-    refuse_tangents(**given)
+    refuse_unusable(**given)
     plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
     arguments = (q, k, v, log_decay, scale, initial_state, return_final_state, cut)
     results = _run(*arguments) if plain else _linear_attention(*arguments)

@@ -7,7 +7,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_tangents, register
+from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
@@ -94,7 +94,7 @@ def mamba2(
     return_final_state = flag("return_final_state", return_final_state)
     given = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "dt_bias": dt_bias, "initial_state": initial_state}
     refuse_gradient("mamba2", **given)
-    refuse_tangents(**given)
+    refuse_unusable(**given)
     plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
     arguments = (x, dt, A, B, C, D, dt_bias, dt_softplus, initial_state, return_final_state, cut)
     results = _run(*arguments) if plain else _mamba2(*arguments)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, refuse_tangents, register
+from .library import is_plain_eager, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -52,7 +52,7 @@ def rotary(
     rows_first = layout == "bnhd"
     interleaved, conjugate = flag("interleaved", interleaved), flag("conjugate", conjugate)
     _require_problem(x, cos, sin, rows_first)
-    refuse_tangents(x=x, cos=cos, sin=sin)
+    refuse_unusable(x=x, cos=cos, sin=sin)
     enabled = torch.is_grad_enabled()
     for name, table in (("cos", cos), ("sin", sin)):
         if enabled and table.requires_grad:
