@@ -1,4 +1,7 @@
-"""From a composed configuration to the list of cases: pure, no device, no implementation is imported."""
+"""From a composed configuration to the list of cases: no device, no implementation is imported.
+
+It draws the seed of each group where none is given; all else is determined by the configuration.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeGuard
 
-from harness import workloads
+from harness import seeds, workloads
 from harness.errors import HarnessError
 from harness.records import case_id
 from harness.variants import Variant, parse_variant
@@ -59,6 +62,7 @@ class Group:
     problem: ProblemSpec
     distribution: str
     seed: int
+    """Of its inputs, audits and orders (`harness.seeds`)."""
     contestants: tuple[Contestant, ...]
 
     def case_id(self, contestant: Contestant) -> str:
@@ -140,7 +144,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
     contestants = _contestants(config)
-    groups = []
+    groups: dict[tuple[ProblemSpec, str], Group] = {}
     for entry in entries:
         own = {key: value for key, value in entry.items() if key not in ("dtype", "direction", "distribution")}
         problem = workloads.parse_problem(
@@ -153,9 +157,8 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         if distribution not in module.DISTRIBUTIONS:
             known = ", ".join(module.DISTRIBUTIONS)
             raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
-        group = Group(workload, problem, distribution, _whole_number("seed", config["seed"]), contestants)
-        if group not in groups:
-            groups.append(group)
+        seed = seeds.drawn() if config["seed"] is None else _whole_number("seed", config["seed"])
+        groups.setdefault((problem, distribution), Group(workload, problem, distribution, seed, contestants))
     if config["profile"] not in (None, "ncu"):
         raise HarnessError(f"profile is {config['profile']!r}: there is ncu, or null for none")
     metrics = config["workload"].get("ncu_metrics") or [] if config["profile"] else []
@@ -165,7 +168,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         name=str(config["name"] or workload),
         workload=workload,
         baseline=str(config["workload"]["baseline"]),
-        groups=tuple(groups),
+        groups=tuple(groups.values()),
         device=config["device"],
         timer=_timer(config["timer"]),
         limits=_limits(config["limits"]),

@@ -16,6 +16,7 @@ from hydra.utils import instantiate
 from harness import workloads
 from harness.implementations import load
 from harness.planning import Contestant
+from harness.seeds import derived
 from harness.variants import parse_variant
 
 WARMUPS = 3
@@ -33,7 +34,9 @@ def main(argv: Sequence[str]) -> int:
     )
     device = instantiate(request["device"])
     implementation = load(Contestant(parse_variant(request["implementation"]), request["target"]))
-    inputs = workload.make_inputs(problem, device.generator(request["seed"]), request["distribution"])
+    inputs = workload.make_inputs(
+        problem, device.generator(derived(request["seed"], "inputs")), request["distribution"]
+    )
     call = implementation.prepare(problem, inputs)
     for _ in range(WARMUPS):
         call()

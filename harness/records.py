@@ -105,7 +105,7 @@ class Measurement(_Row):
     distribution: str
     """How inputs were drawn: `normal`, `uniform`, `zeros`."""
     seed: int
-    """Seed of the input generator."""
+    """What the seeds of its inputs, audits and orders are derived from; `seed=` with it replays them."""
     status: Status
     reason: str
     """Why it did not pass, in words; for a pass a remark (such as a check on slices) or nothing."""

@@ -166,6 +166,7 @@ class Store:
                     {
                         "workload": first.workload,
                         "problem": first.problem,
+                        "seed": first.seed,
                         "case_ids": case_ids,
                         "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
                         "energy_j": group.energy_j,

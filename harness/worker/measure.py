@@ -22,6 +22,7 @@ from harness.ledger import Ledger
 from harness.outputs import snapshot
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
+from harness.seeds import derived
 from harness.timing.rounds import ContestantError, Progress, Series, Stopwatch, time_rounds
 from harness.timing.settled import Settled, settle
 from harness.timing.telemetry import median_or_none, throttle_text
@@ -32,9 +33,6 @@ from harness.workloads.spec import Reference
 
 DEGENERATE = ("zeros",)
 """Distributions on which nearly anything is right; verification uses the workload's first one instead."""
-
-_SEEDS_APART = 2**16
-"""Between the seeds of two looks' samples: a workload may take the next few for itself."""
 
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
@@ -96,13 +94,13 @@ class Session:
         """Input set `number`; 0 is verified, 1.. are timed."""
         distribution = self.group.distribution if number else self.verified_distribution
         with self.during("inputs"):
-            generator = self.device.generator(self.group.seed + number)
+            generator = self.device.generator(derived(self.group.seed, "inputs", number))
             return self.workload.make_inputs(self.group.problem, generator, distribution)
 
     def reference(self, inputs: dict[str, torch.Tensor], look: int = 0) -> Reference:
         """The float64 reference of these inputs; where it is of a sample, another one at each look."""
         with self.during("reference"):
-            return self.workload.reference(self.group.problem, inputs, self.group.seed + look * _SEEDS_APART)
+            return self.workload.reference(self.group.problem, inputs, derived(self.group.seed, "reference", look))
 
     def failure(self, index: int, error: BaseException, version: str = "") -> CaseOutcome:
         """The outcome of a case that raised; raises `ProcessBrokenError` if the device did not survive it."""
@@ -307,7 +305,7 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], 
             stopwatch,
             timer,
             session.device.telemetry(),
-            seed=session.group.seed,
+            seed=derived(session.group.seed, "order"),
             enter=lambda position: session.enter(entrants[position].index),
             report=report,
         )

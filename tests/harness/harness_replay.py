@@ -31,6 +31,7 @@ def record(
         "problems=[{grid: {M: [64], N: [48], K: [64, 128]}}]",
         f"implementations=[{','.join(MEDIAN_US)}]",
         "name=nightly_test",
+        "seed=0",
         *overrides,
     ]
     settings = {**_composed(*words), "campaign": campaign, "results_dir": str(results)}

@@ -26,6 +26,7 @@ def arguments(results, log):
     """A sweep whose every number is determined: as many warm-up calls as input sets, as many rounds as asked for."""
     return [
         *FAST,
+        "seed=0",
         "timer.warmup_seconds=1e-9",
         "timer.budget_seconds=60",
         "timer.min_rounds=12",
