@@ -21,7 +21,8 @@ from paper_figures.command import steps
 from paper_figures.numbers import fixed
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.recorded.repeats import repeated_text
-from paper_figures.shown.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts, measured_exhibits
+from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.html import TEMPLATES
 
 PAGE = Path("docs") / "artifact.md"
@@ -115,11 +116,11 @@ def _row(exhibit: AnyExhibit, runs: Sequence[Run]) -> Row:
         cases=cases,
         estimate=fixed(60 * steps.estimated_minutes(own, timed=True), 0),
         quick=fixed(60 * steps.estimated_minutes(quick, timed=True, quick=True), 0) if quick else "",
-        recorded=_recorded(own, runs, whole=not isinstance(exhibit, Derived)),
+        recorded=_recorded(own, runs),
     )
 
 
-def _recorded(exhibits: Sequence[Exhibit], runs: Sequence[Run], whole: bool) -> str:
+def _recorded(exhibits: Sequence[Exhibit], runs: Sequence[Run]) -> str:
     """How long the newest complete run of each experiment took, in seconds; empty where one has none."""
     seconds = 0.0
     for exhibit in exhibits:
@@ -129,7 +130,7 @@ def _recorded(exhibits: Sequence[Exhibit], runs: Sequence[Run], whole: bool) -> 
         if manifest is None:
             return ""
         seconds += (_time(manifest["ended_utc"]) - _time(manifest["started_utc"])).total_seconds()
-    return fixed(seconds, 0) if whole or seconds else ""
+    return fixed(seconds, 0)
 
 
 def _time(text: str) -> datetime.datetime:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from paper_figures.command.artifact import write_artifact
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import load_exhibits
 from paper_figures.judged.evaluation import NOT_MEASURED
 from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT, campaign_end
-from paper_figures.shown.exhibit import Exhibit, load_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report import ExhibitReport, Report, mean_ratio_texts
 from paper_figures.shown.summary import subjects_table, summary_sentences
@@ -66,7 +67,7 @@ def results_block(report: Report) -> str:
 
 
 def _shown(report: Report) -> list[ExhibitReport]:
-    shown = [one for one in report.exhibits if isinstance(one.exhibit, Exhibit) and one.exhibit.in_readme]
+    shown = [one for one in report.exhibits if one.exhibit.in_readme]
     return [one for one in shown if one.measured]
 
 

@@ -17,10 +17,12 @@ from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.readme import update_readme
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.labels import words
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
-from paper_figures.shown.exhibit import AnyExhibit, Exhibit, borrowed_parts, choose_exhibits, measured_exhibits
+from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report import Report, make_report, write_report
 
 WRONG_ARGUMENTS = 2

@@ -29,6 +29,7 @@ def _part(
         tick="{B}",
         baseline=baseline,
         panel=panel,
+        part_only=True,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from paper_figures.exhibits._kernels import ATTENTION, BASED, GEMM, MAMBA2
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.published.claims import load_claims
-from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Sources
 from paper_figures.shown.table import Table, claims_table
 

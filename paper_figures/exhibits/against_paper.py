@@ -12,7 +12,7 @@ from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import RATIO, ROOF, quantity
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.charts import INK, SERIES, house_style
-from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Part, Sources
 from paper_figures.shown.table import Column, Table, Text, clock_remarks, paper_text, quantity_text, rate_text, run_text
 

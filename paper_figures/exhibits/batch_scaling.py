@@ -12,7 +12,7 @@ from paper_figures.numbers import ROOF
 from paper_figures.recorded.experiments import problem_keys
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.charts import SERIES, house_style
-from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Part, Sources
 from paper_figures.shown.table import (
     ABSENT,

@@ -10,7 +10,7 @@ from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
 from paper_figures.published.reference import load_reference
 from paper_figures.recorded.experiments import Contestant
-from paper_figures.shown.exhibit import Derived
+from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Sources
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 

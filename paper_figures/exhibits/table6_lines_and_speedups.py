@@ -15,7 +15,8 @@ from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.reference import Published, load_reference
 from paper_figures.recorded.experiments import Contestant, problem_keys
 from paper_figures.recorded.selection import Selected, kernel_build
-from paper_figures.shown.exhibit import Derived, Exhibit
+from paper_figures.shown.derived import Derived
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Part, Sources
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 

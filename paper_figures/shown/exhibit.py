@@ -5,24 +5,14 @@ A new exhibit is one module in `exhibits/` that defines `EXHIBIT`, and one file 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from harness.results import closest
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
 from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from paper_figures.judged.evaluation import ClaimResult
-    from paper_figures.shown.exhibit_parts import Sources
-    from paper_figures.shown.table import Table
 
 
 @dataclass(frozen=True)
@@ -107,6 +97,17 @@ class Exhibit:
     """Whether its figure and table stand in the README, beside all verdicts."""
     experiment: str = ""
     """Name of the experiment, where it is not the exhibit's own."""
+    part_only: bool = False
+    """Whether it is shown only as a part of a derived exhibit, and measured for it."""
+
+    parts: ClassVar[tuple[Exhibit, ...]] = ()
+    also: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def measured(self) -> tuple[Exhibit, ...]:
+        """Itself: what is measured under its name."""
+        return (self,)
 
     def load_experiment(self) -> Experiment:
         """The cases it needs, from its experiment's file."""
@@ -148,104 +149,3 @@ class Exhibit:
             raise PaperFiguresError(
                 f"exhibit {self.id}: {template!r} names {missing}, problem {problem!r} lacks it"
             ) from None
-
-
-@dataclass(frozen=True)
-class Derived:
-    """An exhibit without an experiment of its own: put together from the runs of others, or from what runs record.
-
-    Its cells are the cases of its parts, so that each can be traced like any other.
-    """
-
-    id: str
-    """Name of the module."""
-    where: str
-    """The paper's name of it, and the `exhibit` of its published rows: `Table 6`."""
-    title: str
-    summary: str
-    """What it shows and how to read it, in a sentence or two."""
-    order: int
-    """Place in the report."""
-    make_table: Callable[[Sources, Sequence[ClaimResult]], Table]
-    """From what its parts measured and the verdicts on its own claims."""
-    parts: tuple[Exhibit, ...] = ()
-    """Exhibits whose measurements it uses; they need not be in the report themselves."""
-    draw: Callable[[Sources], Figure] | None = None
-    caption: str = ""
-    """How to read what `draw` draws."""
-    recorded: str = ""
-    """The key of a run's manifest that it is made from, where it has no parts."""
-    claims: tuple[str, ...] = ()
-    """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
-    also: tuple[str, ...] = ()
-    """Ids of claims that it speaks of too and that another exhibit judges."""
-    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    aliases: tuple[str, ...] = ()
-    """Other names that choose it: those of the figures that it stands for."""
-
-    def name_problem(self, problem: str) -> str:
-        """A problem's label, as the first of its parts that has it names it."""
-        for part in self.parts:
-            experiment = part.load_experiment()
-            if any(experiment.same_problem(problem, one) for one in experiment.problems):
-                return f"{part.title}, {part.name_problem(problem)}"
-        return problem
-
-
-AnyExhibit = Exhibit | Derived
-
-
-def measured_exhibits(exhibits: Sequence[AnyExhibit]) -> tuple[Exhibit, ...]:
-    """Those that are measured, in order: exhibits with an experiment, and parts that are shown nowhere else.
-
-    A part that is an exhibit of its own is measured under its own name.
-    """
-    shown = {one.id for one in load_exhibits()}
-    parts = [part for one in exhibits if isinstance(one, Derived) for part in one.parts if part.id not in shown]
-    found = {one.id: one for one in (*exhibits, *parts) if isinstance(one, Exhibit)}
-    return tuple(sorted(found.values(), key=lambda one: (one.order, one.id)))
-
-
-def borrowed_parts(exhibits: Sequence[AnyExhibit]) -> tuple[Exhibit, ...]:
-    """What derived exhibits are made from beside what is measured for the given ones, in order."""
-    measured = {one.id for one in measured_exhibits(exhibits)}
-    parts = {part.id: part for one in exhibits if isinstance(one, Derived) for part in one.parts}
-    missing = (part for name, part in parts.items() if name not in measured)
-    return tuple(sorted(missing, key=lambda one: (one.order, one.id)))
-
-
-def load_exhibits() -> tuple[AnyExhibit, ...]:
-    """Every exhibit of the package `exhibits`, in the paper's order; raises `PaperFiguresError`."""
-    package = importlib.import_module("paper_figures.exhibits")
-    exhibits = []
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name.startswith("_"):
-            continue
-        found = getattr(importlib.import_module(f"{package.__name__}.{module.name}"), "EXHIBIT", None)
-        if not isinstance(found, AnyExhibit) or found.id != module.name:
-            raise PaperFiguresError(
-                f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit or a Derived with id {module.name!r}"
-            )
-        exhibits.append(found)
-    return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))
-
-
-def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
-    """The exhibits of the given names, or all; `table2` is enough for `table2_persistent`, and so is an alias.
-
-    Raises `PaperFiguresError` on unknown ones.
-    """
-    exhibits = load_exhibits()
-    if not names:
-        return exhibits
-    chosen = []
-    for name in names:
-        matching = [exhibit for exhibit in exhibits if exhibit.id == name]
-        matching = matching or [exhibit for exhibit in exhibits if exhibit.id.startswith(f"{name}_")]
-        matching = matching or [one for one in exhibits if isinstance(one, Derived) and name in one.aliases]
-        if not matching:
-            known = [exhibit.id for exhibit in exhibits]
-            near = closest(name, [*dict.fromkeys(one.partition("_")[0] for one in known), *known])
-            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {', '.join(known)}{near}", exit_code=2)
-        chosen += matching
-    return tuple(exhibit for exhibit in exhibits if exhibit in chosen)

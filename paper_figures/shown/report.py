@@ -28,7 +28,8 @@ from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.shown.case_page import case_details, case_file, samples_csv, unique_cases
 from paper_figures.shown.case_rows import Line, mean_ratios, published_gpus, sometimes_best
 from paper_figures.shown.charts import bars_caption, draw_exhibit, save_figure
-from paper_figures.shown.exhibit import AnyExhibit, Derived, Exhibit, borrowed_parts
+from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Part, Sources, gather
 from paper_figures.shown.how_to_read import LEDE, TITLE, reading
 from paper_figures.shown.render.html import asset, render_page
@@ -355,8 +356,8 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
     Those that it names, and of an exhibit without claims those with its place in the paper.
     """
     every = [(one, result) for one in report.exhibits for result in one.results]
-    also = exhibit.exhibit.also if isinstance(exhibit.exhibit, Derived) else ()
     place = "" if exhibit.exhibit.claims else exhibit.exhibit.where
+    also = exhibit.exhibit.also
     return [(one, result) for one, result in every if result.claim.id in also or result.claim.where == place]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from paper_figures.intervals import Interval
 from paper_figures.judged.evaluation import ClaimResult, PointResult
@@ -13,13 +14,24 @@ from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
 from paper_figures.published.claims import Claim
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
-from paper_figures.shown.exhibit import AnyExhibit, Exhibit
+from paper_figures.shown.exhibit import Exhibit
 
 ABSENT = "–"
 NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
 """Verdicts on a ratio that depend on the margin beside it."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
+
+
+class NamesCases(Protocol):
+    """What names contestants and problems for readers: any exhibit."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Labels of contestants, where the general ones do not do."""
+
+    def name_problem(self, problem: str) -> str:
+        """A problem's label."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +252,7 @@ def claim_numbers(result: ClaimResult) -> str:
     return f"{f'paper {published}, ' if published else ''}measured {measured}; "
 
 
-def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
+def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
     scaled = result.claim.comparison == "rate"
     columns = [
@@ -260,7 +272,7 @@ def points_table(result: ClaimResult, exhibit: AnyExhibit) -> Table:
     )
 
 
-def _point_row(claim: Claim, result: PointResult, exhibit: AnyExhibit, scaled: bool) -> tuple[Text, ...]:
+def _point_row(claim: Claim, result: PointResult, exhibit: NamesCases, scaled: bool) -> tuple[Text, ...]:
     point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -281,7 +293,7 @@ def _outcome(claim: Claim, result: PointResult) -> Text:
     return Text(words(result.outcome), kind="verdict")
 
 
-def _problem(result: PointResult, exhibit: AnyExhibit) -> str:
+def _problem(result: PointResult, exhibit: NamesCases) -> str:
     """The problem of a point; the largest of several is called so."""
     name = exhibit.name_problem(result.problem) if result.problem else ABSENT
     if result.point.beside:
@@ -290,7 +302,7 @@ def _problem(result: PointResult, exhibit: AnyExhibit) -> str:
     return f"the largest of {count}: {name}" if count else name
 
 
-def _over(result: PointResult, exhibit: AnyExhibit) -> str:
+def _over(result: PointResult, exhibit: NamesCases) -> str:
     """What a point is over, in words; empty for a number of one contestant."""
     names = [contestant_label(one, exhibit.names) for one in result.point.over]
     if len(names) > 1:

@@ -16,8 +16,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from paper_figures.command import digest, reproduce, steps
+from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.shown.charts import save_figure
-from paper_figures.shown.exhibit import choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.report import Report, make_report, write_report
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 from harness.provenance import Source
 from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import Place
-from paper_figures.shown.exhibit import choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.exhibits import choose_exhibits, load_exhibits
+from paper_figures.shown.derived import measured_exhibits
 
 FEW = measured_exhibits(choose_exhibits(["table1", "table2", "fig6"]))
 """What the command is asked for here: each step is the same for all exhibits, and a report on all takes a while."""

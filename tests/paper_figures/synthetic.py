@@ -271,7 +271,8 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
 if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
     import sys
 
-    from paper_figures.shown.exhibit import load_exhibits, measured_exhibits
+    from paper_figures.exhibits import load_exhibits
+    from paper_figures.shown.derived import measured_exhibits
 
     for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
         print("written:", write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))

@@ -9,8 +9,8 @@ import pytest
 from paper_figures.command import digest, steps
 from paper_figures.command.artifact import PAGE, Row, artifact_text, late_text
 from paper_figures.command.reproduce import parser
+from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, load_runs
-from paper_figures.shown.exhibit import load_exhibits
 
 TEXT = (ROOT / PAGE).read_text()
 

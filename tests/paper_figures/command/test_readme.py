@@ -10,7 +10,7 @@ from reproduction_support import MEASURED
 
 from paper_figures.command.readme import BEGIN, END, results_block, update_readme
 from paper_figures.errors import PaperFiguresError
-from paper_figures.shown.exhibit import choose_exhibits
+from paper_figures.exhibits import choose_exhibits
 from paper_figures.shown.report import Report, make_report
 
 

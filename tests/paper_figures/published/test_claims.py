@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
 from paper_figures.published.claims import CLAIMS, Claim, Point, around, load_claims
 from paper_figures.published.reference import load_gpus, load_reference
 from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, same_problem
-from paper_figures.shown.exhibit import Exhibit, load_exhibits, measured_exhibits
+from paper_figures.shown.derived import measured_exhibits
+from paper_figures.shown.exhibit import Exhibit
 
 FILES = sorted(path.stem for path in CLAIMS.glob("*.yaml"))
 EVERY = [(claim, point) for name in FILES for claim in load_claims(name).claims for point in claim.points]

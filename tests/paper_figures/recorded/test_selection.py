@@ -10,9 +10,10 @@ from types import ModuleType
 import pytest
 
 from harness.results import load_campaign
+from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment
 from paper_figures.recorded.selection import Selected, runs_used, select
-from paper_figures.shown.exhibit import Exhibit, choose_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report import selection_notes
 
 EXPERIMENT = "table2_persistent"

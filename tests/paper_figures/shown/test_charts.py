@@ -11,8 +11,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from report_support import part
 
+from paper_figures.exhibits import load_exhibits
 from paper_figures.shown.charts import draw_exhibit
-from paper_figures.shown.exhibit import Exhibit, load_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report import Report
 from paper_figures.shown.svg import inline_svg
 

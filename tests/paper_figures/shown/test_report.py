@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 from report_support import Page, bytes_of, case_pages, part
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.shown.case_page import unique_cases
-from paper_figures.shown.exhibit import choose_exhibits, load_exhibits
 from paper_figures.shown.how_to_read import READING
 from paper_figures.shown.report import Report, commits, make_report, write_report
 

@@ -14,9 +14,10 @@ import pytest
 from report_support import part
 
 from paper_figures.command.readme import results_block
+from paper_figures.exhibits import load_exhibits
 from paper_figures.judged.verdicts import Outcome, Verdict
 from paper_figures.numbers import significant
-from paper_figures.shown.exhibit import Exhibit, load_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.html import html_table
 from paper_figures.shown.render.latex import LONG, escape, latex_table
 from paper_figures.shown.render.markdown import markdown_table

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.experiments import CONFIGS
-from paper_figures.shown.exhibit import choose_exhibits, load_exhibits, measured_exhibits
+from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.report import Report
 
 

@@ -10,20 +10,15 @@ from types import ModuleType
 import pytest
 import yaml
 
+from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.exhibits import table6_lines_and_speedups as table6
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Missing, Outcome, Verdict
 from paper_figures.published.claims import ClaimFile, load_claims
 from paper_figures.recorded.selection import Selected
-from paper_figures.shown.exhibit import (
-    Derived,
-    Exhibit,
-    borrowed_parts,
-    choose_exhibits,
-    load_exhibits,
-    measured_exhibits,
-)
+from paper_figures.shown.derived import Derived, borrowed_parts, measured_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report import ExhibitReport, Report, make_report, write_report
 from paper_figures.shown.table import Text
 
@@ -62,6 +57,7 @@ def test_every_derived_exhibit_is_made_of_what_can_be_measured() -> None:
         assert bool(exhibit.parts) != bool(exhibit.recorded)
         own = {one.id for one in measured_exhibits([exhibit])}
         assert own.isdisjoint(shown)
+        assert {one.id for one in exhibit.parts} <= own | shown, "somebody measures each part"
         assert own | {one.id for one in borrowed_parts([exhibit])} == {one.id for one in exhibit.parts}
 
 
