@@ -15,6 +15,7 @@ from harness import roofline, stats, workloads
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
 from harness.repetition import repro_command
+from harness.samples import UNKNOWN, Samples
 from harness.store import StoredGroup
 from harness.worker.messages import CaseOutcome, Machine
 from harness.worker.supervisor import GroupResult
@@ -45,12 +46,18 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
     outcomes = [_judge(plan, group, outcome, machine) for outcome in result.outcomes]
     measurements = tuple(_measurement(plan, group, outcome, machine, run_id) for outcome in outcomes)
     samples = {
-        measurement.case_id: (outcome.latency_us, outcome.rounds)
+        measurement.case_id: _samples(group, outcome)
         for measurement, outcome in zip(measurements, outcomes, strict=True)
         if len(outcome.latency_us)
     }
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
     return StoredGroup(measurements, ratios, samples, energy_j=result.energy_j, seconds=result.seconds)
+
+
+def _samples(group: Group, outcome: CaseOutcome) -> Samples:
+    """The samples of a case, with the ids of the cases that ran before them."""
+    ids = np.array([*group.case_ids, UNKNOWN["predecessor"]], dtype=object)  # NOBODY, -1, is the last
+    return Samples(outcome.latency_us, outcome.rounds, outcome.positions, ids[outcome.predecessors])
 
 
 def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
@@ -78,6 +85,8 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
         outcome,
         latency_us=np.empty(0),
         rounds=np.empty(0, dtype=np.int32),
+        positions=np.empty(0, dtype=np.int32),
+        predecessors=np.empty(0, dtype=np.int32),
         sm_clock_mhz=None,
         power_w=None,
         throttled="",

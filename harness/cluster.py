@@ -197,7 +197,7 @@ def _stored_group(run: results.Run, group: Mapping[str, Any]) -> StoredGroup:
     return StoredGroup(
         tuple(measured[case] for case in cases),
         tuple(ratio for (case, _), ratio in ratios.items() if case in cases),
-        {case: (run.samples(case), run.rounds(case)) for case in cases},
+        {case: run.seats(case) for case in cases},
         tuple(metric for metric in profiled if metric.case_id in cases),
         group.get("energy_j"),
         group.get("seconds", {}),

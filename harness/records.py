@@ -201,9 +201,6 @@ class ProfileMetric(_Row):
     unit: str
 
 
-SAMPLE_COLUMNS = ("case_id", "round", "latency_us")
-"""Columns of `samples.parquet`: text, int32, float64."""
-
 _TIMED = (
     "latency_us_p10",
     "latency_us_p50",

@@ -22,12 +22,13 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
+from harness import samples as stored_samples
 from harness.errors import HarnessError as HarnessError
 from harness.planning import closest as closest
 from harness.planning import expand_problems as expand_problems
 from harness.provenance import Source as Source
 from harness.provenance import source as source
-from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
 from harness.records import Status as Status
 from harness.roofline import gpu_slug as gpu_slug
 from harness.stats import ratio_margin as ratio_margin
@@ -88,6 +89,10 @@ class Run:
     def rounds(self, case_id: str) -> np.ndarray:
         """The round of each sample of `samples(case_id)`: (n,) int64.  Equal rounds of two cases are paired."""
         return self._rows_of(case_id)["round"].to_numpy(dtype=np.int64)
+
+    def seats(self, case_id: str) -> stored_samples.Samples:
+        """The same samples with the place in the round and the predecessor of each, as far as they are known."""
+        return stored_samples.of_rows(self._rows_of(case_id))
 
     def _rows_of(self, case_id: str) -> pd.DataFrame:
         return self._samples_by_case.get(case_id, self._samples[:0])
@@ -283,9 +288,10 @@ def _read_samples(path: Path) -> pd.DataFrame:
         raise ResultsError(
             f"{path} is truncated or damaged ({_first_line(error)}): restore it or measure again in a new run"
         ) from None
-    if tuple(samples.columns) != SAMPLE_COLUMNS:
-        raise ResultsError(f"{path} has columns {list(samples.columns)}, needs {list(SAMPLE_COLUMNS)}: measure again")
-    return samples
+    if not stored_samples.readable(list(samples.columns)):
+        needed = list(stored_samples.COLUMNS)
+        raise ResultsError(f"{path} has columns {list(samples.columns)}, needs {needed}: measure again")
+    return stored_samples.completed(samples)
 
 
 def _check_samples(run: Run) -> None:

@@ -25,12 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 
 from harness import results
+from harness import samples as stored_samples
 from harness.errors import HarnessError
-from harness.records import SAMPLE_COLUMNS, SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+from harness.samples import Samples
 
 LOCK = ".lock"
 """Locked while the folder is open, and gone when it was closed; one that a killed process left is free."""
@@ -51,11 +52,11 @@ class StoreError(HarnessError):
 
 @dataclass(frozen=True)
 class StoredGroup:
-    """Everything of one group.  samples: case id -> (latency_us (n,), rounds (n,))."""
+    """Everything of one group.  samples: by case id."""
 
     measurements: tuple[Measurement, ...]
     ratios: tuple[Ratio, ...]
-    samples: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    samples: Mapping[str, Samples]
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Store:
             with _said(folder), _undisturbed():
                 for name, record in _TABLES[:2]:
                     _replace(beside / name, _csv([record.columns()]).encode())
-                _replace(beside / results.SAMPLES, _parquet(pd.DataFrame(columns=list(SAMPLE_COLUMNS))))
+                _replace(beside / results.SAMPLES, _parquet(stored_samples.empty()))
                 store._write_manifest()
                 os.rename(beside, folder)
                 _sync_folder(folder.parent)
@@ -193,17 +194,11 @@ class Store:
         """Where the samples are while the manifest does not have that many groups yet."""
         return self.folder / f".{results.SAMPLES}.{number}"
 
-    def _merged_samples(
-        self, samples: Mapping[str, tuple[np.ndarray, np.ndarray]], case_ids: Sequence[str]
-    ) -> pd.DataFrame:
+    def _merged_samples(self, samples: Mapping[str, Samples], case_ids: Sequence[str]) -> pd.DataFrame:
         """All stored samples, those of the group's cases replaced."""
-        stored = pd.read_parquet(self.folder / results.SAMPLES)
+        stored = stored_samples.completed(pd.read_parquet(self.folder / results.SAMPLES))
         kept = stored[~stored["case_id"].isin(list(case_ids))]
-        new = [
-            pd.DataFrame({"case_id": case, "round": rounds.astype(np.int32), "latency_us": latency})
-            for case, (latency, rounds) in samples.items()
-            if len(latency)
-        ]
+        new = [stored_samples.table(case, one) for case, one in samples.items() if len(one)]
         parts = [part for part in (kept, *new) if len(part)]
         return pd.concat(parts, ignore_index=True) if parts else kept
 
@@ -400,8 +395,7 @@ def _write_or(undo: Callable[[], object], descriptor: int, data: bytes) -> None:
 
 def _parquet(table: pd.DataFrame) -> bytes:
     buffer = io.BytesIO()
-    typed = table.astype({"case_id": str, "round": np.int32, "latency_us": np.float64})
-    typed.to_parquet(buffer, index=False)
+    table.to_parquet(buffer, index=False)
     return buffer.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""Interleaved rounds: every contestant once a round in random order, until the medians are known well enough.
+"""Interleaved rounds: every contestant once a round in balanced orders, until the medians are known well enough.
 
 Clocks, heat and power drift over seconds; contestants timed in the same round see the same drift, so their ratios are
 paired.  Inputs rotate from pair to pair of rounds, an even one and the odd one behind it, the same set for all
@@ -7,7 +7,6 @@ contestants: the halves that the A/A noise compares see the same buffers.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import numpy as np
 
 from harness import stats
 from harness.planning import TimerSettings
+from harness.timing import seats
 from harness.timing.telemetry import Reading, Telemetry
 
 Call = Callable[[], Any]
@@ -27,6 +27,9 @@ CHECK_EVERY = 10
 
 LOOK_SECONDS = 0.5
 """But at least this often: a look is also the sign of life that the parent waits for."""
+
+NOBODY = -1
+"""The predecessor of a sample that none is known of."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class Series:
 
     latency_us: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    """The place in its round of each sample."""
+    predecessors: list[int] = field(default_factory=list)
+    """Which contestant ran right before each sample."""
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
@@ -120,23 +127,27 @@ def time_rounds(
 ) -> list[Series]:
     """Samples of every contestant, one a round each; the outputs of the last round stay in the series.
 
-    calls[i][s]: contestant i on input set s.  enter(i) is told before contestant i runs, so that a hang or a crash has
+    The rounds are whole blocks of `seats.orders`.  calls[i][s]: contestant i on input set s; seed: of the orders;
+    enter(i) is told before contestant i runs, so that a hang or a crash has
     a name.  Raises `ContestantError` from whatever a call raised.
     """
-    order = random.Random(seed)
     wrapped = _wrap_all(calls, stopwatch, enter)
     sets = len(wrapped[0])
     series = [Series(calls=tuple(calls)) for calls in wrapped]
-    _warm_up(series, stopwatch, settings.warmup_seconds, enter, clock)
+    orders = seats.orders(len(wrapped), seed)
+    block = seats.block_rounds(len(wrapped))
+    order = next(orders)
+    before = order[0]
+    _warm_up(series, before, stopwatch, settings.warmup_seconds, enter, clock)
     start = clock()
     last_reading = -float("inf")
-    last_look = 0.0
+    last_look, looked_at = 0.0, -CHECK_EVERY
     number = 0
     while True:
         read = (clock() - last_reading) * 1e3 >= settings.telemetry_interval_ms
         last_reading = clock() if read else last_reading
         current = number // 2 % sets
-        for index in order.sample(range(len(wrapped)), len(wrapped)):
+        for position, index in enumerate(order):
             mine = series[index]
             mine.last_output = None  # its memory is free again before the call asks for more
 
@@ -149,40 +160,55 @@ def time_rounds(
             mine.latency_us.append(sample.latency_us)
             mine.own_us += sample.own_us
             mine.rounds.append(number)
+            mine.positions.append(position)
+            mine.predecessors.append(before)
+            before = index
             mine.late += not sample.in_time
             mine.last_output, mine.last_set = sample.output, current
             del sample
         number += 1
+        order = next(orders)
         elapsed = clock() - start
-        due = number % CHECK_EVERY == 0 or elapsed - last_look > LOOK_SECONDS
-        if not due and elapsed < settings.budget_seconds and number < settings.max_rounds:
+        whole = number % block == 0
+        spent = elapsed >= settings.budget_seconds or number + block > settings.max_rounds
+        due = whole and number >= settings.min_rounds and (spent or number - looked_at >= CHECK_EVERY)
+        if not due and elapsed - last_look <= LOOK_SECONDS:
             continue
-        last_look = elapsed
+        last_look, looked_at = elapsed, number if due else looked_at
         width = max(_relative_width(one) for one in series)
         report(Progress(number, elapsed, width))
-        if finished(number, elapsed, width, settings):
+        if whole and finished(number, elapsed, width, settings, block):
             return series
 
 
-def finished(rounds: int, seconds: float, worst_width: float, settings: TimerSettings) -> bool:
-    """The stopping rule: enough rounds, and either every median known to `ci_width` or the budget spent."""
-    if rounds >= settings.max_rounds:
-        return True
-    return rounds >= settings.min_rounds and (worst_width <= settings.ci_width or seconds >= settings.budget_seconds)
+def finished(rounds: int, seconds: float, worst_width: float, settings: TimerSettings, block: int) -> bool:
+    """The stopping rule after a whole block of rounds: enough of them, and either every median known to `ci_width`, or
+    the budget spent, or no room for one more block.
+    """
+    if rounds < settings.min_rounds:
+        return False
+    spent = seconds >= settings.budget_seconds or rounds + block > settings.max_rounds
+    return spent or worst_width <= settings.ci_width
 
 
 def _warm_up(
     series: Sequence[Series],
+    last: int,
     stopwatch: Stopwatch,
     seconds: float,
     enter: Callable[[int], None],
     clock: Callable[[], float],
 ) -> None:
-    """Every call at least once, then all in turn until the board has reached its working temperature and clocks."""
+    """Every call at least once, then all in turn until the board has reached its working temperature and clocks.
+
+    last: the contestant that runs last.
+    """
     start, turn = clock(), 0
+    order = [(last + 1 + step) % len(series) for step in range(len(series))]
     sets = len(series[0].calls)
     while turn < sets or clock() - start < seconds:
-        for index, mine in enumerate(series):
+        for index in order:
+            mine = series[index]
             enter(index)
             with _attributed(index):
                 mine.own_us += stopwatch.sample(mine.calls[turn % sets], _nothing).own_us

@@ -23,7 +23,7 @@ from harness.outputs import snapshot
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.seeds import derived
-from harness.timing.rounds import ContestantError, Progress, Series, Stopwatch, time_rounds
+from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, time_rounds
 from harness.timing.settled import Settled, settle
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.verification import TORCH_DTYPES, check_outputs
@@ -275,7 +275,7 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Refe
         losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
         if not losers:
             for outcome, mine, alone in zip(judged, series, settled, strict=True):
-                session.send(replace(_timed(outcome, mine), settled=alone))
+                session.send(replace(_timed(outcome, mine, [one.index for one in entrants]), settled=alone))
             return after - before if before is not None and after is not None else None
         for outcome in losers:
             session.send(outcome)
@@ -402,7 +402,8 @@ def _verified_again(
     return results
 
 
-def _timed(outcome: CaseOutcome, series: Series) -> CaseOutcome:
+def _timed(outcome: CaseOutcome, series: Series, indexes: Sequence[int]) -> CaseOutcome:
+    """The outcome with what was collected.  indexes: those in the group of the contestants that were timed."""
     reason = outcome.reason
     if series.late:
         count = len(series.latency_us)
@@ -412,6 +413,8 @@ def _timed(outcome: CaseOutcome, series: Series) -> CaseOutcome:
         reason=reason,
         latency_us=np.asarray(series.latency_us),
         rounds=np.asarray(series.rounds, dtype=np.int32),
+        positions=np.asarray(series.positions, dtype=np.int32),
+        predecessors=np.array([*indexes, NOBODY], dtype=np.int32)[series.predecessors],
         sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in series.readings]),
         power_w=median_or_none([reading.power_w for reading in series.readings]),
         throttled=throttle_text(series.readings),

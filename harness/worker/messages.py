@@ -95,7 +95,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """How a case ended, before statistics.  latency_us, rounds: (n,) arrays, empty where nothing was timed."""
+    """How a case ended, before statistics.  latency_us, rounds, positions, predecessors: (n,) arrays, empty where
+    nothing was timed; a predecessor is the index of a contestant of the group, -1 for none.
+    """
 
     index: int
     status: Status
@@ -107,6 +109,8 @@ class CaseOutcome:
     tolerance: float | None = None
     latency_us: np.ndarray = field(default_factory=lambda: np.empty(0))
     rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    positions: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    predecessors: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     throttled: str = ""

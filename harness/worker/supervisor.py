@@ -12,9 +12,12 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Self
 
+import numpy as np
+
 from harness.errors import HarnessError
 from harness.planning import Contestant, Group, Limits, TimerSettings
 from harness.records import Status
+from harness.timing.rounds import NOBODY
 from harness.worker import child
 from harness.worker.messages import (
     Broken,
@@ -124,7 +127,7 @@ class Supervisor:
                     lost[alive[position]] = CaseOutcome(alive[position], death.status, death.reason)
                 continue
             for position, outcome in got.items():
-                lost[alive[position]] = replace(outcome, index=alive[position])
+                lost[alive[position]] = _renumbered(outcome, alive)
             whole = tuple(lost[index] for index in range(len(group.contestants)))
             return GroupResult(whole, done.energy_j, done.seconds)
         return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), None)
@@ -245,6 +248,12 @@ class Supervisor:
         if self._pipe is not None:
             self._pipe.close()
             self._pipe = None
+
+
+def _renumbered(outcome: CaseOutcome, numbers: Sequence[int]) -> CaseOutcome:
+    """An outcome of a smaller group with the numbers that its contestants have in the whole one."""
+    table = np.array([*numbers, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
+    return replace(outcome, index=numbers[outcome.index], predecessors=table[outcome.predecessors])
 
 
 class Worker:

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from harness.cli import CONFIG_DIR
 from harness.records import Measurement, Ratio, Status, Verdict
+from harness.samples import Samples
 from harness.store import StoredGroup
 
 HERE = Path(__file__).resolve().parent
@@ -181,7 +182,7 @@ def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
         for y in cases
         if x != y
     )
-    samples = {case: (np.linspace(9, 11, n), np.arange(n)) for case in cases}
+    samples = {case: Samples(np.linspace(9, 11, n), np.arange(n)) for case in cases}
     return StoredGroup(measurements, ratios, samples, energy_j=12.0)
 
 

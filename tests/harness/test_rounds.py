@@ -1,6 +1,7 @@
 """Interleaved rounds on a stopwatch and a clock of our own: order, pairing, rotation, stopping, blame."""
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from harness.planning import TimerSettings
 from harness.stats import aa_noise_pct
+from harness.timing import seats
 from harness.timing.rounds import ContestantError, Sample, finished, time_rounds
 from harness.timing.telemetry import NoTelemetry, Reading
 
@@ -56,10 +58,10 @@ def contestants(count, sets, log):
     return [[lambda i=i, s=s: log.append((i, s)) or (i, s) for s in range(sets)] for i in range(count)]
 
 
-def run(count=3, sets=4, settings=SETTINGS, **kwargs):
+def run(count=3, sets=4, settings=SETTINGS, seed=1, **kwargs):
     clock, log = Clock(), []
     stopwatch = Stopwatch(clock, **kwargs)
-    series = time_rounds(contestants(count, sets, log), stopwatch, settings, NoTelemetry(), seed=1, clock=clock)
+    series = time_rounds(contestants(count, sets, log), stopwatch, settings, NoTelemetry(), seed=seed, clock=clock)
     return series, log, stopwatch
 
 
@@ -69,13 +71,14 @@ def test_the_account_has_each_calls_own_time_of_warm_up_and_rounds(host_us, own_
     assert sum(mine.own_us for mine in series) == pytest.approx(own_us * len(log))
 
 
-def test_each_round_has_everyone_once_on_the_same_set_in_changing_order():
-    """Guard: `current` in time_rounds; two rounds on each set, then the next one."""
+def test_each_round_has_everyone_once_on_the_same_set_in_balanced_order():
+    """Guards: `current` in time_rounds, two rounds on each set and then the next one; the orders are those of the
+    seed, and what is stored of a sample is what happened."""
     series, log, stopwatch = run()
     assert stopwatch.wrapped == 3 * 4
     rounds = len(series[0].latency_us)
     timed = log[-3 * rounds :]
-    orders = set()
+    orders = seats.orders(3, seed=1)
     for number, part in enumerate(
         itertools.batched(timed, 3)
         if hasattr(itertools, "batched")
@@ -83,10 +86,14 @@ def test_each_round_has_everyone_once_on_the_same_set_in_changing_order():
     ):
         assert sorted(i for i, _ in part) == [0, 1, 2]
         assert {s for _, s in part} == {number // 2 % 4}
-        orders.add(tuple(i for i, _ in part))
-    assert len(orders) > 3
+        assert tuple(i for i, _ in part) == next(orders)
+    who = [i for i, _ in log]
     for index, one in enumerate(series):
         assert one.rounds == list(range(rounds))
+        places = [place for place in range(len(who) - 3 * rounds, len(who)) if who[place] == index]
+        assert one.positions == [(place - len(who)) % 3 for place in places]
+        assert one.predecessors == [who[place - 1] for place in places]
+        assert Counter(one.predecessors) == dict.fromkeys(range(3), rounds // 3), "the first sample's is the warm-up's"
         assert one.last_output == (index, (rounds - 1) // 2 % 4)
         assert one.last_set == (rounds - 1) // 2 % 4
         assert one.calls[2]() == (index, 2), "what was timed can be looked at afterwards"
@@ -112,6 +119,7 @@ def test_the_difference_between_buffers_is_not_in_the_noise(sets):
 
 def test_the_order_is_seeded():
     assert run()[1] == run()[1]
+    assert run(seed=2)[1] != run()[1]
 
 
 def test_steady_samples_stop_at_the_minimum_and_noisy_ones_at_the_width():
@@ -126,15 +134,34 @@ def test_the_budget_ends_a_noisy_sweep_and_the_minimum_outlives_the_budget():
     rounds = len(run(noise=0.05, settings=hopeless)[0][0].latency_us)
     assert rounds == pytest.approx(100, abs=12)  # 3 contestants x 1 ms
     assert len(run(noise=0.05, settings=replace(hopeless, budget_seconds=0.001))[0][0].latency_us) == 30
-    assert len(run(noise=0.05, settings=replace(hopeless, budget_seconds=99.0))[0][0].latency_us) == 500
+    assert len(run(noise=0.05, settings=replace(hopeless, budget_seconds=99.0))[0][0].latency_us) == 498
 
 
 @pytest.mark.parametrize(
     ("rounds", "seconds", "width", "expected"),
-    [(29, 99, 0.0, False), (30, 0, 0.002, True), (30, 0, 0.003, False), (30, 10, 0.003, True), (500, 0, 1.0, True)],
+    [
+        (29, 99, 0.0, False),
+        (30, 0, 0.002, True),
+        (30, 0, 0.003, False),
+        (30, 10, 0.003, True),
+        (494, 0, 1.0, False),
+        (495, 0, 1.0, True),
+    ],
 )
 def test_stopping_rule(rounds, seconds, width, expected):
-    assert finished(rounds, seconds, width, SETTINGS) is expected
+    assert finished(rounds, seconds, width, SETTINGS, block=6) is expected
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+@pytest.mark.parametrize("limits", [{}, {"max_rounds": 64}, {"min_rounds": 31, "max_rounds": 31}, {"ci_width": 1e-9}])
+def test_rounds_are_whole_blocks(count, limits):
+    """Guard: `whole` in time_rounds; half a block would not be balanced."""
+    settings = replace(SETTINGS, **{"max_rounds": 100, **limits})
+    series = run(count=count, settings=settings, noise=0.01)[0]
+    rounds = len(series[0].latency_us)
+    assert rounds % (2 * count) == 0
+    assert settings.min_rounds <= rounds <= max(settings.max_rounds, settings.min_rounds + 2 * count - 1)
+    assert rounds > settings.max_rounds - 2 * count, "these are noisy, and stop for want of room"
 
 
 def test_warm_up_runs_every_input_set_even_when_time_is_up():
@@ -186,9 +213,9 @@ def test_telemetry_is_read_for_everyone_in_rounds_apart():
     series = time_rounds(
         contestants(2, 1, []), Stopwatch(clock, seconds=0.005), SETTINGS, telemetry, seed=0, clock=clock
     )
-    # 30 rounds of 10 ms, read every 20 ms or later
-    assert [len(one.readings) for one in series] == [15, 15]
-    assert telemetry.reads == 30
+    # 32 rounds of 10 ms, read every 20 ms or later
+    assert [len(one.readings) for one in series] == [16, 16]
+    assert telemetry.reads == 32
 
 
 def test_progress_is_reported_at_least_twice_a_second():

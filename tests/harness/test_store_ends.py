@@ -14,6 +14,7 @@ from harness_support import MANIFEST, group
 from harness import store
 from harness.records import ProfileMetric
 from harness.results import ResultsError, load_campaign, load_run
+from harness.samples import Samples
 from harness.store import Store, StoreError
 
 DEADLY = ("write", "fsync", "replace", "rename", "truncate", "unlink", "open", "close", "mkdir")
@@ -162,7 +163,7 @@ def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
         made.append(group("other", cases=("x",)))
-        other = made._merged_samples({"a": (np.ones(5), np.arange(5))}, ["a"])
+        other = made._merged_samples({"a": Samples(np.ones(5), np.arange(5))}, ["a"])
     store._replace(folder / "samples.parquet", store._parquet(other))
     with pytest.raises(ResultsError, match="holds 5 samples of case a"):
         load_run(folder)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness import samples as stored_samples
 from harness import workloads
 from harness.records import (
-    SAMPLE_COLUMNS,
     SCHEMA_VERSION,
     Measurement,
     ProfileMetric,
@@ -166,7 +166,7 @@ def write_run(
     _write_csv(folder / "ratios.csv", Ratio.columns(), ratios)
     if profile:
         _write_csv(folder / "profile.csv", ProfileMetric.columns(), profile)
-    empty = pd.DataFrame({name: [] for name in SAMPLE_COLUMNS})
+    empty = stored_samples.empty()
     (pd.concat(samples) if samples else empty).to_parquet(folder / "samples.parquet", index=False)
     entries = {**_manifest(campaign, plan, run_id, machine_code), **(manifest or {})}
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")

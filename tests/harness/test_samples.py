@@ -1,0 +1,76 @@
+"""Samples as they are stored, with the seat of each; files from before seats were stored."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness_support import FAST, MANIFEST, bench, contestant, group, only_run, small
+
+from harness import samples as stored_samples
+from harness.records import Status
+from harness.results import ResultsError, load_run
+from harness.samples import Samples
+from harness.store import Store
+from harness.worker.messages import CaseOutcome
+from harness.worker.supervisor import _renumbered
+
+
+def test_samples_of_one_case_have_one_length():
+    with pytest.raises(ValueError, match=r"\[2, 2, 1, 2\], need the same"):
+        Samples(np.ones(2), np.arange(2), np.zeros(1, dtype=np.int32))
+
+
+def test_a_run_stores_who_ran_before_each_sample(tmp_path):
+    """Guard: the way of `predecessors` from the rounds to the file, past a contestant that is not timed."""
+    words = [*FAST, *small(), *contestant("bad", "Wrong"), *contestant("one", "Good"), *contestant("two", "Good")]
+    process = bench([*words, "implementations=[bad,one,two]", f"results_dir={tmp_path}"])
+    process.communicate(timeout=120)
+    run = load_run(only_run(tmp_path))
+    ids = dict(zip(run.measurements["implementation"], run.measurements["case_id"], strict=True))
+    one, two = (run.seats(ids[name]) for name in ("one", "two"))
+    assert one.seated
+    assert two.seated
+    for mine in (one, two):
+        names, counts = np.unique(mine.predecessors.astype(str), return_counts=True)
+        assert dict(zip(names, counts, strict=True)) == {ids[name]: len(mine) // 2 for name in ("one", "two")}
+    assert (one.positions + two.positions == 1).all()
+    second = one.positions == 1
+    assert (one.predecessors[second] == ids["two"]).all()
+
+
+def test_a_contestant_that_took_the_worker_down_leaves_the_others_their_numbers():
+    """Guard: `_renumbered`: the worker that went on knew a smaller group."""
+    seen = CaseOutcome(1, Status.PASSED, predecessors=np.array([0, 1, -1], dtype=np.int32))
+    whole = _renumbered(seen, [0, 2])
+    assert (whole.index, whole.predecessors.tolist()) == (2, [0, 2, -1])
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The folder of a run from before seats were stored."""
+    folder = tmp_path / MANIFEST["run_id"]
+    with Store.create(folder, MANIFEST) as store:
+        store.append(group())
+    table = pd.read_parquet(folder / "samples.parquet")
+    table[list(stored_samples.FIRST_COLUMNS)].to_parquet(folder / "samples.parquet", index=False)
+    return folder
+
+
+def test_a_run_from_before_has_samples_without_seats(old):
+    seats = load_run(old).seats("a")
+    assert len(seats) == 30
+    assert not seats.seated
+    assert set(seats.positions) == {-1}
+
+
+def test_a_run_from_before_can_be_resumed(old):
+    with Store.reopen(old) as store:
+        store.append(group(problem="M=2;N=2;K=3", cases=("c", "d")))
+    run = load_run(old)
+    assert [len(run.seats(case)) for case in "abcd"] == [30] * 4
+
+
+def test_other_columns_are_refused(old):
+    odd = pd.DataFrame({"case_id": ["a"], "round": [1], "latency_us": [1.0], "position": [0]})
+    odd.to_parquet(old / "samples.parquet")
+    with pytest.raises(ResultsError, match=r"has columns .*'position'.*predecessor"):
+        load_run(old)
