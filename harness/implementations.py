@@ -14,9 +14,14 @@ import torch
 from hydra.utils import get_object
 
 from harness.planning import Contestant
+from harness.workloads.spec import OwnBound
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
 Call = Callable[[], Outputs]
+
+
+MAY_WIDEN = ("baselines.",)
+"""Where the libraries live that may be held to a bound of their own.  What is under test never is."""
 
 
 class OptionError(ValueError):
@@ -54,6 +59,10 @@ class Implementation(Protocol):
         """How its kernel was built, where it has one of its own."""
         ...
 
+    def tolerance(self, problem: Any) -> OwnBound | None:
+        """The relative L2 error that a baseline has by design, where that is more than the workload allows."""
+        ...
+
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         """The call to be timed, on these inputs: works on the current stream and allocates its own outputs."""
         ...
@@ -86,6 +95,9 @@ class FunctionImplementation:
     def build_manifest(self) -> Mapping[str, Any] | None:
         return None
 
+    def tolerance(self, problem: Any) -> OwnBound | None:
+        return None
+
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         arguments = {**inputs, **problem.options, **self._options}
         return lambda: self._function(**arguments)
@@ -115,6 +127,10 @@ class _Completed:
     def build_manifest(self) -> Mapping[str, Any] | None:
         return self._ask("build_manifest", None)
 
+    def tolerance(self, problem: Any) -> OwnBound | None:
+        own = self._ask("tolerance", None, problem)
+        return None if own is None else OwnBound(float(own[0]), str(own[1]))
+
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         return self._inner.prepare(problem, inputs)
 
@@ -141,6 +157,11 @@ def load(contestant: Contestant) -> Implementation:
         return FunctionImplementation(target, **_checked(name, target, keywords))
     if not callable(getattr(target, "prepare", None)):
         raise LoadError(f"implementation {name}: class {path} has no method prepare(problem, inputs)")
+    if hasattr(target, "tolerance") and (name == "tk" or not path.startswith(MAY_WIDEN)):
+        raise LoadError(
+            f"implementation {name}: {path} brings a tolerance of its own, which only a baseline may "
+            f"({', '.join(f'{start}*' for start in MAY_WIDEN)}): it is held to the workload's"
+        )
     try:
         return _Completed(target(**keywords))
     except (TypeError, ValueError) as error:

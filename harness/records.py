@@ -17,6 +17,10 @@ SCHEMA_VERSION = 1
 """Version of every file in a run folder.  A reader refuses any other."""
 
 
+OWN_BOUND = "a bound of its own"
+"""In the `reason` of a pass: it was held to a wider bound than the others, being less precise by design."""
+
+
 class Status(StrEnum):
     """How a case ended.  Exactly one holds."""
 

@@ -28,6 +28,7 @@ from harness.planning import closest as closest
 from harness.planning import expand_problems as expand_problems
 from harness.provenance import Source as Source
 from harness.provenance import source as source
+from harness.records import OWN_BOUND as OWN_BOUND
 from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
 from harness.records import Status as Status
 from harness.roofline import gpu_slug as gpu_slug

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from harness.outputs import parts, unusable
+from harness.records import OWN_BOUND
 from harness.workloads import Workload
-from harness.workloads.spec import Expected, Reference
+from harness.workloads.spec import Expected, OwnBound, Reference, Tolerance
 
 TORCH_DTYPES = {
     "bf16": torch.bfloat16,
@@ -19,6 +20,9 @@ TORCH_DTYPES = {
     "fp32": torch.float32,
     "e4m3": torch.float8_e4m3fn,
 }
+
+WIDEST = 2.0
+"""A bound of a library's own may be this many times the workload's, and no more."""
 
 _BLOCK_ELEMENTS = 2**25
 """Elements compared at once, so that no float64 copy of a whole output is made."""
@@ -42,11 +46,13 @@ def check_outputs(
     outputs: object,
     expected: Reference,
     inputs: Mapping[str, torch.Tensor] | None = None,
+    own: OwnBound | None = None,
 ) -> Check:
     """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
 
     The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.  inputs: of the
-    call, whose memory no output may share.
+    call, whose memory no output may share.  own: the bound of a library that is less precise by design; a pass under it
+    says so.
     """
     tensors = parts(outputs)
     complaint = complain_of_form(workload, problem, tensors, inputs or {})
@@ -63,9 +69,10 @@ def check_outputs(
         bad = int(_not_finite(tensor).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):
             return Check(False, f"{name} has {bad} of {tensor.numel()} elements NaN or infinite: unwritten, or wrong")
-    checks = [_compare(workload, problem, by_name[part.output], part) for part in expected]
+    checks = [_compare(workload, problem, by_name[part.output], part, own) for part in expected]
     worst = max(checks, key=lambda check: (not check.passed, _excess(check)))
-    notes = "; ".join(dict.fromkeys(part.note for part in expected if part.note))
+    remarks = [_wider(workload.tolerance(problem, part), part, own)[1] for part in expected] if own else []
+    notes = "; ".join(dict.fromkeys(filter(None, (*remarks, *(part.note for part in expected)))))
     reason = worst.reason if not worst.passed else notes
     return Check(worst.passed, reason, worst.rel_l2_error, worst.max_abs_error, worst.worst_output, worst.tolerance)
 
@@ -90,8 +97,25 @@ def complain_of_form(
     return None
 
 
-def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: Expected) -> Check:
-    tolerance = workload.tolerance(problem, expected)
+def _wider(tolerance: Tolerance, expected: Expected, own: OwnBound | None) -> tuple[Tolerance, str]:
+    """The bound that holds, and what to say of it where it is the library's own.
+
+    Largest errors may grow as the L2 norm does.  Raises `ValueError` for a bound that is wider than `WIDEST` allows.
+    """
+    if own is None or expected.statistic or own.rel_l2 <= tolerance.rel_l2 or tolerance.rel_l2 == 0.0:
+        return tolerance, ""
+    factor = own.rel_l2 / tolerance.rel_l2
+    if factor > WIDEST:
+        raise ValueError(
+            f"tolerance: got {own.rel_l2:.3g}, the workload allows {tolerance.rel_l2:.3g} and a library at most "
+            f"{WIDEST:g} times that"
+        )
+    words = f"held to {own.rel_l2:.3g}, {OWN_BOUND} (others to {tolerance.rel_l2:.3g}): {own.reason}"
+    return Tolerance(own.rel_l2, factor * tolerance.max_abs, f"its own bound: {own.reason}"), words
+
+
+def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: Expected, own: OwnBound | None) -> Check:
+    tolerance, _ = _wider(workload.tolerance(problem, expected), expected, own)
     rel_l2, max_abs = errors(expected.select(output), expected.values, expected.cancelled.norm)
     name = expected.output
     if not rel_l2 <= tolerance.rel_l2:

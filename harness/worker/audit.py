@@ -143,7 +143,7 @@ class Audit:
             if kind == "fresh":
                 fresh.append(Sample(seen.sample.latency_us, None, seen.sample.in_time))
             else:
-                check = check_outputs(self.workload, self.problem, seen.sample.held, self.expected)
+                check = self._check(subject, seen.sample.held)
                 if not check.passed:
                     return check, fresh
             outputs.scribble(seen.sample.output)
@@ -151,7 +151,11 @@ class Audit:
             del seen
         seen = self._observed(subject, lambda: verified, lambda: call, hold_us)
         self._look_at_form(subject, seen)
-        return check_outputs(self.workload, self.problem, seen.sample.held, self.expected), fresh
+        return self._check(subject, seen.sample.held), fresh
+
+    def _check(self, subject: Subject, held: Sequence[object]) -> Check:
+        own = subject.implementation.tolerance(self.problem)
+        return check_outputs(self.workload, self.problem, tuple(held), self.expected, own=own)
 
     def _look_at_form(self, subject: Subject, seen: _Observation) -> None:
         """Raises `_ComplaintError` for outputs that are no plain tensors, or inputs that the call has changed."""

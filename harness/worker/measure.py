@@ -186,7 +186,7 @@ def _verify(
                 return CaseOutcome(index, Status.UNSUPPORTED, refusal, version)
             call = implementation.prepare(problem, inputs)
         output = device.poisoned(lambda: _first(session, call), _output_bytes(session))
-        check = check_outputs(session.workload, problem, output, expected, inputs)
+        check = check_outputs(session.workload, problem, output, expected, inputs, implementation.tolerance(problem))
         del output
         outcome = CaseOutcome(
             index,
@@ -387,7 +387,8 @@ def _verified_again(
     results = []
     for entrant, mine, outcome in zip(entrants, series, judged, strict=True):
         session.enter(entrant.index)
-        check = check_outputs(session.workload, session.group.problem, mine.last_output, expected)
+        own = entrant.implementation.tolerance(session.group.problem)
+        check = check_outputs(session.workload, session.group.problem, mine.last_output, expected, own=own)
         mine.last_output = None
         if not check.passed:
             outcome = replace(

@@ -55,6 +55,7 @@ class KeepRate(Expected):
     """The share of kept elements among `count` whose fate can be seen."""
 
     count: int = 0
+    statistic: bool = True
 
 
 def flops(problem: Problem) -> int:

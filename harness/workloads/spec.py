@@ -151,6 +151,8 @@ class Expected:
     select: Callable[[torch.Tensor], torch.Tensor]
     note: str = ""
     cancelled: Magnitude = field(default_factory=lambda: Magnitude(0.0, 0.0))
+    statistic: bool = False
+    """Whether this is a statistic of the output, the bound of which no library's roundings widen."""
 
 
 Reference = Sequence[Expected] | Callable[[Mapping[str, "torch.Tensor"]], Sequence[Expected]]
@@ -163,6 +165,14 @@ class Tolerance:
 
     rel_l2: float
     max_abs: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class OwnBound:
+    """A relative L2 error that a library may have by its design, in place of the workload's.  reason: its roundings."""
+
+    rel_l2: float
     reason: str
 
 

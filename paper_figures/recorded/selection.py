@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from harness.results import Run
+from harness.results import OWN_BOUND, Run
 from paper_figures.recorded.experiments import Contestant, Experiment, StoredProblem, parse_contestant, problem_keys
 
 EXCUSED = ("unavailable", "unsupported")
@@ -49,6 +49,12 @@ class Cell:
         if self.row["status"] == "passed":
             return "verified, not timed"
         return str(self.row["reason"])
+
+    @property
+    def own_bound(self) -> str:
+        """What is said of a time under an error bound wider than the others'; empty where the bound is the same."""
+        text = "" if self.row is None else str(self.row["reason"])
+        return text if self.timed and OWN_BOUND in text else ""
 
     @cached_property
     def key(self) -> str:

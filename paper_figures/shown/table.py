@@ -160,10 +160,12 @@ def rate_text(line: Line) -> Text:
     """The rate of a line, with the clock that decides it where it was throttled; or its status with the reason."""
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
-    detail = ", ".join(filter(None, ("stale" if line.cell.stale else "", _clock(line))))
-    return Text(
-        quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=line.cell.stale, kind="number"
+    own = line.cell.own_bound
+    detail = ", ".join(
+        filter(None, ("stale" if line.cell.stale else "", "less precise by design" if own else "", _clock(line)))
     )
+    note = "; ".join(filter(None, (line.cell.stale, own)))
+    return Text(quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=note, kind="number")
 
 
 def ratio_text(line: Line) -> Text:

@@ -260,6 +260,21 @@ class Wrong(_Faulty):
         return call() * 1.01
 
 
+class LessPrecise(Good):
+    """Multiplies by a little too much, and says that it may."""
+
+    def __init__(self, bound=5e-3, by=1.003):
+        super().__init__()
+        self.bound, self.by = bound, by
+
+    def tolerance(self, problem):
+        return self.bound, "it rounds nine times"
+
+    def prepare(self, problem, inputs):
+        right = super().prepare(problem, inputs)
+        return lambda: right() * self.by
+
+
 class OneElement(_Faulty):
     """Wrong in a single element."""
 

@@ -266,3 +266,42 @@ def test_outputs_are_read_once_they_are_plain():
     assert unusable("c", a.t(), {}) is None
     assert unusable("c", a[1:, 2:], {}) is None
     assert "is on meta, its inputs are on cpu" in unusable("c", torch.ones(4, 4, device="meta"), {"a": a})
+
+
+def less_precise(name, monkeypatch):
+    import harness_fakes
+
+    monkeypatch.setattr("harness.implementations.MAY_WIDEN", ("harness_",))
+    made = {"by_design": (5e-3, 1.003), "beyond": (5e-3, 1.01), "too_wide": (1.0, 1.003)}[name]
+
+    class LessPrecise(harness_fakes.LessPrecise):
+        def __init__(self):
+            super().__init__(*made)
+
+    monkeypatch.setattr(harness_cheats, "LessPrecise", LessPrecise, raising=False)
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_a_library_that_is_less_precise_by_design_is_timed_and_says_so(contest, monkeypatch):
+    """Guard: without its own bound it fails, and its row says under which one it was timed."""
+    less_precise("by_design", monkeypatch)
+    own, honest = contest("LessPrecise")
+    assert own.status is honest.status is Status.PASSED, own.reason
+    assert own.tolerance == 5e-3
+    assert 3.4e-3 < own.rel_l2_error < 5e-3
+    assert own.reason.startswith("held to 0.005, a bound of its own (others to 0.003")
+    assert "it rounds nine times" in own.reason
+    assert honest.tolerance < 3.4e-3
+    assert honest.reason == ""
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+@pytest.mark.parametrize("name", ["beyond", "too_wide"])
+def test_a_bound_of_ones_own_is_a_bound(contest, monkeypatch, name):
+    """Guards: an error beyond it fails; and it may be twice the workload's at most."""
+    less_precise(name, monkeypatch)
+    words, status = {
+        "beyond": ("its own bound: it rounds nine times", Status.FAILED_VERIFICATION),
+        "too_wide": ("a library at most 2 times", Status.ERROR),
+    }[name]
+    assert_caught(contest("LessPrecise"), words, status=status)

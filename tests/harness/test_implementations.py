@@ -74,3 +74,14 @@ def test_options_that_do_not_exist(target, label, words):
 
 def test_a_builtin_function_takes_any_keyword():
     assert made("torch.matmul").prepare is not None
+
+
+def test_only_a_baseline_may_bring_a_bound_of_its_own(monkeypatch):
+    """Guard: what is under test is held to the workload's tolerance, whatever it says of itself."""
+    for name, may_widen in (("mine", ("baselines.",)), ("tk", ("harness_fakes.",))):
+        monkeypatch.setattr("harness.implementations.MAY_WIDEN", may_widen)
+        with pytest.raises(LoadError, match="brings a tolerance of its own"):
+            made("harness_fakes.LessPrecise", name)
+    assert made("harness_fakes.LessPrecise").tolerance(PROBLEM).rel_l2 == 5e-3
+    assert made("harness_fakes.Good").tolerance(PROBLEM) is None
+    assert made("harness_fakes.function").tolerance(PROBLEM) is None

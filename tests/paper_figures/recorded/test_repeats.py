@@ -83,5 +83,15 @@ def test_the_clock_stands_beside_rates_that_it_decides(report: Report) -> None:
     assert rate_text(old).detail == "stale, at 1755 MHz"
 
 
+def test_a_time_under_a_bound_of_its_own_says_so(report: Report) -> None:
+    """Guard: a library that is less precise by design stands beside others, and the page did not tell them apart."""
+    line = next(line for line in part(report, "fig7_gemm").lines if line.rate is not None)
+    assert "less precise" not in rate_text(line).detail
+    reason = "held to 0.0088, a bound of its own (others to 0.006): it rounds 27 times"
+    own = replace(line, cell=replace(line.cell, row={**(line.cell.row or {}), "reason": reason}))
+    assert "less precise by design" in rate_text(own).detail
+    assert rate_text(own).note == reason
+
+
 def throttled(line: Line, reasons: str) -> Line:
     return replace(line, cell=replace(line.cell, row={**(line.cell.row or {}), "throttled": reasons}))
