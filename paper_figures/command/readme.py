@@ -12,9 +12,8 @@ from paper_figures.judged.evaluation import NOT_MEASURED
 from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT, campaign_end
-from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.markdown import escape, markdown_table
-from paper_figures.shown.report import ExhibitReport, Report, mean_ratio_texts
+from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import subjects_table, summary_sentences
 from paper_figures.shown.table import claim_numbers
 
@@ -74,7 +73,6 @@ def _shown(report: Report) -> list[ExhibitReport]:
 def _exhibit_block(report: ExhibitReport) -> list[str]:
     """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
     exhibit = report.exhibit
-    assert isinstance(exhibit, Exhibit)  # a derived exhibit has no block of its own
     labels = list(dict.fromkeys(line.label for line in report.lines))
     lines = [
         f"### {exhibit.where}: {exhibit.title}",
@@ -93,8 +91,7 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
             published = line.published.number if line.published is not None else None
             cells.append(text if published is None else f"{text} ({significant(published)})")
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    means = mean_ratio_texts(exhibit, report.lines)
-    return [*lines, "", *(text for mean in means for text in (mean, ""))]
+    return [*lines, "", *(text for mean in report.means for text in (mean, ""))]
 
 
 def _verdict_block(report: Report) -> list[str]:

@@ -23,7 +23,9 @@ from paper_figures.labels import words
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.report import Report, make_report, write_report
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.writing import write_report
 
 WRONG_ARGUMENTS = 2
 """Exit status of a command that cannot be meant."""

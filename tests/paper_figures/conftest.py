@@ -19,7 +19,9 @@ from paper_figures.command import digest, reproduce, steps
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import measured_exhibits
-from paper_figures.shown.report import Report, make_report, write_report
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.writing import write_report
 
 if TYPE_CHECKING:
     from report_support import Page
@@ -68,7 +70,7 @@ def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime) 
 def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("out") / "report"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paper_figures.shown.report.save_figure", save_some)
+        patch.setattr("paper_figures.shown.report.writing.save_figure", save_some)
         write_report(report, out)
     return out
 
@@ -100,7 +102,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(reproduce, "source", lambda: CODE)
     monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
     monkeypatch.setattr(
-        "paper_figures.shown.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
+        "paper_figures.shown.report.making.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
     )  # nobody looks at it
     return tmp_path
 

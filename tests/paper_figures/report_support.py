@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from pathlib import Path
 
-from paper_figures.shown.report import ExhibitReport, Report
+from paper_figures.shown.report.model import ExhibitReport, Report
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
 

@@ -12,7 +12,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from paper_figures.shown.case_page import case_file
 from paper_figures.shown.table import Table, Text, footnotes
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -55,6 +54,11 @@ def _environment() -> jinja2.Environment:
     environment.globals["stale_mark"] = stale_mark
     environment.globals["asset"] = lambda name: Markup(asset(name))
     return environment
+
+
+def case_file(key: str) -> str:
+    """The page of a case, as a path within the report."""
+    return f"cases/{key}.html"
 
 
 def anchor(text: str) -> str:

@@ -11,7 +11,8 @@ from reproduction_support import MEASURED
 from paper_figures.command.readme import BEGIN, END, results_block, update_readme
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.shown.report import Report, make_report
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import Report
 
 
 def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:

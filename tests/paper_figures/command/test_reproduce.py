@@ -13,7 +13,9 @@ from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import find_campaign, load_runs
-from paper_figures.shown.report import Report, make_report, write_report
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.writing import write_report
 
 
 def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(

@@ -8,7 +8,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.experiments import CONFIGS
 from paper_figures.shown.derived import measured_exhibits
-from paper_figures.shown.report import Report
+from paper_figures.shown.report.model import Report
 
 
 def test_exhibits_are_found_by_a_short_name() -> None:

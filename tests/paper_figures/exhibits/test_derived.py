@@ -19,7 +19,9 @@ from paper_figures.published.claims import ClaimFile, load_claims
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.derived import Derived, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.report import ExhibitReport, Report, make_report, write_report
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.report.writing import write_report
 from paper_figures.shown.table import Text
 
 RUNS = ("fig7_gemm", "unaligned_gemm", "table1_stages", "fig9_layernorm")
@@ -245,7 +247,8 @@ def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> Non
     assert [row[4].text for row in ours] == ["1", "2", "4", "8", "16", "32"] * 2
     assert {row[2].case for row in report.table.rows} == {line.cell.key for line in report.lines}
     assert len(report.table.groups) == 12
-    figure = report.figure(None)
+    assert report.draw is not None
+    figure = report.draw()
     assert [axis.get_title() for axis in figure.get_axes()] == ["Attention"]
     assert len(figure.get_axes()[0].get_lines()) == 2
     verdicts = {one.claim.id: one.verdict for one in report.results}

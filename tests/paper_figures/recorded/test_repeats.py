@@ -14,7 +14,7 @@ from paper_figures.recorded.experiments import load_experiment
 from paper_figures.recorded.repeats import Spread, repeated, repeated_text, spread
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import reading
-from paper_figures.shown.report import Report
+from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import clock_remarks, rate_text
 
 PROBLEMS = load_experiment("table2_persistent").problems[:2]

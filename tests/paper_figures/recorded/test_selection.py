@@ -14,7 +14,7 @@ from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment
 from paper_figures.recorded.selection import Selected, runs_used, select
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.report import selection_notes
+from paper_figures.shown.report.making import selection_notes
 
 EXPERIMENT = "table2_persistent"
 OLD, NEW = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"

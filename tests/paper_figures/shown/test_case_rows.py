@@ -12,7 +12,8 @@ from report_support import part
 from harness.results import ratio_margin
 from paper_figures.shown.case_rows import build_lines, mean_ratios, sometimes_best
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.report import Report, mean_ratio_texts
+from paper_figures.shown.report.making import mean_ratio_texts
+from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import exhibit_table, ratio_text
 
 

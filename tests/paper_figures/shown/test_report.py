@@ -24,9 +24,12 @@ from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT
-from paper_figures.shown.case_page import unique_cases
 from paper_figures.shown.how_to_read import READING
-from paper_figures.shown.report import Report, commits, make_report, write_report
+from paper_figures.shown.report.case_page import unique_cases
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.page_values import commits
+from paper_figures.shown.report.writing import write_report
 
 
 def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
@@ -197,7 +200,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     tmp_path: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "paper_figures.shown.report.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
+        "paper_figures.shown.report.making.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
     )  # nobody looks at it
     synthetic.write_run(tmp_path / "c", "table1_stages")
     report = make_report(tmp_path / "c", load_exhibits())
@@ -211,9 +214,9 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
         measured = exhibit.exhibit.id in ("table1_stages", "against_paper", "table5_library_sizes")
         assert exhibit.measured == measured
         assert all(line.everything_published for line in exhibit.lines) or measured
-        assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == exhibit.drawn
+        assert (tmp_path / "out" / "figures" / f"{exhibit.exhibit.id}.svg").exists() == (exhibit.draw is not None)
         assert measured or {result.verdict for result in exhibit.results} <= {Verdict.NOT_RUN, Verdict.NOT_COMPARABLE}
-    undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if not exhibit.drawn}
+    undrawn = {exhibit.exhibit.id for exhibit in report.exhibits if exhibit.draw is None}
     unpublished = {"fig10_fp8", "fig9_fft_conv", "fig9_hedgehog", "fig9_linear_attention", "fig9_rotary"}
     beyond = {
         "attention_small_grids",

@@ -28,7 +28,7 @@ from paper_figures.numbers import (
 )
 from paper_figures.recorded.experiments import Contestant
 from paper_figures.recorded.selection import Cell, kernel_build
-from paper_figures.shown.run_machine import machine_facts
+from paper_figures.shown.report.run_machine import machine_facts
 from paper_figures.shown.svg import histogram_svg, samples_svg
 from paper_figures.shown.table import Column, Table, Text
 
@@ -67,11 +67,6 @@ class CaseDetails:
     """Measures the case alone."""
     ratio_command: str
     """Measures it with those that shared its rounds; empty without any."""
-
-
-def case_file(key: str) -> str:
-    """The page of a case, as a path within the report."""
-    return f"cases/{key}.html"
 
 
 def case_details(cell: Cell) -> CaseDetails:

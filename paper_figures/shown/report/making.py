@@ -1,0 +1,155 @@
+"""Making a report: the numbers, tables, verdicts and drawings of exhibits from recorded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from harness.results import Run
+from paper_figures.judged.differences import differences
+from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate
+from paper_figures.labels import short_run
+from paper_figures.numbers import RATIO, quantity
+from paper_figures.published.claims import load_claims
+from paper_figures.recorded.campaign import load_runs
+from paper_figures.recorded.selection import Selected, runs_used
+from paper_figures.shown.case_rows import Line, mean_ratios, published_gpus, sometimes_best
+from paper_figures.shown.charts import bars_caption, draw_exhibit
+from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit_parts import Part, gather
+from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.report.run_machine import measured_roof
+from paper_figures.shown.table import clock_remarks, exhibit_table
+
+
+def make_report(folder: Path, exhibits: Sequence[AnyExhibit]) -> Report:
+    """The report on the runs of a campaign's folder; raises `PaperFiguresError` if they cannot be used."""
+    runs = load_runs(folder)
+    known: dict[str, Part] = {}
+    return Report(
+        campaign=str(runs[0].manifest["campaign"]),
+        runs=tuple(runs),
+        exhibits=tuple(_exhibit_report(runs, exhibit, known) for exhibit in exhibits),
+    )
+
+
+def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part]) -> ExhibitReport:
+    if isinstance(exhibit, Derived):
+        return _derived_report(runs, exhibit, known)
+    part = gather(runs, [exhibit], known).parts[0]
+    lines, measured = part.lines, bool(runs_used(part.selections))
+    if not measured:
+        lines = tuple(line for line in lines if line.everything_published)
+    to_run = _command(exhibit, str(runs[0].manifest["campaign"]))
+    means = mean_ratio_texts(exhibit, lines)
+    remarks = _remarks(part, lines, means, to_run)
+    return ExhibitReport(
+        exhibit=exhibit,
+        selections=part.selections,
+        lines=lines,
+        table=exhibit_table(exhibit, lines, remarks),
+        results=_results(runs, exhibit, part.selections, to_run),
+        to_run=to_run,
+        measured=measured,
+        means=tuple(means),
+        draw=partial(draw_exhibit, exhibit, lines, matmul_roof(part.selections, lines)) if lines else None,
+        caption=bars_caption(lines),
+    )
+
+
+def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part]) -> ExhibitReport:
+    sources = gather(runs, exhibit.parts, known)
+    used = [part for part in sources.parts if runs_used(part.selections)]
+    missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
+    unmeasured = [one.id for one in borrowed_parts([exhibit]) if one in missing] or [exhibit.id]
+    to_run = f"reproduce-paper --campaign {runs[0].manifest['campaign']} --exhibit {' '.join(unmeasured)}"
+    results = _results(runs, exhibit, sources.selections, to_run)
+    table = exhibit.make_table(sources, results)
+    if missing:
+        names = ", ".join(f"{one.where} ({one.title})" for one in missing)
+        table = replace(table, remarks=(*table.remarks, f"{NOT_MEASURED.capitalize()}: {names}."))
+    measured = bool(used) or any(run.manifest.get(exhibit.recorded) for run in runs)
+    return ExhibitReport(
+        exhibit=exhibit,
+        selections=sources.selections,
+        lines=tuple(line for part in used for line in part.lines),
+        table=table,
+        results=results,
+        to_run=to_run,
+        measured=measured,
+        draw=partial(exhibit.draw, sources) if exhibit.draw is not None and measured else None,
+        caption=exhibit.caption,
+    )
+
+
+def matmul_roof(selections: Sequence[Selected], lines: Sequence[Line]) -> float | None:
+    """The matmul roof in TFLOPS that the newest run measured in the type of its cases; None if they have several."""
+    dtypes = {str(line.cell.row["dtype"]) for line in lines if line.cell.row is not None}
+    runs = runs_used(selections)
+    return measured_roof(runs[0], dtypes.pop()) if runs and len(dtypes) == 1 else None
+
+
+def _results(
+    runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
+) -> tuple[ClaimResult, ...]:
+    files = [load_claims(name) for name in exhibit.claims]
+    results = [evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims]
+    return tuple(replace(result, differs=differences(result, selections)) for result in results)
+
+
+def _command(exhibit: Exhibit, campaign: str) -> str:
+    return f"python -m harness experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
+
+
+def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: str) -> list[str]:
+    """What a reader of the table alone should know."""
+    remarks = []
+    if gpus := published_gpus(lines):
+        remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
+    remarks += [*clock_remarks(lines), *means]
+    remarks += selection_notes(part.exhibit, part.selections)
+    for run in runs_used(part.selections):
+        gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
+        commit = str(run.manifest.get("git_commit") or "unknown")[:12]
+        dirty = " with local changes" if run.manifest.get("git_dirty") else ""
+        remarks.append(f"Run {short_run(run.run_id)} is {run.run_id} on {gpu}, commit {commit}{dirty}.")
+        remarks += [f"Run {short_run(run.run_id)}: {note}" for note in run.manifest.get("notes", [])]
+    if not runs_used(part.selections):
+        remarks.append(f"{NOT_MEASURED.capitalize()}. On a Hopper GPU, to measure it: {to_run}")
+    return remarks
+
+
+def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[str]:
+    """What the choice of runs left to say, each note once with the problems that it concerns."""
+    found: dict[str, list[str]] = {}
+    for one in selections:
+        if one.note:
+            found.setdefault(one.note, []).append(exhibit.name_problem(one.problem))
+    return [
+        f"{note[:1].upper()}{note[1:]}: {'all problems' if len(names) == len(selections) > 1 else '; '.join(names)}."
+        for note, names in found.items()
+    ]
+
+
+def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
+    """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
+    means = mean_ratios(lines)
+    baseline = exhibit.baseline_label if len(exhibit.baselines) == 1 else "the best baseline"
+    sentences = []
+    for panel in dict.fromkeys(one.panel for one in means):
+        own = [one for one in means if one.panel == panel]
+        parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
+        before = f"{panel}: speed" if panel else "Speed"
+        sentences.append(
+            f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
+        )
+    if means and (best := sometimes_best(lines)):
+        left_out = f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} left out"
+        sentences.append(
+            "A mean needs a ratio on every problem, and the best baseline of a problem has none there: "
+            f"{left_out} where another is the best of some problem."
+        )
+    return sentences

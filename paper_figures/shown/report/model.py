@@ -1,0 +1,63 @@
+"""What a report says, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from harness.results import Run
+from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.recorded.selection import Selected, runs_used
+from paper_figures.shown.case_rows import Line
+from paper_figures.shown.derived import AnyExhibit
+from paper_figures.shown.summary import Headline, headlines
+from paper_figures.shown.table import Table
+
+
+@dataclass(frozen=True)
+class ExhibitReport:
+    """An exhibit with its numbers."""
+
+    exhibit: AnyExhibit
+    selections: tuple[Selected, ...]
+    lines: tuple[Line, ...]
+    """Without a run, those that have a published number."""
+    table: Table
+    results: tuple[ClaimResult, ...]
+    to_run: str
+    """The command that measures it into the campaign."""
+    measured: bool
+    """Whether a run of the campaign has any of its cases; of an exhibit without cases, what it is made from."""
+    means: tuple[str, ...] = ()
+    """Its geometric means, a sentence a panel."""
+    draw: Callable[[], Figure] | None = None
+    """Its drawing; None where there is nothing to draw."""
+    caption: str = ""
+    """How to read what is drawn."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says, before it is written."""
+
+    campaign: str
+    runs: tuple[Run, ...]
+    """Every GPU run of the campaign, newest first."""
+    exhibits: tuple[ExhibitReport, ...]
+
+    @property
+    def results(self) -> tuple[ClaimResult, ...]:
+        return tuple(result for exhibit in self.exhibits for result in exhibit.results)
+
+    @property
+    def headlines(self) -> tuple[Headline, ...]:
+        """What the verdicts say together, subject by subject."""
+        return headlines(self.results)
+
+    @property
+    def used(self) -> tuple[Run, ...]:
+        """The runs that at least one cell is from, newest first; all if none is."""
+        used = runs_used([selected for exhibit in self.exhibits for selected in exhibit.selections])
+        return tuple(used) or self.runs

@@ -1,0 +1,98 @@
+"""Writing a report into a folder.
+
+The same runs give the same bytes: nothing of the machine that generates it, and no clock, enters a file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from markupsafe import Markup
+
+from paper_figures.errors import PaperFiguresError
+from paper_figures.recorded.campaign import campaign_end
+from paper_figures.shown.charts import save_figure
+from paper_figures.shown.derived import AnyExhibit
+from paper_figures.shown.how_to_read import TITLE
+from paper_figures.shown.render.html import asset, case_file, render_page
+from paper_figures.shown.render.latex import latex_table
+from paper_figures.shown.render.markdown import markdown_table
+from paper_figures.shown.render.whole import whole_latex, whole_markdown
+from paper_figures.shown.report.case_page import case_details, samples_csv, unique_cases
+from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.report.page_values import page_values
+from paper_figures.shown.svg import inline_svg
+from paper_figures.shown.table import Table, claims_table
+
+FOLDERS = ("figures", "tables", "runs", "cases", "samples")
+ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
+"""What a report's folder holds."""
+
+
+def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
+    """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
+    _clear(out)
+    for name in FOLDERS:
+        (out / name).mkdir(parents=True, exist_ok=True)
+    drawings = {exhibit.exhibit.id: _write_exhibit(report, exhibit, out) for exhibit in report.exhibits}
+    _write_table(claims_table(report.results), out / "tables", "claims")
+    for run in report.used:
+        (out / "runs" / run.run_id).mkdir()
+        shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
+    _write_cases(report, out)
+    values = page_values(report, drawings, measured_here)
+    (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
+    (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
+    (out / "index.html").write_text(render_page("index.html.j2", **values), encoding="utf-8")
+    return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+def _clear(out: Path) -> None:
+    """Removes an earlier report; refuses a folder that is something else."""
+    if not out.exists():
+        return
+    page = out / "index.html"
+    foreign = not out.is_dir() or any(path.name not in ENTRIES for path in out.iterdir())
+    if foreign or (page.exists() and TITLE not in page.read_text(encoding="utf-8", errors="replace")):
+        raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
+    shutil.rmtree(out)
+
+
+def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
+    """Writes an exhibit's figure and table as files; returns the figure for the page, empty where there is none."""
+    drawing = Markup("")
+    if exhibit.draw is not None:
+        name = exhibit.exhibit.id
+        svg = save_figure(exhibit.draw(), out / "figures", name, campaign_end(report.used))
+        label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
+        drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
+    _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
+    return drawing
+
+
+def _write_cases(report: Report, out: Path) -> None:
+    """Writes a page and the samples of every case."""
+    shown: dict[str, list[AnyExhibit]] = {}
+    for exhibit in report.exhibits:
+        for line in exhibit.lines:
+            exhibits = shown.setdefault(line.cell.key, [])
+            if exhibit.exhibit not in exhibits:
+                exhibits.append(exhibit.exhibit)
+    (out / "cases" / "style.css").write_text(asset("style.css"), encoding="utf-8")
+    (out / "cases" / "case.js").write_text(asset("case.js"), encoding="utf-8")
+    for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
+        assert cell.run is not None
+        assert cell.row is not None
+        case = case_details(cell)
+        case = replace(case, histogram=Markup(case.histogram), dots=Markup(case.dots))
+        page = render_page("case.html.j2", title=TITLE, case=case, exhibits=shown[cell.key])
+        (out / case_file(cell.key)).write_text(page, encoding="utf-8")
+        if case.samples_file:
+            (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
+
+
+def _write_table(table: Table, folder: Path, name: str) -> None:
+    (folder / f"{name}.md").write_text(markdown_table(table), encoding="utf-8")
+    (folder / f"{name}.tex").write_text(latex_table(table, name.replace("_", "-")), encoding="utf-8")
