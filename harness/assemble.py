@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness import roofline, stats, workloads
+from harness.datasheets import Roof, find_datasheet
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
 from harness.repetition import repro_command
@@ -64,7 +65,7 @@ def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> 
     """The outcome, turned into an error if its time is beyond what the hardware can do."""
     if not len(outcome.latency_us):
         return outcome
-    sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
     roof = sheet.roof_at(group.problem.dtype, machine.gpu.get("sm_clock_max_mhz")) if sheet else None
     if roof is None:
         return outcome
@@ -103,8 +104,8 @@ def _measurement(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machin
         case_id=group.case_id(contestant),
         workload=group.workload,
         direction=problem.direction,
-        implementation=contestant.variant.provider,
-        variant=contestant.variant.text,
+        implementation=contestant.implementation,
+        variant=contestant.variant,
         version=outcome.version,
         problem=problem.text,
         dtype=problem.dtype,
@@ -156,9 +157,9 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
     )
 
 
-def _roofs(dtype: str, machine: Machine) -> tuple[roofline.Roof | None, roofline.Roof | None]:
+def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
     """(measured in this run, from the datasheet), each None where there is none for this dtype."""
-    sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return roofline.measured_roof(machine.roofs, dtype), sheet.roof(dtype) if sheet else None
 
 

@@ -28,7 +28,8 @@ from harness import cluster, results
 from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
-from harness.planning import closest, make_plan
+from harness.naming import closest
+from harness.planning import make_plan
 from harness.provenance import ROOT, new_run_id, utc_now
 from harness.publish import publish
 from harness.runner import FAILURES, IDLE, run_job

@@ -25,10 +25,11 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig
 
-from harness import results, roofline
+from harness import results
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.ledger import added, overhead_pct
+from harness.naming import gpu_slug
 from harness.records import Measurement, ProfileMetric, Ratio, _Row
 from harness.store import Store, StoredGroup, StoreError, in_use, run_folder
 
@@ -128,7 +129,7 @@ def merge(parts: Path, results_dir: Path) -> list[Store]:
     by_slug: dict[str, list[results.Run]] = {}
     for run in loaded:
         gpu = run.manifest["gpu"]
-        by_slug.setdefault(roofline.gpu_slug(str(gpu["name"])) if gpu else run.manifest["device"], []).append(run)
+        by_slug.setdefault(gpu_slug(str(gpu["name"])) if gpu else run.manifest["device"], []).append(run)
     stores: list[Store] = []
     with contextlib.ExitStack() as opened:
         for slug, runs in by_slug.items():

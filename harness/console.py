@@ -102,7 +102,7 @@ class Screen:
         if isinstance(event, Phase):
             who = ""
             if self._group is not None and 0 <= event.index < len(self._group.contestants):
-                who = str(self._group.contestants[event.index].variant)
+                who = str(self._group.contestants[event.index])
             self.status(f"{event.name} {who}")
         elif isinstance(event, Timing):
             width = f", medians known to {event.worst_width * 100:.2f} %" if event.worst_width < 1 else ""
@@ -145,9 +145,9 @@ class Screen:
         self._print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
-                self._line(f"missing {one.contestant.variant}: {one.missing}")
+                self._line(f"missing {one.contestant}: {one.missing}")
             for problem, reason in one.unsupported.items():
-                self._line(f"unsupported {one.contestant.variant} at {problem}: {reason}")
+                self._line(f"unsupported {one.contestant} at {problem}: {reason}")
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
@@ -155,7 +155,7 @@ def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
     table = Table(title=f"{plan.workload}: what would run")
     table.add_column("problem")
     for one in inspected:
-        table.add_column(Text(str(one.contestant.variant)))
+        table.add_column(Text(str(one.contestant)))
     for group in plan.groups:
         cells = [
             "missing" if one.missing else "unsupported" if group.problem.title in one.unsupported else "runs"

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from hydra.utils import get_object
 
-from harness.planning import Contestant
+from harness.planning import Candidate
 from harness.workloads.spec import OwnBound
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
@@ -139,9 +139,9 @@ class _Completed:
         return default if function is None else function(*arguments)
 
 
-def load(contestant: Contestant) -> Implementation:
+def load(contestant: Candidate) -> Implementation:
     """The implementation of a contestant; raises `LoadError` or `OptionError`, each one sentence."""
-    name = contestant.variant.provider
+    name = contestant.implementation
     path = str(contestant.target["_target_"])
     try:
         target = get_object(path)
@@ -149,7 +149,7 @@ def load(contestant: Contestant) -> Implementation:
         cause = error.__cause__ or error
         raise LoadError(f"implementation {name}: {path} cannot be loaded: {_one_line(cause)}") from error
     keywords = {key: value for key, value in contestant.target.items() if key != "_target_"}
-    keywords.update(contestant.variant.options)
+    keywords.update(contestant.options)
     if not inspect.isclass(target):
         if not callable(target):
             kind = type(target).__name__
@@ -165,7 +165,7 @@ def load(contestant: Contestant) -> Implementation:
     try:
         return _Completed(target(**keywords))
     except (TypeError, ValueError) as error:
-        raise OptionError(f"implementation {contestant.variant}: {_one_line(error)}") from error
+        raise OptionError(f"implementation {contestant}: {_one_line(error)}") from error
 
 
 def _checked(name: str, function: Callable[..., Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import provenance, roofline
+from harness import provenance
+from harness.datasheets import find_datasheet
 from harness.errors import HarnessError
 from harness.ledger import Ledger, added, overhead_pct
 from harness.library_sizes import library_sizes
+from harness.naming import gpu_slug
 from harness.planning import Plan
 from harness.store import Store, run_folder
 from harness.worker.messages import Machine
@@ -87,10 +89,10 @@ class Invocation:
             self._earlier_seconds = self.store.manifest.get("seconds", {})
             self.store.update(status="running", ended_utc=None)
             return self.store
-        slug = roofline.gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
+        slug = gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
         folder = self.part or run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
         self.store = Store.create(folder, _manifest(self, plan, config, machine))
-        if machine.gpu and roofline.find_datasheet(str(machine.gpu["name"])) is None:
+        if machine.gpu and find_datasheet(str(machine.gpu["name"])) is None:
             self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")
         return self.store
 
@@ -117,7 +119,7 @@ class Invocation:
 def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """The manifest of a run that begins."""
     source = provenance.source()
-    sheet = roofline.find_datasheet(str(machine.gpu.get("name", "")))
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return {
         "run_id": invocation.run_id,
         "campaign": str(config["campaign"]),

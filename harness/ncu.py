@@ -53,7 +53,7 @@ def find_ncu() -> str | None:
 
 def profile_case(plan: Plan, group: Group, index: int, kernel_names: Sequence[str], run_id: str) -> Profiled:
     """Runs one case under Nsight Compute and reads its metrics; whatever goes wrong is the note."""
-    label = f"{group.contestants[index].variant} at {group.problem.title}"
+    label = f"{group.contestants[index]} at {group.problem.title}"
     ncu = find_ncu()
     if ncu is None:
         return Profiled(note="no Nsight Compute metrics: ncu is not on PATH nor in CUDA_HOME; install nsight-compute")
@@ -110,7 +110,7 @@ def request(plan: Plan, group: Group, index: int) -> str:
             "direction": group.problem.direction,
             "distribution": group.distribution,
             "seed": group.seed,
-            "implementation": str(contestant.variant),
+            "implementation": str(contestant),
             "target": dict(contestant.target),
             "device": dict(plan.device),
         }

@@ -5,28 +5,31 @@ It draws the seed of each group where none is given; all else is determined by t
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard
 
 from harness import seeds, workloads
 from harness.errors import HarnessError
+from harness.naming import Contestant, closest, expand_problems, parse_contestant
 from harness.records import case_id
-from harness.variants import Variant, parse_variant
 from harness.workloads.spec import ProblemSpec
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """An implementation as asked for: the variant, and the `_target_` entry that makes it."""
+class Candidate(Contestant):
+    """A contestant as a run is asked for it: with the `_target_` entry that makes it."""
 
-    variant: Variant
-    target: Mapping[str, Any]
+    target: Mapping[str, Any] = field(default_factory=dict)
     """`_target_` and the keyword arguments that the configuration gives beside it."""
+
+    @classmethod
+    def of(cls, label: str, target: Mapping[str, Any]) -> Candidate:
+        """The candidate of a label such as `tk[stages=2]`; raises `HarnessError`."""
+        contestant = parse_contestant(label)
+        return cls(contestant.implementation, contestant.variant, target)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Group:
     distribution: str
     seed: int
     """Of its inputs, audits and orders (`harness.seeds`)."""
-    contestants: tuple[Contestant, ...]
+    contestants: tuple[Candidate, ...]
 
     def case_id(self, contestant: Contestant) -> str:
         return case_id(
@@ -72,8 +75,8 @@ class Group:
             problem=self.problem.text,
             dtype=self.problem.dtype,
             distribution=self.distribution,
-            implementation=contestant.variant.provider,
-            variant=contestant.variant.text,
+            implementation=contestant.implementation,
+            variant=contestant.variant,
         )
 
     @property
@@ -104,7 +107,7 @@ class Plan:
     """Overrides that a repetition of a single case needs too, such as the `_target_` of a user's own kernel."""
 
     @property
-    def contestants(self) -> tuple[Contestant, ...]:
+    def contestants(self) -> tuple[Candidate, ...]:
         """The contestants, which are the same in every group."""
         return self.groups[0].contestants
 
@@ -217,33 +220,6 @@ def _value(config: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def expand_problems(entries: object) -> list[dict[str, Any]]:
-    """A list of problems and grids as a flat list of problems; a grid is the product of its lists, last key fastest."""
-    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
-        raise HarnessError(f"problems is {entries!r}, needs a list of {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
-    flat: list[dict[str, Any]] = []
-    for entry in entries:
-        if not isinstance(entry, Mapping):
-            raise HarnessError(f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
-        if "grid" not in entry:
-            flat.append(dict(entry))
-            continue
-        grid = entry["grid"]
-        if len(entry) > 1 or not isinstance(grid, Mapping) or not grid:
-            raise HarnessError(f"problems: a grid stands alone and maps keys to lists, got {dict(entry)!r}")
-        for key, values in grid.items():
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise HarnessError(f"problems: grid key {key} is {values!r}, needs a list of values")
-        flat += [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
-    return flat
-
-
-def closest(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?` for a near miss, else nothing."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> list[dict[str, Any]]:
     if config["problems"] is None:
         return [dict(config["problem"])]
@@ -258,7 +234,7 @@ def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> lis
     return expand_problems(config["problems"])
 
 
-def _contestants(config: Mapping[str, Any]) -> tuple[Contestant, ...]:
+def _contestants(config: Mapping[str, Any]) -> tuple[Candidate, ...]:
     known: Mapping[str, Any] = config["workload"]["implementations"]
     labels = config["implementations"]
     if labels is None:
@@ -267,19 +243,17 @@ def _contestants(config: Mapping[str, Any]) -> tuple[Contestant, ...]:
         raise HarnessError(f"implementations is {labels!r}, needs a list such as [tk,cublas]")
     contestants = []
     for label in labels:
-        variant = parse_variant(str(label))
-        if variant.provider not in known:
+        name = parse_contestant(str(label)).implementation
+        if name not in known:
             raise HarnessError(
-                f"implementation {variant.provider!r} is unknown for {config['workload']['name']}: there is "
-                f"{', '.join(known)}{closest(variant.provider, list(known))} "
-                f"(+workload.implementations.{variant.provider}._target_=package.function adds one)"
+                f"implementation {name!r} is unknown for {config['workload']['name']}: there is "
+                f"{', '.join(known)}{closest(name, list(known))} "
+                f"(+workload.implementations.{name}._target_=package.function adds one)"
             )
-        target = known[variant.provider]
+        target = known[name]
         if not isinstance(target, Mapping) or not isinstance(target.get("_target_"), str):
-            raise HarnessError(
-                f"implementation {variant.provider!r} has no _target_: give package.function or package.Class"
-            )
-        contestant = Contestant(variant, target)
+            raise HarnessError(f"implementation {name!r} has no _target_: give package.function or package.Class")
+        contestant = Candidate.of(str(label), target)
         if contestant not in contestants:
             contestants.append(contestant)
     return tuple(contestants)

@@ -15,9 +15,8 @@ from hydra.utils import instantiate
 
 from harness import workloads
 from harness.implementations import load
-from harness.planning import Contestant
+from harness.planning import Candidate
 from harness.seeds import derived
-from harness.variants import parse_variant
 
 WARMUPS = 3
 
@@ -33,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         request["workload"], request["problem"], dtype=request["dtype"], direction=request["direction"]
     )
     device = instantiate(request["device"])
-    implementation = load(Contestant(parse_variant(request["implementation"]), request["target"]))
+    implementation = load(Candidate.of(request["implementation"], request["target"]))
     inputs = workload.make_inputs(
         problem, device.generator(derived(request["seed"], "inputs")), request["distribution"]
     )

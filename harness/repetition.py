@@ -23,8 +23,8 @@ def repro_command(plan: Plan, group: Group, index: int) -> str:
     """
     contestant, problem = group.contestants[index], group.problem
     keys = [f"problem.{key}={int(v) if isinstance(v, bool) else v}" for key, v in problem.as_mapping().items()]
-    label = str(contestant.variant)
-    quoted = f'"{label}"' if contestant.variant.options else label
+    label = str(contestant)
+    quoted = f'"{label}"' if contestant.options else label
     chosen = next((word.partition("=")[2] for word in plan.carried if word.startswith("timer=")), None)
     given = {word.lstrip("+").partition("=")[0] for word in plan.carried}
     words = [

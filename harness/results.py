@@ -1,7 +1,4 @@
-"""Reader of stored runs: the only module of the harness that reports import.
-
-It also hands on how an experiment's problems are expanded, the state of the checkout, the name of a GPU's folder, and
-what the verdict on a ratio takes for noise.
+"""Reader of stored runs.
 
 A run folder holds `manifest.json`, `measurements.csv`, `ratios.csv`, `samples.parquet` and, where kernels were
 profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one sentence.
@@ -23,16 +20,7 @@ import numpy as np
 import pandas as pd
 
 from harness import samples as stored_samples
-from harness.errors import HarnessError as HarnessError
-from harness.planning import closest as closest
-from harness.planning import expand_problems as expand_problems
-from harness.provenance import Source as Source
-from harness.provenance import source as source
-from harness.records import OWN_BOUND as OWN_BOUND
-from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, _Row
-from harness.records import Status as Status
-from harness.roofline import gpu_slug as gpu_slug
-from harness.stats import ratio_margin as ratio_margin
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"

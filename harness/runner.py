@@ -73,12 +73,8 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
 
     Where none can, all of them, so that the rows that say why are written once more rather than never.
     """
-    able = {
-        str(one.contestant.variant)
-        for one in inspected
-        if not one.missing and group.problem.title not in one.unsupported
-    }
-    return [group.case_id(c) for c in group.contestants if str(c.variant) in able] or list(group.case_ids)
+    able = {str(one.contestant) for one in inspected if not one.missing and group.problem.title not in one.unsupported}
+    return [group.case_id(c) for c in group.contestants if str(c) in able] or list(group.case_ids)
 
 
 def _measure(
@@ -90,7 +86,7 @@ def _measure(
         invocation.ledger.move("lost", activity, seconds)
     with invocation.ledger.during("store"):
         stored = assemble(plan, group, result, machine, store.run_id)
-        builds = {str(group.contestants[one.index].variant): dict(one.build) for one in result.outcomes if one.build}
+        builds = {str(group.contestants[one.index]): dict(one.build) for one in result.outcomes if one.build}
         store.update(kernel_builds={**store.manifest["kernel_builds"], **builds})
     if not plan.profile_metrics or not machine.timed:
         return stored
@@ -98,7 +94,7 @@ def _measure(
     for index, measurement in enumerate(stored.measurements):
         if measurement.status is not Status.PASSED:
             continue
-        screen.status(f"Nsight Compute: {group.contestants[index].variant}")
+        screen.status(f"Nsight Compute: {group.contestants[index]}")
         with invocation.ledger.during("profile"):
             profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
         metrics += profiled.metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.recorded.experiments import Contestant
+from harness.naming import Contestant
 
 IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",

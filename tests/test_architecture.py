@@ -16,7 +16,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tk_kernels": (),
     "baselines": (),
     "harness": (),
-    "paper_figures": ("harness.results",),
+    "paper_figures": tuple(
+        f"harness.{name}" for name in ("results", "naming", "errors", "provenance", "records", "stats")
+    ),
 }
 
 

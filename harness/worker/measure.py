@@ -20,7 +20,7 @@ from harness.devices import Device
 from harness.implementations import Call, Implementation, LoadError, OptionError, load
 from harness.ledger import Ledger
 from harness.outputs import snapshot
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.seeds import derived
 from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, time_rounds
@@ -113,7 +113,7 @@ class Session:
         return outcome
 
 
-def inspect(contestant: Contestant, problems: Sequence[Any], kind: str) -> Inspected:
+def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
     """What can be said of a contestant without running it."""
     try:
         implementation = load(contestant)
@@ -167,7 +167,7 @@ def measure_group(session: Session) -> None:
 def _verify(
     session: Session,
     index: int,
-    contestant: Contestant,
+    contestant: Candidate,
     inputs: dict[str, torch.Tensor],
     expected: Reference,
 ) -> Entrant | CaseOutcome:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.timing.settled import Settled
 
@@ -26,7 +26,7 @@ class Describe:
 class Inspect:
     """Asks for one `Inspected` a contestant, on the plan's problems."""
 
-    contestants: tuple[Contestant, ...]
+    contestants: tuple[Candidate, ...]
     problems: tuple[Any, ...]
 
 
@@ -68,7 +68,7 @@ class Inspected:
     unsupported: problem's title -> reason.
     """
 
-    contestant: Contestant
+    contestant: Candidate
     version: str = ""
     mistake: str | None = None
     missing: str | None = None

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.timing.rounds import NOBODY
 from harness.worker import child
@@ -91,7 +91,7 @@ class Supervisor:
         except WorkerDeathError as death:
             raise HarnessError(f"the worker could not describe the device: {death.reason}", exit_code=1) from None
 
-    def inspect(self, contestants: Sequence[Contestant], problems: Sequence[Any]) -> list[Inspected]:
+    def inspect(self, contestants: Sequence[Candidate], problems: Sequence[Any]) -> list[Inspected]:
         """What can be said of each contestant before it runs; one whose import kills the worker is missing."""
         found: list[Inspected] = []
         while len(found) < len(contestants):

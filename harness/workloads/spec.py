@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from harness.errors import HarnessError
+from harness.naming import problem_keys, problem_text
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +73,7 @@ class ProblemSpec:
         shown = [
             f.name for f in self._own_fields() if f.default is MISSING or getattr(self, f.name) != self._default(f)
         ]
-        return ";".join(f"{name}={_show(getattr(self, name))}" for name in shown)
+        return problem_text({name: getattr(self, name) for name in shown})
 
     @property
     def title(self) -> str:
@@ -105,13 +106,7 @@ class ProblemSpec:
     @classmethod
     def parse(cls, workload: str, text: str, *, dtype: str, direction: str) -> Self:
         """The problem of a canonical text (the inverse of `text`); raises `HarnessError`."""
-        values: dict[str, object] = {}
-        for item in filter(None, text.split(";")):
-            key, equals, value = item.partition("=")
-            if not equals or key in values:
-                raise HarnessError(f"problem {text!r}: {item!r} is not one key=value, separated by ';'")
-            values[key] = value
-        return cls.from_mapping(workload, values, dtype=dtype, direction=direction)
+        return cls.from_mapping(workload, problem_keys(text), dtype=dtype, direction=direction)
 
     def _default(self, own: Any) -> Any:
         return getattr(self, own.metadata[_SAME_AS]) if _SAME_AS in own.metadata else own.default
@@ -205,7 +200,3 @@ def _typed(workload: str, key: str, hint: Any, value: object) -> Any:
         except ValueError:
             raise HarnessError(f"{workload} problem: {key} is {value!r}, needs a number") from None
     return str(value)
-
-
-def _show(value: object) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)

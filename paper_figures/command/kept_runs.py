@@ -12,7 +12,10 @@ from typing import Any
 
 import yaml
 
-from harness.results import ResultsError, Source, Status, gpu_slug, load_manifest, load_run
+from harness.naming import gpu_slug
+from harness.provenance import Source
+from harness.records import Status
+from harness.results import ResultsError, load_manifest, load_run
 from paper_figures.recorded.campaign import MANIFEST, ROOT
 from paper_figures.recorded.experiments import CONFIGS, load_experiment
 from paper_figures.shown.exhibit import Exhibit

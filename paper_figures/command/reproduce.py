@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.results import source
+from harness.errors import HarnessError
+from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.readme import update_readme
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         return _run(arguments)
-    except PaperFiguresError as error:
+    except (PaperFiguresError, HarnessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:

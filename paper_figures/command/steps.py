@@ -15,11 +15,13 @@ from typing import IO, Any, Self
 
 import yaml
 
-from harness.results import ResultsError, Source, load_run, source
+from harness.naming import Contestant
+from harness.provenance import Source, source
+from harness.results import ResultsError, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import ROOT
-from paper_figures.recorded.experiments import CONFIGS, Contestant
+from paper_figures.recorded.experiments import CONFIGS
 from paper_figures.shown.exhibit import Exhibit
 
 OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130

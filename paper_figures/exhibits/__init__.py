@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from harness.results import closest
+from harness.naming import closest
 from paper_figures.errors import PaperFiguresError
 from paper_figures.shown.derived import AnyExhibit
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from harness.naming import problem_keys
 from paper_figures.exhibits._batch import PARTS
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
-from paper_figures.recorded.experiments import problem_keys
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.charts import SERIES, house_style
 from paper_figures.shown.derived import Derived

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.naming import Contestant, problem_keys
 from paper_figures.exhibits._kernels import FFT_CONV, GEMM_FP8
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
@@ -13,7 +14,6 @@ from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.reference import Published, load_reference
-from paper_figures.recorded.experiments import Contestant, problem_keys
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Sources

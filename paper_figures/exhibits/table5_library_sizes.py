@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.naming import Contestant
 from paper_figures.judged.evaluation import MEGABYTE, ClaimResult
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
 from paper_figures.published.reference import load_reference
-from paper_figures.recorded.experiments import Contestant
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Sources
 from paper_figures.shown.table import ABSENT, Column, Table, Text

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.naming import Contestant
 from harness.results import Run
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.quantities import (
@@ -24,7 +25,6 @@ from paper_figures.labels import short_run
 from paper_figures.numbers import given, range_text, with_unit
 from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
-from paper_figures.recorded.experiments import Contestant
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
 NOT_MEASURED = "not measured yet in this campaign"

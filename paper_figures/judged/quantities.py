@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from harness.naming import Contestant
 from harness.results import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
 from paper_figures.judged.verdicts import Missing, Outcome
 from paper_figures.labels import contestant_label, words
 from paper_figures.published.reference import Gpu
-from paper_figures.recorded.experiments import Contestant
 from paper_figures.recorded.selection import EXCUSED, Cell, Selected
 
 GIGA = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}

@@ -15,9 +15,10 @@ from typing import Any
 
 import yaml
 
+from harness.errors import HarnessError
+from harness.naming import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
-from paper_figures.recorded.experiments import Contestant, parse_contestant, problem_text
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
@@ -158,7 +159,7 @@ def _point(
     where: str, comparison: str, claim: Mapping[str, Any], deviation: Mapping[str, float], entry: Mapping[str, Any]
 ) -> Point:
     _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
-    of = parse_contestant(str(entry["of"]))
+    of = _contestant(where, entry["of"])
     over = _contestants(where, entry.get("over", []))
     if comparison in ("speedup", "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
@@ -196,7 +197,14 @@ def _contestants(where: str, value: Any) -> tuple[Contestant, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list):
         raise PaperFiguresError(f"{where}: over is {value!r}, needs to be a name or a list of names")
-    return tuple(parse_contestant(str(one)) for one in names)
+    return tuple(_contestant(where, one) for one in names)
+
+
+def _contestant(where: str, label: Any) -> Contestant:
+    try:
+        return parse_contestant(str(label))
+    except HarnessError as error:
+        raise PaperFiguresError(f"{where}: {error}") from None
 
 
 def _problem(where: str, key: str, entry: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from harness.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
-from paper_figures.recorded.experiments import Contestant, same_problem
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GPUS = "gpus.csv"

@@ -1,4 +1,4 @@
-"""Names of cases: contestants (`tk[stages=2]`), problems (`M=64;N=64;K=64`) and the cases an experiment asks for.
+"""The cases that an experiment asks for.
 
 The experiment's configuration file is the only list of cases; an exhibit names its experiment and this module reads
 the list.  A problem's text leaves out options at their default, in the experiment's list as in a stored row.
@@ -6,7 +6,6 @@ the list.  A problem's text leaves out options at their default, in the experime
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,23 +13,18 @@ from typing import Any
 
 import yaml
 
-from harness.results import HarnessError, expand_problems
+from harness.errors import HarnessError
+from harness.naming import (
+    Contestant,
+    expand_problems,
+    parse_contestant,
+    problem_keys,
+    problem_text,
+    same_problem,
+)
 from paper_figures.errors import PaperFiguresError
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-
-_CONTESTANT = re.compile(r"(?P<name>[A-Za-z_][\w-]*)(?:\[(?P<options>[^\[\]]*)\])?")
-
-
-@dataclass(frozen=True, order=True)
-class Contestant:
-    """An implementation and the options it runs with: the columns `implementation` and `variant` of a row."""
-
-    implementation: str
-    variant: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.implementation}[{self.variant}]" if self.variant else self.implementation
 
 
 @dataclass(frozen=True)
@@ -72,32 +66,6 @@ class StoredProblem:
     distribution: str
 
 
-def parse_contestant(text: str) -> Contestant:
-    """`tk[stages=2]` as a `Contestant`; options are sorted by name, as stored.  Raises `PaperFiguresError`."""
-    match = _CONTESTANT.fullmatch(text.strip())
-    if match is None:
-        raise PaperFiguresError(f"got the implementation {text!r}, need a name or name[option=value;...]")
-    options = [part.strip() for part in re.split("[;,]", match["options"] or "") if part.strip()]
-    if any("=" not in option for option in options):
-        raise PaperFiguresError(f"got the options {match['options']!r} of {match['name']}, need option=value;...")
-    return Contestant(match["name"], ";".join(sorted(options)))
-
-
-def problem_text(problem: Mapping[str, Any]) -> str:
-    """The text of a problem given as a mapping, in its own order: `{"M": 64, "K": 8}` is `M=64;K=8`."""
-    return ";".join(f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in problem.items())
-
-
-def problem_keys(text: str) -> dict[str, str]:
-    """The keys and values of a problem's text: `M=64;K=8` is `{"M": "64", "K": "8"}`."""
-    return dict(part.split("=", 1) for part in text.split(";") if "=" in part)
-
-
-def same_problem(left: str, right: str) -> bool:
-    """Whether two texts name one problem, in whatever order their keys are."""
-    return problem_keys(left) == problem_keys(right)
-
-
 def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
     """The cases of an experiment; raises `PaperFiguresError` if its file is missing or lists none."""
     path = configs / "experiment" / f"{name}.yaml"
@@ -116,7 +84,7 @@ def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
         dtype=str(config.get("dtype", "bf16")),
         distribution=str(config.get("distribution", "normal")),
         problems=_problems(config["problems"], path),
-        contestants=tuple(parse_contestant(str(text)) for text in config["implementations"]),
+        contestants=_contestants(config["implementations"], path),
         profiled=bool(config.get("profile")),
         timer=_choice(config, "timer") or "cuda_events",
     )
@@ -126,6 +94,15 @@ def _problems(entries: object, path: Path) -> tuple[str, ...]:
     """The texts of an experiment's problems, each once, grids expanded as the harness expands them."""
     try:
         return tuple(dict.fromkeys(problem_text(one) for one in expand_problems(entries)))
+    except HarnessError as error:
+        raise PaperFiguresError(f"{path}: {error}") from None
+
+
+def _contestants(labels: object, path: Path) -> tuple[Contestant, ...]:
+    if not isinstance(labels, list):
+        raise PaperFiguresError(f"{path}: implementations is {labels!r}, needs a list such as [tk, cublas]")
+    try:
+        return tuple(parse_contestant(str(label)) for label in labels)
     except HarnessError as error:
         raise PaperFiguresError(f"{path}: {error}") from None
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from harness.results import OWN_BOUND, Run
-from paper_figures.recorded.experiments import Contestant, Experiment, StoredProblem, parse_contestant, problem_keys
+from harness.naming import Contestant, parse_contestant, problem_keys
+from harness.records import OWN_BOUND
+from harness.results import Run
+from paper_figures.recorded.experiments import Experiment, StoredProblem
 
 EXCUSED = ("unavailable", "unsupported")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.results import ratio_margin
+from harness.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import cell_ratio, fastest, profile_value, published_share, rate
 from paper_figures.judged.verdicts import Missing

@@ -22,8 +22,8 @@ from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from harness.naming import Contestant
 from paper_figures.labels import contestant_label
-from paper_figures.recorded.experiments import Contestant
 from paper_figures.shown.case_rows import Line, published_gpus
 from paper_figures.shown.exhibit import Exhibit
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
+from harness.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
-from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, parse_contestant, problem_keys
+from paper_figures.recorded.experiments import Experiment, load_experiment
 
 
 @dataclass(frozen=True)

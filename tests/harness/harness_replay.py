@@ -42,7 +42,7 @@ def record(
     random = np.random.default_rng(seed)
     for group in plan.groups:
         outcomes = _outcomes(
-            random, [str(one.variant) for one in group.contestants], {"tk": speed, "quack": quack}, clock, rounds
+            random, [str(one) for one in group.contestants], {"tk": speed, "quack": quack}, clock, rounds
         )
         store.append(assemble(plan, group, GroupResult(outcomes, 10.0), machine, run_id))
     began = datetime.strptime(run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")

@@ -11,9 +11,8 @@ import torch
 from harness_fakes import EARLY_STREAM, FakeGpu
 
 from harness import workloads
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.variants import parse_variant
 from harness.worker.measure import Session, measure_group
 from harness.worker.messages import CaseOutcome, Done
 
@@ -38,7 +37,7 @@ def contest(device):
     def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good"):
         problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
         targets = {"cheat": f"harness_cheats.{cheat}", "honest": honest}
-        contestants = tuple(Contestant(parse_variant(name), {"_target_": path}) for name, path in targets.items())
+        contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
         sent = []
         machine = gpu() if device == "cuda" else FakeGpu()
         measure_group(

@@ -407,7 +407,7 @@ def test_nightly_experiments_have_the_planned_rounds(name):
     """Guard: the plan.  Fewer rounds would be quicker and miss a slowdown of 3 %."""
     made = make_plan(config(f"experiment={name}"), [])
     assert made.timer.min_rounds >= planned_rounds(effect_pct=3, spread_pct=2)
-    assert str(made.contestants[0].variant) == "tk"
+    assert str(made.contestants[0]) == "tk"
     assert len(made.contestants) > 1
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from harness.implementations import LoadError, OptionError, load
-from harness.planning import Contestant
-from harness.variants import parse_variant
+from harness.planning import Candidate
 from harness.workloads.gemm import Problem
 
 PROBLEM = Problem(M=4, N=3, K=2, dtype="bf16", direction="fwd")
@@ -13,7 +12,7 @@ INPUTS = {"a": torch.ones(4, 2, dtype=torch.bfloat16), "b": torch.ones(2, 3, dty
 
 
 def made(target, label="mine", **keywords):
-    return load(Contestant(parse_variant(label), {"_target_": target, **keywords}))
+    return load(Candidate.of(label, {"_target_": target, **keywords}))
 
 
 def test_a_class_gets_configured_keywords_and_variant_options():

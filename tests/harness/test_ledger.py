@@ -13,10 +13,9 @@ from harness_support import FAST, contestant, only_run, small
 from harness import ledger, workloads
 from harness.cli import main
 from harness.ledger import ACTIVITIES, THEIRS, Ledger, added, overhead_pct
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.results import load_run
 from harness.store import Store
-from harness.variants import parse_variant
 from harness.worker.measure import Session, _input_sets, measure_group
 from harness.worker.messages import Done
 from harness.workloads import gemm
@@ -96,7 +95,7 @@ def test_where_the_time_of_a_group_goes(monkeypatch):
     drawn = itertools.count()
     real = SlowReference.make_inputs
     monkeypatch.setattr(SlowReference, "make_inputs", lambda *arguments: (next(drawn), real(*arguments))[1])
-    entry = Contestant(parse_variant("slow"), {"_target_": "harness_fakes.SlowToPrepare"})
+    entry = Candidate.of("slow", {"_target_": "harness_fakes.SlowToPrepare"})
     sent = []
     begin = time.perf_counter()
     group = Group("gemm", problem, "normal", 0, (entry,))

@@ -9,7 +9,8 @@ from harness_support import config
 from harness import workloads
 from harness.cli import CONFIG_DIR
 from harness.errors import HarnessError
-from harness.planning import KEYS, MAPPINGS, expand_problems, make_plan
+from harness.naming import expand_problems
+from harness.planning import KEYS, MAPPINGS, make_plan
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
@@ -70,7 +71,7 @@ def test_every_experiment_composes_into_a_plan(name):
     if name in CASES:
         problems, contestants = CASES[name]
         assert len(made.groups) == problems
-        assert [str(contestant.variant) for contestant in made.contestants] == contestants
+        assert [str(contestant) for contestant in made.contestants] == contestants
 
 
 def test_table3_is_profiled_and_the_others_are_not():

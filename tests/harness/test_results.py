@@ -209,7 +209,7 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
         load_campaign(tmp_path / "empty")
 
 
-def test_the_reader_needs_neither_torch_nor_hydra():
-
-    code = "import sys, harness.results; sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'wandb')))"
+def test_the_readers_need_neither_torch_nor_hydra_nor_what_plans_a_run():
+    heavy = ("torch", "hydra", "wandb", "harness.planning", "harness.workloads")
+    code = f"import sys, harness.naming, harness.results; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=results.__file__.rsplit("/", 2)[0]).returncode == 0

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from harness import roofline, roofs
-from harness.roofline import Roof
+from harness.datasheets import Roof, datasheets, find_datasheet
+from harness.naming import gpu_slug
 from harness.workloads.spec import Traffic
 
 ROOF = Roof(tflops=1000.0, gbps=4000.0)
@@ -22,7 +23,7 @@ ROOF = Roof(tflops=1000.0, gbps=4000.0)
     ],
 )
 def test_known_gpus(name, slug):
-    assert roofline.find_datasheet(name).slug == roofline.gpu_slug(name) == slug
+    assert find_datasheet(name).slug == gpu_slug(name) == slug
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,12 @@ def test_known_gpus(name, slug):
 )
 def test_unknown_gpus_have_no_datasheet_but_a_folder(name, slug):
     """Guard: a datasheet's pattern is of the whole name."""
-    assert roofline.find_datasheet(name) is None
-    assert roofline.gpu_slug(name) == slug
+    assert find_datasheet(name) is None
+    assert gpu_slug(name) == slug
 
 
 def test_every_datasheet_has_its_source_and_plausible_numbers():
-    for _, sheet in roofline.datasheets():
+    for _, sheet in datasheets():
         assert len(sheet.source) > 20
         assert 500 < sheet.gbps < 10_000
         assert 1000 < sheet.boost_mhz < 3000
@@ -57,7 +58,7 @@ def test_every_datasheet_has_its_source_and_plausible_numbers():
 
 
 def test_roof_at_the_maximum_clock():
-    h200 = roofline.find_datasheet("NVIDIA H200")
+    h200 = find_datasheet("NVIDIA H200")
     # 132 SMs x 4096 dense bf16 FLOP a clock at 1,980 MHz
     assert h200.roof_at("bf16", 1980.0).tflops == pytest.approx(132 * 4096 * 1980e6 / 1e12, rel=1e-3)
     assert h200.roof_at("bf16", None) == h200.roof("bf16")

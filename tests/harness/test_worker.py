@@ -10,9 +10,8 @@ from harness_support import running
 
 from harness import workloads
 from harness.errors import HarnessError
-from harness.planning import Contestant, Group, Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.variants import parse_variant
 from harness.worker.messages import CaseOutcome, Phase, Timing
 from harness.worker.supervisor import Supervisor
 
@@ -23,7 +22,7 @@ FAKE_GPU = {"_target_": "harness_fakes.FakeGpu"}
 
 def contestants(**targets):
     return tuple(
-        Contestant(parse_variant(name), target if isinstance(target, dict) else {"_target_": target})
+        Candidate.of(name, target if isinstance(target, dict) else {"_target_": target})
         for name, target in targets.items()
     )
 

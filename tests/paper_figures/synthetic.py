@@ -15,6 +15,7 @@ import pandas as pd
 
 from harness import samples as stored_samples
 from harness import workloads
+from harness.naming import Contestant, problem_keys
 from harness.records import (
     SCHEMA_VERSION,
     Measurement,
@@ -24,7 +25,7 @@ from harness.records import (
     Verdict,
     case_id,
 )
-from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, problem_keys
+from paper_figures.recorded.experiments import Experiment, load_experiment
 
 ROUNDS = 60
 PEAK_TFLOPS, BANDWIDTH_GBPS = 989.4, 4800.0

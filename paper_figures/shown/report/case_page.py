@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.results import Run, ratio_margin
+from harness.naming import Contestant
+from harness.results import Run
+from harness.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import rate
 from paper_figures.judged.statistics import median_interval
@@ -26,7 +28,6 @@ from paper_figures.numbers import (
     significant,
     with_unit,
 )
-from paper_figures.recorded.experiments import Contestant
 from paper_figures.recorded.selection import Cell, kernel_build
 from paper_figures.shown.report.run_machine import machine_facts
 from paper_figures.shown.svg import histogram_svg, samples_svg

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from harness.naming import Contestant, problem_keys
 from harness.results import load_campaign
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
@@ -17,7 +18,7 @@ from paper_figures.judged.verdicts import Missing, Outcome, Verdict
 from paper_figures.labels import short_run
 from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus
-from paper_figures.recorded.experiments import Contestant, load_experiment, problem_keys
+from paper_figures.recorded.experiments import load_experiment
 from paper_figures.recorded.selection import select
 from paper_figures.shown.table import claim_numbers
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
 from paper_figures.published.claims import CLAIMS, Claim, Point, around, load_claims
 from paper_figures.published.reference import load_gpus, load_reference
-from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment, same_problem
+from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
 
@@ -309,7 +310,7 @@ def load(tmp_path: Path, **changes: object) -> None:
         ({"points": []}, r"no points"),
         ({"points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
         ({"points": [{"of": "tk", "over": "cublas", "published": {"low": 2, "high": 1}}]}, r"ascending order"),
-        ({"points": [{"of": "tk[stages", "over": "cublas", "published": 1}]}, r"got the implementation 'tk\[stages'"),
+        ({"points": [{"of": "tk[stages", "over": "cublas", "published": 1}]}, r"x: implementation 'tk\[stages' is"),
         ({"comparison": "profile"}, r"needs the name of a metric"),
         (
             {"points": [{"among": [{"M": 1}], "problem": {"M": 2}, "of": "tk", "over": "cublas", "published": 1}]},

@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
+from harness.naming import Contestant
 from harness.results import load_campaign
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.recorded.experiments import Contestant, Experiment, load_experiment
+from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.recorded.selection import Selected, runs_used, select
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report.making import selection_notes

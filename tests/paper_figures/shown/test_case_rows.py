@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_support import part
 
-from harness.results import ratio_margin
+from harness.stats import ratio_margin
 from paper_figures.shown.case_rows import build_lines, mean_ratios, sometimes_best
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report.making import mean_ratio_texts
