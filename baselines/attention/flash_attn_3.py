@@ -1,4 +1,4 @@
-"""FlashAttention-3, the paper's opponent, where ``flash_attn_interface`` is installed. It is not on PyPI."""
+"""FlashAttention-3, the paper's opponent, where a build of it is installed. It is not on PyPI."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.attention import names
 from baselines.attention.problem import AttentionProblem, refuse, refuse_head_dim, scale
+from baselines.common import built
 from baselines.common.gpu import HOPPER, refuse_other_gpus
 from baselines.common.layouts import head_major, token_major
 from baselines.common.options import chosen
@@ -16,7 +17,7 @@ from baselines.common.sites import distribution_version, find, use_site
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "git clone https://github.com/Dao-AILab/flash-attention && pip install ./flash-attention/hopper"
+INSTALL = "build it as its authors say (folder hopper), then python -m tools.sources install flash_attn_3 WHEEL"
 MAX_HEAD_DIM = 256
 FORWARD = "FlashAttnFwdSm90"
 BACKWARD = "FlashAttnBwdSm90"
@@ -39,9 +40,10 @@ class Attention:
         return find("flash_attn_3", ["torch", "flash_attn_interface"], INSTALL)
 
     def version(self) -> str:
-        """Version of the library."""
+        """Version of the library, and the commit of a build from source."""
         use_site("flash_attn_3")
-        return f"flash-attn-3 {distribution_version('flash-attn-3', 'flash_attn_3') or 'of unknown version'}"
+        version = distribution_version("flash-attn-3", "flash_attn_3") or "of unknown version"
+        return built.described("flash_attn_3", f"flash-attn-3 {version}")
 
     def supports(self, problem: AttentionProblem, device: str) -> str | None:
         """bf16 problems on Hopper; its causal mask is aligned to the bottom right."""

@@ -2,7 +2,8 @@
 
 ``TK_BASELINES_SITE_<NAME>`` (such as ``TK_BASELINES_SITE_QUACK``) may name a folder that is put first on ``sys.path``
 before that library is looked for. It is for two libraries that own the same import folder, and for a version beside
-the installed one: ``pip install --target FOLDER ...`` fills such a folder.
+the installed one: ``pip install --target FOLDER ...`` fills such a folder. Where the variable is not set, a build of
+the library from source that fits this Python and torch is put there (`baselines.common.built`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PREFIX = "TK_BASELINES_SITE_"
+from baselines.common import built
 
 
 class SiteError(Exception):
@@ -25,14 +26,17 @@ class SiteError(Exception):
 
 
 def use_site(library: str) -> None:
-    """Put the folder that ``TK_BASELINES_SITE_<LIBRARY>`` names first on ``sys.path``; nothing if it is not set.
+    """Put the folder that ``TK_BASELINES_SITE_<LIBRARY>`` names first on ``sys.path``, else that of a fitting build.
 
     Raises:
         SiteError: The variable names no folder.
     """
-    variable = PREFIX + library.upper()
+    variable = built.SITE + library.upper()
     named = os.environ.get(variable)
     if not named:
+        site = built.site(library)
+        if site is not None:
+            _put_first(str(site))
         return
     folder = Path(named).expanduser().resolve()
     if not folder.is_dir():

@@ -6,17 +6,18 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines.common import built
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find
+from baselines.common.sites import distribution_version, find, use_site
 from baselines.fft_conv.names import MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install git+https://github.com/HazyResearch/flash-fft-conv (it builds CUDA code)"
+INSTALL = "build it as its authors say, then python -m tools.sources install flash_fft_conv SITE_FOLDER"
 ROUNDING = 1.7e-3
 """Relative L2 error of rounding normally distributed numbers to bf16."""
 FACTORS = {2: 2**11, 3: 2**15}
@@ -38,12 +39,14 @@ class FftConv:
         chosen("flash_fft_conv", options, {}, {})
 
     def available(self) -> str | None:
-        """None, or how to install it."""
-        return find("flash_fft_conv", ["flashfftconv"], INSTALL)
+        """None, or how to install it: the Python package and its CUDA extension, which are two distributions."""
+        return find("flash_fft_conv", ["torch", "einops", "flashfftconv", "monarch_cuda"], INSTALL)
 
     def version(self) -> str:
-        """FlashFFTConv's version."""
-        return f"flashfftconv {distribution_version('flashfftconv') or 'not installed'}"
+        """FlashFFTConv's version, which never changed, and the commit of a build from source."""
+        use_site("flash_fft_conv")
+        version = distribution_version("flashfftconv") or "not installed"
+        return built.described("flash_fft_conv", f"flashfftconv {version}")
 
     def supports(self, problem: FftConvProblem, device: str) -> str | None:
         """bf16 problems of a power of two points on an Ampere GPU or newer."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines.common import built
 from baselines.common.gpu import HOPPER, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find
+from baselines.common.sites import distribution_version, find, use_site
 from baselines.gemm.problem import Fp8Problem
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install git+https://github.com/deepseek-ai/DeepGEMM (it builds C++ code)"
+INSTALL = "build it as its authors say, then python -m tools.sources install deep_gemm WHEEL"
 BLOCK = 128
 """Elements of K, and rows of the weight, that share a scale."""
 
@@ -34,8 +35,10 @@ class GemmFp8:
         return find("deep_gemm", ["deep_gemm"], INSTALL)
 
     def version(self) -> str:
-        """DeepGEMM's version."""
-        return f"deep_gemm {distribution_version('deep_gemm', 'deep-gemm') or 'not installed'}"
+        """DeepGEMM's version, and the commit of a build from source."""
+        use_site("deep_gemm")
+        version = distribution_version("deep_gemm", "deep-gemm") or "not installed"
+        return built.described("deep_gemm", f"deep_gemm {version}")
 
     def supports(self, problem: Fp8Problem, device: str) -> str | None:
         """bf16 out, one scale a matrix, N and K multiples of 128, on a Hopper GPU."""

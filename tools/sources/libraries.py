@@ -1,0 +1,60 @@
+"""Which libraries are built from source: `libraries.toml`, read and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.sources.errors import SourcesError
+
+FILE = Path(__file__).resolve().parent / "libraries.toml"
+_KEYS = {"upstream": str, "commit": str, "licence": str, "holds": list, "needs": str, "for": list}
+
+
+@dataclass(frozen=True)
+class Library:
+    """One entry of the data file."""
+
+    name: str
+    upstream: str
+    commit: str
+    licence: str
+    holds: tuple[str, ...]
+    needs: str
+    workloads: tuple[str, ...]
+
+
+def read(path: Path = FILE) -> dict[str, Library]:
+    """Every library by its name, which is the one that its baseline looks for.
+
+    Raises:
+        SourcesError: An entry lacks a key, has one that is not known, or one of another type.
+    """
+    found = {}
+    for name, table in tomllib.loads(path.read_text()).items():
+        wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
+        if wrong:
+            raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")
+        found[name] = Library(
+            name,
+            table["upstream"],
+            table["commit"],
+            table["licence"],
+            tuple(table["holds"]),
+            table["needs"],
+            tuple(table["for"]),
+        )
+    return found
+
+
+def named(name: str, path: Path = FILE) -> Library:
+    """The library of this name.
+
+    Raises:
+        SourcesError: There is none.
+    """
+    known = read(path)
+    if name not in known:
+        raise SourcesError(f"got the library {name!r}, known are {', '.join(known)}")
+    return known[name]
