@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from pathlib import Path
 
@@ -26,14 +27,16 @@ def sources(room: str) -> list[Path]:
     return sorted((ROOT / room).rglob("*.py"))
 
 
-def imported(path: Path) -> list[tuple[str, int]]:
-    """Absolute names of all modules a file imports, anywhere in it, with the line."""
+def imported(path: Path, package: str = "") -> list[tuple[str, int]]:
+    """Absolute names of all modules a file of a package imports, anywhere in it, with the line."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             names += [(alias.name, node.lineno) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            near = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            source = ".".join([*near, *filter(None, [node.module])])
+            names += [(f"{source}.{alias.name}", node.lineno) for alias in node.names]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module" and node.args:
             argument = node.args[0]
             if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
@@ -67,6 +70,82 @@ def test_the_test_sees_a_wrong_arrow(tmp_path: Path) -> None:
     assert len(crossings("baselines", wrong)) == 2
     assert len(crossings("tk_kernels", wrong)) == 2
     assert len(crossings("paper_figures", wrong)) == 2
+
+
+def arrows(folder: Path) -> dict[str, set[str]]:
+    """Module of a package -> modules of it that it imports, those for types alone included."""
+    paths = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in folder.rglob("*.py")}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    found: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        # `from package.module import thing`: the module; `from package import module`: that one, and not the package.
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        every = imported(path, package)
+        closest = (next((one for one in prefixes(other) if one in paths), name) for other, _ in every)
+        found[name] = {other for other in closest if other != name}
+    return found
+
+
+def prefixes(name: str) -> list[str]:
+    """`a.b.c`, `a.b`, `a`."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def circle(folder: Path) -> list[str]:
+    """Modules of a package that import each other in a circle, the first again at the end; empty without any."""
+    try:
+        graphlib.TopologicalSorter(arrows(folder)).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("room", [*ROOMS, "tools"])
+def test_no_room_has_a_circle(room: str) -> None:
+    assert sum(map(len, arrows(ROOT / room).values())) > 5
+    assert circle(ROOT / room) == []
+
+
+STOREYS = ("published", "recorded", "judged", "shown", "exhibits", "command")
+"""The folders of paper_figures along a claim's way: what stands earlier never imports what stands later."""
+
+
+def storey(module: str) -> int:
+    """The storey of a module of paper_figures: 0 is the ground, which every room may use, and its door is on top."""
+    place = module.split(".")[1:2]
+    return ("", *STOREYS, "reproduce").index(place[0]) if place and place[0] in (*STOREYS, "reproduce") else 0
+
+
+def up(folder: Path) -> list[str]:
+    """Imports of a package laid out like paper_figures that run against a claim's way."""
+    return [
+        f"{name} imports {other}"
+        for name, others in arrows(folder).items()
+        for other in sorted(others)
+        if storey(other) > storey(name)
+    ]
+
+
+def test_a_claim_goes_one_way() -> None:
+    assert up(ROOT / "paper_figures") == []
+
+
+def test_the_test_sees_circles_and_arrows_up(tmp_path: Path) -> None:
+    package = tmp_path / "paper_figures"
+    for folder in ("published", "shown"):
+        (package / folder).mkdir(parents=True)
+        (package / folder / "__init__.py").touch()
+    (package / "published" / "claims.py").write_text("if TYPE_CHECKING:\n    from paper_figures.shown import table\n")
+    (package / "shown" / "table.py").write_text("def f():\n    from paper_figures.shown.cells import Cell\n")
+    (package / "shown" / "cells.py").write_text("import paper_figures.published.claims\n")
+    names = ["paper_figures.published.claims", "paper_figures.shown.table", "paper_figures.shown.cells"]
+    assert set(circle(package)) == set(names)
+    assert up(package) == [f"{names[0]} imports {names[1]}"]
+    (package / "labels.py").write_text("from paper_figures.published.claims import Claim\n")
+    (package / "published" / "claims.py").write_text("import paper_figures.labels.more\n")
+    assert set(circle(package)) == {names[0], "paper_figures.labels"}
+    assert up(package) == [f"paper_figures.labels imports {names[0]}"]
 
 
 def between_families(path: Path, family: str) -> list[str]:

@@ -323,7 +323,7 @@ def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_pat
     names = ["table1_stages", "table2_persistent", "table4_attention"]
     write_report(make_report(campaign, choose_exhibits(names)), tmp_path / "first")
     environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"}
-    command = [sys.executable, "-m", "paper_figures.command.reproduce", "--from", str(campaign), "--exhibit", *names]
+    command = [sys.executable, "-m", "paper_figures.reproduce", "--from", str(campaign), "--exhibit", *names]
     command += ["--output", str(tmp_path / "second")]
     subprocess.run(command, env=environment, check=True, capture_output=True, cwd=ROOT)
     assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
