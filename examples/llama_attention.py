@@ -19,10 +19,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
-from transformers.masking_utils import sdpa_mask
 
 import tk_kernels as tk
+
+try:
+    from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
+    from transformers.masking_utils import sdpa_mask
+except ModuleNotFoundError as error:
+    if error.name != "transformers":
+        raise
+    sys.exit("transformers is not installed: pip install -e '.[examples]'")
 
 
 def tk_attention(

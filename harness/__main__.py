@@ -23,7 +23,10 @@ def guarded(module: str) -> int:
 
     signal.signal(signal.SIGINT, before)
     try:
-        return run()
+        try:
+            return run()
+        finally:
+            sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
     except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

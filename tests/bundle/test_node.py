@@ -9,12 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from tools.bundle import archive, kernels
 from tools.bundle.assemble import LAUNCHER
+from tools.bundle.node import unpack
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
@@ -87,6 +89,20 @@ def test_a_bundle_without_kernels_sets_none(run, bundle):
 
 def test_the_commands_own_status_comes_back(run):
     assert run("python", "-c", "raise SystemExit(7)").returncode == 7
+
+
+def test_a_python_that_knows_no_filter_unpacks_too(bundle, tmp_path, monkeypatch):
+    """Guard: Debian 12 has Python 3.11.2, whose tarfile has no filters."""
+
+    def extractall(self, path):
+        return everything(self, path, filter="data")
+
+    everything = tarfile.TarFile.extractall
+    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    archive_file = bundle / "site" / "core.tar.xz"
+    unpack.unpack(archive_file, hashlib.sha256(archive_file.read_bytes()).hexdigest(), tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "madeup_outer").is_dir()
 
 
 def test_unpacked_once(run, tmp_path):

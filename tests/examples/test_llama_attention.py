@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,15 @@ import torch
 def example() -> ModuleType:
     pytest.importorskip("transformers", reason="the extra `examples` is not installed")
     return importlib.import_module("examples.llama_attention")
+
+
+def test_without_its_extra_the_example_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "examples.llama_attention", raising=False)
+    with pytest.raises(SystemExit, match=r"transformers is not installed: pip install -e '.\[examples\]'"):
+        importlib.import_module("examples.llama_attention")
 
 
 WIDE = ["--head-dim", "128", "--heads-kv", "1", "--length", "65"]

@@ -40,8 +40,9 @@ def small(m=64, n=48, k=64):
 
 
 def bench(arguments, **kwargs):
-    """The command as a process of its own."""
+    """The command as a process of its own, its output buffered as Python buffers it unasked."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
+    environment.pop("PYTHONUNBUFFERED", None)
     return subprocess.Popen(
         [sys.executable, "-m", "harness", *arguments],
         cwd=ROOT,

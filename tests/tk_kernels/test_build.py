@@ -16,7 +16,7 @@ import torch
 
 from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
-from tk_kernels.toolchain import keys, store
+from tk_kernels.toolchain import building, keys, store
 from tk_kernels.toolchain.building import BuildOptions, without_places
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -186,8 +186,37 @@ def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: too
     ]
     said = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], said
-    assert sorted("built" in out.split("\n")[0].split() for out, _ in said) == [False, False, True]
+    assert sorted("scale            cpu     built" in out for out, _ in said) == [False, False, True]
     assert len(list(kernel_cache.glob("scale-cpu-*"))) == 1
+
+
+def test_a_long_build_gives_signs_of_life(
+    kernel_cache: Path, scale: toolchain.KernelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "SIGN_OF_LIFE_SECONDS", 0.05)
+    told: list[list[str]] = []
+    assert building.build_all([scale], [toolchain.CPU], BuildOptions(), lambda built: None, told.append) == []
+    assert told
+    assert set(map(tuple, told)) == {("scale (cpu)",)}
+
+
+def test_the_longest_build_begins_first(
+    scale: toolchain.KernelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: with the slowest one last, the other compilers have nothing left to do."""
+    shutil.copytree(scale.path, tmp_path / "kernels" / "zeta")
+    (tmp_path / "kernels" / "zeta" / "scale.cu").rename(tmp_path / "kernels" / "zeta" / "zeta.cu")
+    longer = tmp_path / "kernels" / "zeta" / "zeta.cu"
+    longer.write_text(longer.read_text() + "// longer\n")
+    begun: list[str] = []
+
+    def build(kernel: toolchain.KernelFolder, target: object, *rest: object) -> None:
+        begun.append(kernel.name)
+
+    monkeypatch.setattr(building, "build", build)
+    kernels = [scale, toolchain.open_kernel(longer.parent)]
+    building.build_all(kernels, [toolchain.CPU], BuildOptions(), lambda built: None)
+    assert begun == ["zeta", "scale"]
 
 
 def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:

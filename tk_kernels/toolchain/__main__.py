@@ -82,8 +82,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
     started = time.monotonic()
+
+    def still_at_work(pending: list[str]) -> None:
+        named = ", ".join(pending[:3]) + (f" and {len(pending) - 3} more" if len(pending) > 3 else "")
+        print(f"... {time.monotonic() - started:.0f} s, still building {named}", flush=True)
+
     failures = build_all(
-        kernels, targets, BuildOptions(jobs=arguments.jobs, show=show), lambda built: print(describe(built), flush=True)
+        kernels,
+        targets,
+        BuildOptions(jobs=arguments.jobs, show=show),
+        lambda built: print(describe(built), flush=True),
+        still_at_work,
     )
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)

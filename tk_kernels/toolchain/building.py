@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from .targets import Target, binding_command, link_command, unit_command
 # A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
 # failed assertions, and it deletes what it could not finish before anybody can look at the disk.
 LITTLE_SPACE_BYTES = 4 << 20
+
+SIGN_OF_LIFE_SECONDS = 8.0
+"""A wait of this long is told: a reader must not take a long build for a hang."""
 
 Say = Callable[[str], None]
 
@@ -107,29 +110,48 @@ def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Exe
 
 
 def build_all(
-    kernels: list[KernelFolder], targets: list[Target], options: BuildOptions, done: Callable[[Build], None]
+    kernels: list[KernelFolder],
+    targets: list[Target],
+    options: BuildOptions,
+    done: Callable[[Build], None],
+    waiting: Callable[[list[str]], None] = lambda pending: None,
 ) -> list[ToolchainError]:
     """Build every kernel for every target, compilers in parallel; one failure does not stop the others.
 
-    `done` is called with each build as it is finished, from this thread. Returns the failures.
+    The longest sources come first. `done` is called with each build as it is finished, from this thread, and `waiting`
+    with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`. Returns the failures.
     """
-    pairs = [(kernel, target) for kernel in kernels for target in targets]
+    longest_first = sorted(kernels, key=_source_bytes, reverse=True)
+    pairs = [(kernel, target) for kernel in longest_first for target in targets]
     failures: list[ToolchainError] = []
     with (
         ThreadPoolExecutor(max_workers=options.jobs) as compilers,
         ThreadPoolExecutor(max_workers=max(1, len(pairs))) as builders,
     ):
         try:
-            futures = [builders.submit(build, kernel, target, options, compilers) for kernel, target in pairs]
-            for future in futures:
-                try:
-                    done(future.result())
-                except ToolchainError as error:
-                    failures.append(error)
+            pending = {
+                builders.submit(build, kernel, target, options, compilers): f"{kernel.name} ({target.name})"
+                for kernel, target in pairs
+            }
+            while pending:
+                finished, _ = wait(pending, SIGN_OF_LIFE_SECONDS, FIRST_COMPLETED)
+                if not finished:
+                    waiting(list(pending.values()))
+                for future in finished:
+                    del pending[future]
+                    try:
+                        done(future.result())
+                    except ToolchainError as error:
+                        failures.append(error)
         except KeyboardInterrupt:
             options.processes.stop()
             raise
     return failures
+
+
+def _source_bytes(kernel: KernelFolder) -> int:
+    """Length of what is compiled of a kernel, by which the slow builds are told from the quick ones."""
+    return sum(unit.stat().st_size for unit in kernel.units)
 
 
 def export(kernels: list[KernelFolder], target: Target, folder: Path, options: BuildOptions) -> list[Path]:

@@ -1,0 +1,85 @@
+"""`make`: what an interrupted command leaves, and what is said while one waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tools import patiently
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def make_env(folder: Path) -> subprocess.CompletedProcess[str]:
+    """`make env` that installs nothing."""
+    command = ["make", "env", f"VENV={folder}", f"PYTHON={sys.executable}", "PATIENTLY=@true"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_half_an_environment_of_ours_is_made_anew(tmp_path: Path) -> None:
+    """Guard: Ctrl-C in the first seconds left an interpreter without pip, and every later `make` failed."""
+    folder = tmp_path / "venv"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "lib").mkdir()
+    (folder / ".made-by-make").touch()
+    done = make_env(folder)
+    assert done.returncode == 0, done.stderr
+    pip = subprocess.run([folder / "bin" / "python", "-m", "pip", "--version"], capture_output=True, check=False)
+    assert pip.returncode == 0
+    assert list(folder.glob(".installed-*"))
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters").write_text("dear")
+    done = make_env(tmp_path)
+    assert done.returncode != 0
+    assert f"{tmp_path} is no virtual environment" in done.stderr
+    assert (tmp_path / "letters").read_text() == "dear"
+
+
+def patient(tmp_path: Path, *command: str) -> tuple[int, str]:
+    return patiently.main(["--log", str(tmp_path / "log"), "waiting for it", *command]), (tmp_path / "log").read_text()
+
+
+def test_a_long_command_is_told_of_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(patiently, "EVERY_SECONDS", 0.2)
+    code, log = patient(tmp_path, "sh", "-c", "echo first; sleep 0.5; echo second")
+    lines = capsys.readouterr().out.splitlines()
+    assert (code, log) == (0, "first\nsecond\n")
+    assert lines[0] == "waiting for it ..."
+    assert any(line.endswith("s: first") for line in lines[1:-1])
+    assert lines[-1].startswith("waiting for it: done in")
+
+
+def test_a_failure_shows_its_last_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, log = patient(tmp_path, "sh", "-c", "seq 1 30; echo no network >&2; exit 3")
+    shown = capsys.readouterr().err.splitlines()
+    assert code == 3
+    assert len(log.splitlines()) == 31
+    assert shown[-2:] == ["no network", f"error: waiting for it: exit code 3; all it said is in {tmp_path / 'log'}"]
+    assert "10" not in shown
+
+
+def test_a_command_that_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert patiently.main(["--log", str(tmp_path / "log"), "title", "no-such-command"]) == 127
+    assert "error: no-such-command does not start: No such file" in capsys.readouterr().err
+
+
+def test_an_interruption_waits_for_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "tools" / "patiently.py"), "--log", str(tmp_path / "log"), "title"]
+    process = subprocess.Popen([*command, "sleep", "30"], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+    process.stdout.close()
