@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 from hydra.utils import get_object
 
+from harness.errors import one_line
 from harness.planning import Candidate
 from harness.workloads.spec import OwnBound
 
@@ -147,7 +148,7 @@ def load(contestant: Candidate) -> Implementation:
         target = get_object(path)
     except Exception as error:  # an import runs foreign code: anything may come out of it
         cause = error.__cause__ or error
-        raise LoadError(f"implementation {name}: {path} cannot be loaded: {_one_line(cause)}") from error
+        raise LoadError(f"implementation {name}: {path} cannot be loaded: {one_line(cause)}") from error
     keywords = {key: value for key, value in contestant.target.items() if key != "_target_"}
     keywords.update(contestant.options)
     if not inspect.isclass(target):
@@ -165,7 +166,7 @@ def load(contestant: Candidate) -> Implementation:
     try:
         return _Completed(target(**keywords))
     except (TypeError, ValueError) as error:
-        raise OptionError(f"implementation {contestant}: {_one_line(error)}") from error
+        raise OptionError(f"implementation {contestant}: {one_line(error)}") from error
 
 
 def _checked(name: str, function: Callable[..., Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -188,7 +189,3 @@ def _check_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -
     for key in keywords:
         if key not in known:
             raise TypeError(f"unknown option {key!r}, {function.__name__} takes {', '.join(known)}")
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,14 @@ def test_a_family_of_baselines_imports_what_is_common_and_no_other_family(tmp_pa
     wrong.write_text("from baselines.common import sites\nfrom baselines.gemm.names import CUBLAS_KERNELS\n")
     assert len(between_families(wrong, "gemm")) == 0
     assert len(between_families(wrong, "rows")) == 1
+
+
+def test_a_report_loads_nothing_that_plans_or_runs() -> None:
+    """Guard: `harness.results` handed on planning's names, and a binomial quantile cost 0.7 s of scipy.stats."""
+    heavy = ("torch", "hydra", "harness.planning", "harness.workloads", "scipy.stats", "tk_kernels", "baselines")
+    code = f"import sys, paper_figures.command.reproduce; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # Words that only include/kittens/target may say: CUDA's and PTX's own.

@@ -38,7 +38,8 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate
 
-    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, one_line, status_of
+    from harness.errors import one_line
+    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, status_of
 
     try:
         here = instantiate(dict(device))
@@ -62,7 +63,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                 try:
                     roofs = here.roofs() if request.roofs and here.timed else {}
                 except Exception as error:  # a GPU in use by others, mostly
-                    pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error)}"))
+                    pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error, named=True)}"))
                     return
                 took = time.perf_counter() - began
                 pipe.send(Machine(here.kind, here.timed, here.describe(), here.libraries(), roofs, took))
@@ -82,7 +83,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                     return
                 except Exception as error:  # not an implementation's: inputs or reference could not be made
                     here.release()
-                    pipe.send(Broken(running.value, one_line(error), status_of(error)))
+                    pipe.send(Broken(running.value, one_line(error, named=True), status_of(error)))
                     return
         enter(-1)
 

@@ -17,6 +17,7 @@ import torch
 
 from harness import workloads
 from harness.devices import Device
+from harness.errors import one_line
 from harness.implementations import Call, Implementation, LoadError, OptionError, load
 from harness.ledger import Ledger
 from harness.outputs import snapshot
@@ -104,7 +105,7 @@ class Session:
 
     def failure(self, index: int, error: BaseException, version: str = "") -> CaseOutcome:
         """The outcome of a case that raised; raises `ProcessBrokenError` if the device did not survive it."""
-        outcome = CaseOutcome(index, status_of(error), one_line(error), version)
+        outcome = CaseOutcome(index, status_of(error), one_line(error, named=True), version)
         if outcome.status is Status.OUT_OF_MEMORY:
             self.device.release()
         broken = self.device.broken()
@@ -129,7 +130,7 @@ def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspec
     except (LoadError, OptionError) as error:
         return Inspected(contestant, mistake=str(error))
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
-        return Inspected(contestant, missing=one_line(error))
+        return Inspected(contestant, missing=one_line(error, named=True))
 
 
 def measure_group(session: Session) -> None:
@@ -444,11 +445,6 @@ def _verified_on(session: Session) -> str:
 def status_of(error: BaseException) -> Status:
     """How a case ends that raised this."""
     return Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError | MemoryError) else Status.ERROR
-
-
-def one_line(error: BaseException) -> str:
-    """An error's type and words on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")
 
 
 def _join(first: str, second: str) -> str:
