@@ -31,7 +31,8 @@ from harness.invocation import Invocation
 from harness.ledger import added, overhead_pct
 from harness.naming import gpu_slug
 from harness.records import Measurement, ProfileMetric, Ratio, _Row
-from harness.store import Store, StoredGroup, StoreError, in_use, run_folder
+from harness.settings import differences
+from harness.store import Store, StoredGroup, StoreError, in_use, newest_settings, run_folder
 
 PARTS = ".parts"
 _LAUNCHER = "hydra/launcher="
@@ -162,7 +163,14 @@ def _merge_into(store: Store, runs: Sequence[results.Run]) -> None:
         for group in run.manifest["groups"]:
             key = {"part": run.path.name, "case_ids": group["case_ids"]}
             if not any({name: had.get(name) for name in key} == key for had in store.manifest["groups"]):
+                before = newest_settings(store.manifest["groups"], group["case_ids"])
+                different = differences(before, group.get("settings", {})) if before else []
                 store.append(_stored_group(run, group))
+                if different:
+                    store.note(
+                        f"{group['workload']} {group['problem']} was measured by two jobs, the one that counts with "
+                        f"{', '.join(different)}: no case's name tells them apart"
+                    )
         for note in run.manifest["notes"]:
             store.note(note)
     manifests = [run.manifest for run in runs]
@@ -202,6 +210,7 @@ def _stored_group(run: results.Run, group: Mapping[str, Any]) -> StoredGroup:
         tuple(metric for metric in profiled if metric.case_id in cases),
         group.get("energy_j"),
         group.get("seconds", {}),
+        group.get("settings", {}),
         {"part": run.path.name},
     )
 

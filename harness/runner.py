@@ -13,7 +13,8 @@ from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.planning import Group, Plan
 from harness.records import ProfileMetric, Status
-from harness.store import Store, StoredGroup, covers
+from harness.settings import differences, settings_of
+from harness.store import Store, StoredGroup, covers, newest_settings
 from harness.worker.messages import Inspected, Machine
 
 FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
@@ -41,12 +42,15 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     screen.begin(plan, machine, store)
     for number, group in enumerate(plan.groups):
         runnable = _runnable(group, inspected)
+        settings = settings_of(config, group)
+        for groups in (store.manifest["groups"], invocation.stored_elsewhere):
+            _refuse_other_settings(group, newest_settings(groups, runnable), settings)
         if store.covered(runnable) or covers(invocation.stored_elsewhere, runnable):
             invocation.ran += 1
             screen.skip(number, group)
             continue
         screen.group(number, group)
-        stored = _measure(plan, group, machine, invocation, store, screen)
+        stored = dataclasses.replace(_measure(plan, group, machine, invocation, store, screen), settings=settings)
         with invocation.ledger.during("store"):
             store.manifest.update(invocation.account())  # written with the group
             store.append(stored)
@@ -55,6 +59,16 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
         invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
         invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
     screen.notes(store)
+
+
+def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises `HarnessError` where this run holds the problem already, measured under what no case's name tells."""
+    different = differences(then, now) if then else []
+    if different:
+        raise HarnessError(
+            f"{group.problem.title} is in this run already, and is asked for again with {', '.join(different)}: "
+            "no case's name tells the two apart; make it a run of its own"
+        )
 
 
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:

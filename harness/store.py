@@ -61,6 +61,8 @@ class StoredGroup:
     energy_j: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where its time went, by activity."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What it was measured under that no case's name tells (`harness.settings`)."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
 
@@ -172,6 +174,7 @@ class Store:
                         "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
                         "energy_j": group.energy_j,
                         "seconds": dict(group.seconds),
+                        "settings": dict(group.settings),
                         "bytes": self._sizes(),
                         **group.origin,
                     },
@@ -261,6 +264,13 @@ def in_use(folder: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def newest_settings(groups: Sequence[Mapping[str, Any]], case_ids: Sequence[str]) -> Mapping[str, Any]:
+    """What the newest group of a manifest that holds one of these cases was measured under; empty where none says."""
+    wanted = set(case_ids)
+    holding = [group for group in groups if wanted & set(group["case_ids"])]
+    return holding[-1].get("settings", {}) if holding else {}
 
 
 def covers(groups: Sequence[Mapping[str, Any]], case_ids: Sequence[str]) -> bool:

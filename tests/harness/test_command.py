@@ -257,6 +257,21 @@ def test_a_reader_that_stops_early_is_no_traceback():
     assert process.wait() in (0, 141)
 
 
+@pytest.mark.parametrize(
+    ("swept", "told"),
+    [
+        ("seed=0,1", "seed=1 (before: 0)"),
+        ("timer.max_rounds=100,200", "timer.max_rounds=200 (before: 100)"),
+        ("workload.implementations.good.speed=1,2", "implementations.good.speed=2 (before: 1)"),
+    ],
+)
+def test_points_that_no_case_tells_apart_are_refused(tmp_path, capsys, swept, told):
+    """Guard: the first point alone was measured, the others were \"kept\", and the command ended with 0."""
+    assert main(["-m", *FAST, *contestant("good", "Good", speed=1), *small(), swept, f"results_dir={tmp_path}"]) == 2
+    assert f"is in this run already, and is asked for again with {told}" in capsys.readouterr().err
+    assert main([f"resume={of_this_commit(only_run(tmp_path))}", swept.replace(",", "9")]) == 2
+
+
 def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):
     assert main(["-m", *FAST, *GOOD, *small(), "seed=0,-1", f"results_dir={tmp_path}"]) == 2
     assert "seed is -1" in capsys.readouterr().err
