@@ -8,6 +8,7 @@ from harness.naming import Contestant
 
 IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",
+    "thunderkittens": "ThunderKittens, as released",
     "cublas": "cuBLAS",
     "cublaslt": "cuBLASLt",
     "cublas_fast": "cuBLAS, fast accumulation",
