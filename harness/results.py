@@ -11,7 +11,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
+from harness import former_names
 from harness import samples as stored_samples
 from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
 
@@ -54,7 +55,8 @@ class ResultsError(Exception):
 class Run:
     """One run as stored.
 
-    measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`.
+    measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`; implementations
+        have the names of today (`harness.former_names`), case ids are as stored.
     ratios: one row a pair of cases whose newest rows are times of one interleaved group, columns of `Ratio`.
     profile: columns of `ProfileMetric`, of cases whose newest row is a pass; empty where nothing was profiled.
     Text cells are `str` ("" for empty), numbers float64 (NaN for empty), `n_samples` and `seed` int64.
@@ -110,7 +112,7 @@ def load_run(path: str | Path) -> Run:
         _samples=samples,
     )
     _check_samples(run)
-    return run
+    return replace(run, measurements=former_names.today(run.measurements))
 
 
 def load_campaign(path: str | Path) -> list[Run]:

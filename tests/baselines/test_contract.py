@@ -223,7 +223,7 @@ def test_the_attention_workload_names_its_six_baselines():
         "baselines.attention.flash_attn.Attention",
         "baselines.attention.flash_attn_3.Attention",
         "baselines.attention.flash_attn_4.Attention",
-        "baselines.attention.torch_compile.Attention",
+        "baselines.attention.torch_unfused.Attention",
     }
 
 
@@ -232,7 +232,7 @@ def test_the_linear_attentions_name_their_baselines():
         "linear.flash_linear_attention.Based",
         "linear.flash_linear_attention.LinearAttention",
         "linear.flash_linear_attention.Mamba2",
-        "linear.flash_linear_hedgehog.Hedgehog",
+        "linear.composed_hedgehog.Hedgehog",
         "linear.mamba_ssm.Mamba2",
         "linear.torch_linear.Based",
         "linear.torch_linear.Hedgehog",

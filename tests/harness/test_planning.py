@@ -15,9 +15,9 @@ from harness.planning import KEYS, MAPPINGS, make_plan
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
 RELEASED = ["tk", "thunderkittens"]
-ATTENTION = [*RELEASED, "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile"]
+ATTENTION = [*RELEASED, "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused"]
 BASED = [*RELEASED, "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
-HEDGEHOG = [*RELEASED, "fla", "torch", "torch_compile"]
+HEDGEHOG = [*RELEASED, "composed", "torch", "torch_compile"]
 MAMBA2 = [*RELEASED, "mamba_ssm", "simple_gla", "torch", "torch_compile"]
 LINEAR = [*RELEASED, "simple_gla", "fla_linear_attn", "torch"]
 FFT_CONV = [*RELEASED, "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
