@@ -43,7 +43,7 @@ CASES = {
     "fig9_mamba2": (16, MAMBA2),
     "fig9_linear_attention": (15, LINEAR),
     "small_batch_based": (6, ["tk", *BASED[2:4]]),
-    "small_batch_hedgehog": (6, ["tk", "fla"]),
+    "small_batch_hedgehog": (6, ["tk", "composed"]),
     "small_batch_mamba2": (12, ["tk", *MAMBA2[2:4]]),
     "small_batch_linear_attention": (6, ["tk", "simple_gla"]),
     "fig9_fft_conv": (6, FFT_CONV),
