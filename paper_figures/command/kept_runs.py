@@ -23,7 +23,7 @@ QUICK = {
     "timer.budget_seconds": 1.5,
     "timer.ci_width": 0.01,
     "timer.min_rounds": 10,
-    "timer.settled_seconds": 0.0,
+    "timer.settled": "never",
 }
 """How `--quick` times."""
 

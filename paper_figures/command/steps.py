@@ -268,8 +268,9 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     timer, contestants = asked["timer"], len(asked["implementations"])
     problems = len((quick and exhibit.quick_problems) or experiment.problems)
     case = float(composed(experiment.name, configs)["estimate"]["case_seconds"])
-    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
-    return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)
+    settled = 0.0 if timer["settled"] == "never" else float(timer["settled_budget_seconds"])
+    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"]) + settled
+    return START_SECONDS + problems * (contestants * case + timing)
 
 
 def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:

@@ -191,8 +191,9 @@ def test_cases_and_problems_are_listed_once():
 
 def test_estimate_grows_with_the_cases():
     made = plan("experiment=fig7_gemm")
-    case, rounds = made.estimate_case_seconds, made.timer.warmup_seconds + made.timer.budget_seconds
-    assert (case, rounds) == (3.0, 6.0)
+    rounds = made.timer.warmup_seconds + made.timer.budget_seconds + made.timer.settled_budget_seconds
+    case = made.estimate_case_seconds
+    assert (case, rounds) == (3.0, 18.0)
     assert made.estimated_minutes(timed=True) == pytest.approx(5 * (6 * case + rounds) / 60)
     assert made.estimated_minutes(timed=True, active=2) == pytest.approx(5 * (2 * case + rounds) / 60)
     assert made.estimated_minutes(timed=False, active=0) == 0
@@ -217,9 +218,11 @@ def test_estimate_grows_with_the_cases():
         (["timer.budget_seconds=0"], "needs a finite number above 0"),
         (["timer.warmup_seconds=inf"], "timer.warmup_seconds is inf, needs a finite number above 0"),
         (["timer.ci_width=nan"], "timer.ci_width is nan, needs a finite number above 0"),
-        (["timer.settled_seconds=-1"], "timer.settled_seconds is -1, needs a finite number of at least 0"),
-        (["timer.settled_seconds=inf"], "timer.settled_seconds is inf, needs a finite number of at least 0"),
-        (["timer.settled_seconds=true"], "timer.settled_seconds is True, needs"),
+        (["timer.settled=perhaps"], "timer.settled is 'perhaps': there is auto, always, never"),
+        (["timer.settled_own=tk"], "timer.settled_own is 'tk', needs a list"),
+        (["timer.settled_rounds=1"], "timer.settled_rounds is 1, needs to be at least 2"),
+        (["timer.settled_block_seconds=0"], "timer.settled_block_seconds is 0, needs a finite number above 0"),
+        (["timer.settled_drop_seconds=0.5"], "timer.settled_drop_seconds is 0.5, needs to be less than"),
         (["estimate.case_seconds=inf"], "estimate.case_seconds is inf, needs"),
         (["limits.call_seconds=inf"], "limits.call_seconds is inf, needs"),
         (["limits.memory_fraction=2"], "limits.memory_fraction is 2, needs to be at most 1"),
