@@ -8,6 +8,7 @@ enqueued, the sample is thrown away and the spin made longer.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ import torch
 
 from harness.outputs import snapshot
 from harness.timing.rounds import Sample
+from harness.timing.visits import PLAIN, Visit
 
 Call = Callable[[], Any]
 
@@ -25,6 +27,9 @@ FIRST_SPIN_US = 30.0
 
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
+
+SPIN_FACTOR = 1.5
+"""Each spin is up to this many times as long as it need be, at random: nobody can tell when the clock will start."""
 
 _IDLE_TRIALS = 30
 """Looks at how long the device stays busy after a call, at most: the least counts, so that a hiccup of the host, or
@@ -58,11 +63,11 @@ class EventStopwatch:
         """The call itself: events time whatever it enqueues."""
         return call
 
-    def sample(self, call: Call, while_running: Callable[[], None]) -> Sample:
+    def sample(self, call: Call, while_running: Callable[[], None], visit: Visit = PLAIN) -> Sample:
         """One call, repeated with a longer spin until the stream was ahead of the host, if that can be had."""
         spin_us = self._spin_us.get(id(call), FIRST_SPIN_US)
         while True:
-            sample = self._once(call, spin_us, while_running)
+            sample = self._once(call, spin_us * random.uniform(1, SPIN_FACTOR), while_running, visit)
             if sample.in_time or spin_us >= LONGEST_SPIN_US:
                 self._spin_us[id(call)] = _shorter(spin_us, sample.host_us) if sample.in_time else spin_us
                 return sample
@@ -77,9 +82,9 @@ class EventStopwatch:
         that this stream does not wait for is not in the copies.
         """
         spin_us = min(max(self._spin_us.get(id(call), FIRST_SPIN_US), hold_us), LONGEST_SPIN_US)
-        held: list[Any] = []
-        sample = self._once(call, spin_us, _nothing, ahead, lambda output: held.extend(snapshot(output)))
-        return replace(sample, held=tuple(held))
+        watched = _Watched(ahead)
+        sample = self._once(call, spin_us, _nothing, watched)
+        return replace(sample, held=watched.held)
 
     def idle_after_us(self, call: Call, enough_us: float) -> float:
         """How long the device is busy after the call has returned, on whichever stream; the first that is enough."""
@@ -100,14 +105,13 @@ class EventStopwatch:
         call: Call,
         spin_us: float,
         while_running: Callable[[], None],
-        ahead: Callable[[], None] | None = None,
-        behind: Callable[[Any], None] | None = None,
+        visit: Visit,
     ) -> Sample:
         stream = torch.cuda.current_stream()
+        visit.before()
         self._flush()
         torch.cuda._sleep(int(spin_us * self._cycles_per_us))
-        if ahead is not None:
-            ahead()
+        visit.ahead()
         self._start.record(stream)
         entered = time.perf_counter()
         output = call()
@@ -117,11 +121,24 @@ class EventStopwatch:
         if torch.cuda.current_stream() != stream:
             torch.cuda.set_stream(stream)
             raise RuntimeError("the call changed the current stream: events on the stream of before do not time it")
-        if behind is not None:
-            behind(output)
+        visit.behind(output)
         while_running()
         self._stop.synchronize()
         return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us)
+
+
+class _Watched(Visit):
+    """Writes inputs with `ahead`, and holds copies of the outputs."""
+
+    def __init__(self, ahead: Callable[[], None]) -> None:
+        self._write = ahead
+        self.held: tuple[Any, ...] = ()
+
+    def ahead(self) -> None:
+        self._write()
+
+    def behind(self, output: Any) -> None:
+        self.held = snapshot(output)
 
 
 def _enough(host_us: float) -> float:

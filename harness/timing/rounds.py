@@ -19,6 +19,7 @@ from harness import stats
 from harness.planning import TimerSettings
 from harness.timing import seats
 from harness.timing.telemetry import Reading, Telemetry
+from harness.timing.visits import PLAIN, Audits, AuditVisit, Visit
 
 Call = Callable[[], Any]
 
@@ -60,8 +61,10 @@ class Stopwatch(Protocol):
         """The call in the form that is timed, such as a captured graph; done once, outside the clock."""
         ...
 
-    def sample(self, call: Call, while_running: Callable[[], None]) -> Sample:
-        """Times the call once; `while_running` is called while the device is busy with it."""
+    def sample(self, call: Call, while_running: Callable[[], None], visit: Visit = PLAIN) -> Sample:
+        """Times the call once; `while_running` is called while the device is busy with it, the visit's steps are done
+        around it in the order of the stream.
+        """
         ...
 
     def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
@@ -124,12 +127,13 @@ def time_rounds(
     enter: Callable[[int], None] = lambda index: None,
     report: Callable[[Progress], None] = lambda progress: None,
     clock: Callable[[], float] = time.monotonic,
+    audits: Audits | None = None,
 ) -> list[Series]:
     """Samples of every contestant, one a round each; the outputs of the last round stay in the series.
 
     The rounds are whole blocks of `seats.orders`.  calls[i][s]: contestant i on input set s; seed: of the orders;
-    enter(i) is told before contestant i runs, so that a hang or a crash has
-    a name.  Raises `ContestantError` from whatever a call raised.
+    enter(i) is told before contestant i runs, so that a hang or a crash has a name; audits: happen between the rounds
+    that count (`harness.timing.visits`).  Raises `ContestantError` from whatever a call raised.
     """
     wrapped = _wrap_all(calls, stopwatch, enter)
     sets = len(wrapped[0])
@@ -142,12 +146,17 @@ def time_rounds(
     start = clock()
     last_reading = -float("inf")
     last_look, looked_at = 0.0, -CHECK_EVERY
-    number = 0
+    number, pair = 0, 0
+    audited: list[tuple[tuple[int, ...], AuditVisit]] = []
     while True:
+        current = pair % sets
+        visits = audits.pair(pair, current) if audits and not audited and number % 2 == 0 else None
+        if audits and visits:
+            audited = list(zip(audits.rows(order[0]), visits, strict=True))
+        row, visit = audited.pop(0) if audited else (order, PLAIN)
         read = (clock() - last_reading) * 1e3 >= settings.telemetry_interval_ms
         last_reading = clock() if read else last_reading
-        current = number // 2 % sets
-        for position, index in enumerate(order):
+        for position, index in enumerate(row):
             mine = series[index]
             mine.last_output = None  # its memory is free again before the call asks for more
 
@@ -156,9 +165,13 @@ def time_rounds(
 
             enter(index)
             with _attributed(index):
-                sample = stopwatch.sample(wrapped[index][current], watch if read else _nothing)
-            mine.latency_us.append(sample.latency_us)
+                sample = stopwatch.sample(wrapped[index][current], watch if read else _nothing, visit)
             mine.own_us += sample.own_us
+            if audits and isinstance(visit, AuditVisit):
+                audits.note(index, visit, sample.latency_us, sample.in_time)
+                before = index
+                continue
+            mine.latency_us.append(sample.latency_us)
             mine.rounds.append(number)
             mine.positions.append(position)
             mine.predecessors.append(before)
@@ -166,7 +179,13 @@ def time_rounds(
             mine.late += not sample.in_time
             mine.last_output, mine.last_set = sample.output, current
             del sample
+        if audits and visit.audited:
+            if not audited:
+                audits.left(current)
+                pair += 1
+            continue
         number += 1
+        pair += number % 2 == 0
         order = next(orders)
         elapsed = clock() - start
         whole = number % block == 0
@@ -211,7 +230,7 @@ def _warm_up(
             mine = series[index]
             enter(index)
             with _attributed(index):
-                mine.own_us += stopwatch.sample(mine.calls[turn % sets], _nothing).own_us
+                mine.own_us += stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN).own_us
         turn += 1
 
 

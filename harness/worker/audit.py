@@ -11,10 +11,11 @@ tell how long that takes, and those of the verification whether the copies are r
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from harness import outputs
 from harness.devices import Call, Device
 from harness.implementations import Implementation
 from harness.timing.rounds import Sample, Stopwatch
+from harness.timing.visits import Seen
 from harness.verification import Check, check_outputs, complain_of_form
 from harness.workloads import Workload
 from harness.workloads.spec import Expected, Reference
@@ -34,9 +36,14 @@ even and at an odd place, each behind others, so that a call which computes ever
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
 
-SEEN_FACTOR, SEEN_SLACK_US = 1.5, 10.0
-"""A call on inputs that have just changed may take this much longer than the median of the timed calls: caches, the
-translation of addresses and the clocks are not quite those of the rounds."""
+INSIDE_FACTOR, INSIDE_SLACK_US = 1.1, 1.0
+"""Inside the rounds, a call on inputs that have just changed may take this much longer than the slower of two: its
+calls on inputs that were written anew but are the same, and the slowest twentieth of its other calls."""
+SLOW = 0.95
+
+SEEN_FACTOR, SEEN_SLACK_US = 1.25, 10.0
+"""After the rounds, and this much longer than the median of the timed calls: caches, the translation of addresses and
+the clocks are not quite those of the rounds."""
 
 LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
 """And this much if it waits for the device itself, so that the host's time is in all of its samples."""
@@ -49,21 +56,30 @@ IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
 class Subject:
     """What is audited: the timed call, and how to prepare it again.
 
-    buffers: the inputs that the call reads, to be overwritten.  latency_us: median of the timed calls.
+    buffers: the inputs that the call reads, to be overwritten.  latency_us: median of the timed calls, slow_us: what
+    a twentieth of them exceeds, late: how many of them waited for the host.  inside: what its audits inside the rounds
+    saw.
     """
 
     implementation: Implementation
     call: Call
     buffers: Mapping[str, torch.Tensor]
     latency_us: float
+    slow_us: float = math.inf
+    late: int = 0
+    inside: Seen = field(default_factory=Seen)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found.  complaint: why the case gets no time; remark: what is to be known of one that does."""
+    """What an audit found.  complaint: why the case gets no time; remark: what is to be known of one that does.
+
+    follows: whether the call reads inputs that change under it, so that its outputs inside the rounds can be checked.
+    """
 
     complaint: str = ""
     remark: str = ""
+    follows: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,7 +99,8 @@ class _ComplaintError(Exception):
 @dataclass(frozen=True)
 class Audit:
     """The audits of one group.  draw(0): the verification's inputs, of which `expected` is the reference;
-    draw(n): others, from the distribution of the timed ones, that no call has seen.
+    draw(n): others, from the distribution of the timed ones, that no call has seen; only those of the inputs that a
+    call has to follow.
     """
 
     workload: Workload
@@ -106,8 +123,8 @@ class Audit:
     def _examine(self, subject: Subject) -> Finding:
         numbers = itertools.count(1)
         followed, fresh = self._follow(subject, lambda: subject.call, numbers)
-        remark = ""
-        if not followed.passed:
+        remark, follows = "", followed.passed
+        if not follows:
             # It may keep what it derived from its inputs when it was prepared: a layout, the forward pass.  What is
             # kept by address, or by what PyTorch can tell of a tensor, meets other inputs there before.
             again, fresh = self._follow(subject, lambda: self._prepared_again(subject), numbers)
@@ -117,8 +134,11 @@ class Audit:
                     f"the clock started: {'; '.join(dict.fromkeys((followed.reason, again.reason)))}"
                 )
             remark = "audited on inputs prepared anew, since prepare() keeps what it derives from them"
-        complaint = self._complain_of_reuse(subject, fresh) or self._complain_of_escape(subject)
-        return Finding(complaint, "" if complaint else remark)
+        complaint = self._complain_of_reuse(subject, fresh)
+        if follows:
+            complaint = complain_inside(subject) or complaint
+        complaint = complaint or self._complain_of_escape(subject)
+        return Finding(complaint, "" if complaint else remark, follows)
 
     def _follow(
         self, subject: Subject, make_call: Callable[[], Call], numbers: Iterator[int]
@@ -163,7 +183,7 @@ class Audit:
         if complaint:
             raise _ComplaintError(complaint)
         for name, buffer in subject.buffers.items():
-            if not same_bytes(buffer, seen.inputs[name]):
+            if name in seen.inputs and not same_bytes(buffer, seen.inputs[name]):
                 raise _ComplaintError(f"changed its input {name} in a timed call; the other implementations share it")
 
     def _prepared_again(self, subject: Subject) -> Call:
@@ -192,8 +212,8 @@ class Audit:
             inputs = make_inputs()
             _refill(subject.buffers, inputs)
             call = make_call()
-            for buffer in subject.buffers.values():
-                outputs.fill_nan(buffer.data)
+            for name in inputs:
+                outputs.fill_nan(subject.buffers[name].data)
             sample = self._poisoned(subject, inputs, call, hold_us)
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
@@ -234,10 +254,27 @@ class Audit:
         )
 
 
+def complain_inside(subject: Subject) -> str:
+    """Whether calls inside the rounds took longer, or waited for the device, on inputs that had just changed."""
+    fresh, same = subject.inside.fresh, subject.inside.same
+    in_time = [latency_us for latency_us, ahead in fresh if ahead]
+    if fresh and not in_time:
+        if subject.late == 0:
+            return "waits for the device when its inputs have just changed, and never when they have not"
+        return ""
+    usual_us = max(min(latency_us for latency_us, _ in same), subject.slow_us) if same else math.inf
+    if not fresh or min(in_time) <= INSIDE_FACTOR * usual_us + INSIDE_SLACK_US:
+        return ""
+    return (
+        f"takes {min(in_time):.1f} us when its inputs have just changed, in a round at random, and "
+        f"{subject.latency_us:.1f} us when they have not: the timed calls gave back earlier results"
+    )
+
+
 def _refill(buffers: Mapping[str, torch.Tensor], inputs: Mapping[str, torch.Tensor]) -> None:
     """The inputs in the memory that the call reads, unknown to autograd and to the versions of tensors."""
-    for name, buffer in buffers.items():
-        buffer.data.copy_(inputs[name])
+    for name, values in inputs.items():
+        buffers[name].data.copy_(values)
 
 
 def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -246,6 +283,16 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
         return False
     raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
     return torch.equal(left.contiguous().view(raw), right.contiguous().view(raw))
+
+
+def digest(expected: Reference) -> tuple[int, ...]:
+    """What changes with any single element of a reference: the sum of the bits of each part, modulo 2^64.
+
+    A reference that depends on the outputs is made anew each time, and has none.
+    """
+    if callable(expected):
+        return ()
+    return tuple(int(part.values.contiguous().view(torch.int64).sum()) for part in expected)
 
 
 def keep(expected: Reference, free_bytes: int) -> Callable[[], Reference]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,17 +25,22 @@ from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.seeds import derived
 from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, time_rounds
-from harness.timing.seats import few_orders
-from harness.timing.selection import settled_rounds, who_settles
-from harness.timing.settled import Alone, Block, Board, settle
+from harness.timing.settled import Settled, settle
 from harness.timing.telemetry import median_or_none, throttle_text
+from harness.timing.visits import Audits, Seen
 from harness.verification import TORCH_DTYPES, check_outputs
-from harness.worker.audit import Audit, Subject, keep, same_bytes
+from harness.worker.audit import SLOW, Audit, Subject, digest, keep, same_bytes
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
 from harness.workloads.spec import Reference
 
 DEGENERATE = ("zeros",)
 """Distributions on which nearly anything is right; verification uses the workload's first one instead."""
+
+TAMPERED = "wrote into the reference that outputs are held against"
+
+CHEAP_FLOPS = {"cuda": 2**42, "cpu": 2**33}
+"""Up to this size an audit inside the rounds is checked on inputs of its own, the float64 reference of which takes some
+tenths of a second; beyond, on those of the verification, whose reference is there."""
 
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
@@ -93,12 +98,34 @@ class Session:
         own = self.group.distribution
         return self.workload.DISTRIBUTIONS[0] if own in DEGENERATE else own
 
-    def inputs(self, number: int) -> dict[str, torch.Tensor]:
-        """Input set `number`; 0 is verified, 1.. are timed."""
-        distribution = self.group.distribution if number else self.verified_distribution
+    def inputs(self, number: int, purpose: str = "inputs") -> dict[str, torch.Tensor]:
+        """Input set `number` for a purpose; of the purpose "inputs" 0 is verified, 1.. are timed.
+
+        What a call need not follow, since `prepare()` may keep what it derives from it, is the same in all sets.
+        """
         with self.during("inputs"):
-            generator = self.device.generator(derived(self.group.seed, "inputs", number))
-            return self.workload.make_inputs(self.group.problem, generator, distribution)
+            if not number:
+                return self._drawn(0, "inputs", self.verified_distribution)
+            inputs = self._drawn(number, purpose, self.group.distribution)
+            names = self.followed(inputs)
+            if len(names) < len(inputs):
+                inputs = {**self._drawn(0, "inputs", self.verified_distribution), **{n: inputs[n] for n in names}}
+            return inputs
+
+    def _drawn(self, number: int, purpose: str, distribution: str) -> dict[str, torch.Tensor]:
+        generator = self.device.generator(derived(self.group.seed, purpose, number))
+        return self.workload.make_inputs(self.group.problem, generator, distribution)
+
+    def followed(self, inputs: Mapping[str, torch.Tensor]) -> tuple[str, ...]:
+        """Those of the inputs that change under a call in an audit; all, where the verified ones are others anyway."""
+        if self.verified_distribution != self.group.distribution:
+            return tuple(inputs)
+        return workloads.followed(self.workload, self.group.problem, inputs)
+
+    def followed_inputs(self, number: int, purpose: str) -> dict[str, torch.Tensor]:
+        """Of an input set, what changes in an audit."""
+        inputs = self.inputs(number, purpose)
+        return {name: inputs[name] for name in self.followed(inputs)}
 
     def reference(self, inputs: dict[str, torch.Tensor], look: int = 0) -> Reference:
         """The float64 reference of these inputs; where it is of a sample, another one at each look."""
@@ -142,6 +169,7 @@ def measure_group(session: Session) -> None:
     inputs = session.inputs(0)
     pristine = {name: tensor.clone() for name, tensor in inputs.items()}
     expected = session.reference(inputs)
+    sound = digest(expected)
     entrants = []
     for index, contestant in enumerate(group.contestants):
         session.begin("verify", index, session.limits.case_seconds)
@@ -152,6 +180,10 @@ def measure_group(session: Session) -> None:
             reason = "changed its inputs, which the other implementations share"
             outcome = result.outcome if isinstance(result, Entrant) else result
             result = replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
+        if digest(expected) != sound:
+            expected = session.reference(inputs)
+            outcome = result.outcome if isinstance(result, Entrant) else result
+            result = replace(outcome, status=Status.FAILED_VERIFICATION, reason=TAMPERED)
         if isinstance(result, Entrant) and device.timed:
             entrants.append(result)
         else:
@@ -162,7 +194,7 @@ def measure_group(session: Session) -> None:
     if entrants:
         kept = keep(expected, device.free_bytes())
         del expected
-        energy = _time(session, entrants, kept)
+        energy = _time(session, entrants, kept, sound)
     device.release()
     session.send(Done(energy, session.ledger.seconds()))
 
@@ -240,12 +272,22 @@ def _check_kernels(session: Session, implementation: Implementation, call: Call,
     return outcome
 
 
-def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Reference]) -> float | None:
-    """Times the entrants together and sends their outcomes; gives the energy.  expected: of input set 0.
+def _time(
+    session: Session, entrants: list[Entrant], held: Callable[[], Reference], sound: tuple[int, ...]
+) -> float | None:
+    """Times the entrants together and sends their outcomes; gives the energy.
+
+    held: the reference of input set 0, of which `sound` is the digest: it is made anew where somebody has written into
+    it.
 
     Whoever fails on the way, in an audit or at the second verification leaves, and the others are timed again without
     it: it may have disturbed them.
     """
+
+    def expected() -> Reference:
+        there = held()
+        return there if digest(there) == sound else session.reference(session.inputs(0))
+
     while entrants:
         session.enter(-1)
         sets = [session.inputs(1 + number) for number in range(_input_sets(session))]
@@ -253,11 +295,12 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Refe
         try:
             calls = [_prepared(session, position, entrant, sets) for position, entrant in enumerate(entrants)]
             stopwatch = session.device.stopwatch(session.timer)
-            series = _rounds(session, entrants, calls, stopwatch)
+            audits = _audits(session, sets, len(entrants))
+            series = _rounds(session, entrants, calls, stopwatch, audits)
             after = session.device.energy_j()
             for mine in series:
                 mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
-            settled = _settled(session, entrants, series)
+            settled = [_settled(session, position, entrants[position], mine) for position, mine in enumerate(series)]
         except ContestantError as error:
             loser = entrants.pop(error.index)
             cause = error.__cause__ or error
@@ -267,18 +310,21 @@ def _time(session: Session, entrants: list[Entrant], expected: Callable[[], Refe
         calls.clear()
         last = series[0].last_set  # the last round used one set for all
         with session.ledger.during("audit"):
-            judged = _audited(session, entrants, series, sets[last], expected(), stopwatch)
+            judged, follows = _audited(session, entrants, series, sets[last], expected(), stopwatch, audits)
         for mine in series:
             mine.calls = ()
+        seen = audits.seen if audits else []
+        audits = None
         sets.clear()  # what the calls and the inputs hold may be half of the device, and the reference needs room
         session.device.release()
         if all(outcome.status is Status.PASSED for outcome in judged):
             with session.ledger.during("verify"):
                 judged = _verified_again(session, entrants, series, session.inputs(1 + last), judged)
+                judged = _verified_inside(session, entrants, seen, follows, expected, judged)
         losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
         if not losers:
             for outcome, mine, alone in zip(judged, series, settled, strict=True):
-                session.send(_timed(outcome, mine, alone, [one.index for one in entrants]))
+                session.send(replace(_timed(outcome, mine, [one.index for one in entrants]), settled=alone))
             return after - before if before is not None and after is not None else None
         for outcome in losers:
             session.send(outcome)
@@ -295,7 +341,30 @@ def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict
         raise ContestantError(position) from error
 
 
-def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], stopwatch: Stopwatch) -> list[Series]:
+def _audits(session: Session, sets: list[dict[str, torch.Tensor]], contestants: int) -> Audits | None:
+    """The audits inside the rounds; None where there is no memory for other inputs."""
+    flops = session.workload.flops(session.group.problem)
+    try:
+        return Audits(
+            [{name: one[name] for name in session.followed(one)} for one in sets],
+            lambda number: session.followed_inputs(number, "inside"),
+            contestants,
+            max(1, session.timer.min_rounds // 2),
+            derived(session.group.seed, "audits"),
+            checked=int(flops <= CHEAP_FLOPS[session.device.kind]),
+        )
+    except torch.OutOfMemoryError:
+        session.device.release()
+        return None
+
+
+def _rounds(
+    session: Session,
+    entrants: list[Entrant],
+    calls: list[list[Call]],
+    stopwatch: Stopwatch,
+    audits: Audits | None,
+) -> list[Series]:
     timer, quiet = session.timer, session.limits.call_seconds
 
     def report(progress: Progress) -> None:
@@ -311,41 +380,24 @@ def _rounds(session: Session, entrants: list[Entrant], calls: list[list[Call]], 
             seed=derived(session.group.seed, "order"),
             enter=lambda position: session.enter(entrants[position].index),
             report=report,
+            audits=audits,
         )
     session.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
     return series
 
 
-def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
-    """The blocks of each entrant, none for those that are not settled."""
-    timer, device = session.timer, session.device
-    providers = [session.group.contestants[one.index].implementation for one in entrants]
-    chosen = who_settles(timer, providers, series)
-    blocks: list[list[Block]] = [[] for _ in entrants]
-    if not chosen:
-        return blocks
-    rounds = settled_rounds(timer, len(chosen))
-    seconds = rounds * len(chosen) * timer.settled_block_seconds
-    session.begin("settle", -1, 2 * seconds + session.limits.call_seconds)
-    alone = [Alone(series[place].calls, float(np.median(series[place].latency_us))) for place in chosen]
+def _settled(session: Session, position: int, entrant: Entrant, series: Series) -> Settled | None:
+    """What the contestant does alone on the board, where the timer asks for it."""
+    seconds, device = session.timer.settled_seconds, session.device
+    if not seconds:
+        return None
+    session.begin("settle", entrant.index, 2 * seconds + session.limits.call_seconds)
     try:
+        typical = float(np.median(series.latency_us))
         with session.ledger.during("calls"):
-            seen = settle(
-                alone,
-                few_orders(len(chosen), rounds, derived(session.group.seed, "settled")),
-                timer.settled_block_seconds,
-                timer.settled_drop_seconds,
-                Board(device.telemetry(), device.energy_j, device.mark),
-                lambda number: session.enter(entrants[chosen[number]].index),
-            )
-    except ContestantError as error:
-        raise ContestantError(chosen[error.index]) from error.__cause__
-    for place, mine in zip(chosen, seen, strict=True):
-        blocks[place] = [
-            replace(block, predecessor=NOBODY if block.predecessor < 0 else chosen[block.predecessor]) for block in mine
-        ]
-    session.enter(-1)
-    return blocks
+            return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.mark)
+    except Exception as error:
+        raise ContestantError(position) from error
 
 
 def _audited(
@@ -355,8 +407,12 @@ def _audited(
     buffers: dict[str, torch.Tensor],
     expected: Reference,
     stopwatch: Stopwatch,
-) -> list[CaseOutcome]:
-    """The outcome of each entrant after its audit.  buffers: the inputs of the last round; they are overwritten."""
+    audits: Audits | None,
+) -> tuple[list[CaseOutcome], list[bool]]:
+    """The outcome of each entrant after its audit, and whether it follows inputs that change under it.
+
+    buffers: the inputs of the last round; they are overwritten.
+    """
     session.enter(-1)
     last = series[0].last_set
     pristine = session.inputs(1 + last)
@@ -367,32 +423,41 @@ def _audited(
         session.group.problem,
         session.device,
         stopwatch,
-        lambda number: session.inputs(number + MAX_INPUT_SETS if number else 0),
+        lambda number: session.followed_inputs(number, "audit"),
         expected,
         _output_bytes(session),
         lambda activity, seconds: session.ledger.move("audit", activity, seconds),
     )
-    judged = []
-    for entrant, mine in zip(entrants, series, strict=True):
+    sound = digest(expected)
+    judged, follows = [], []
+    for position, (entrant, mine) in enumerate(zip(entrants, series, strict=True)):
         session.begin("audit", entrant.index, session.limits.case_seconds)
         call = mine.calls[last]
-        subject = Subject(entrant.implementation, call, buffers, float(np.median(mine.latency_us)))
+        typical, slow = np.quantile(mine.latency_us, [0.5, SLOW])
+        inside = audits.seen[position] if audits else Seen()
+        subject = Subject(entrant.implementation, call, buffers, float(typical), float(slow), mine.late, inside)
+        follows.append(False)
         try:
             finding = audit.examine(subject)
+            follows[-1] = finding.follows
             outcome = entrant.outcome
-            if finding.complaint:
-                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=finding.complaint)
+            complaint = finding.complaint if digest(expected) == sound else TAMPERED
+            if complaint:
+                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=complaint)
             else:
                 outcome = replace(outcome, reason=_join(outcome.reason, finding.remark))
                 outcome = _check_kernels(session, entrant.implementation, call, outcome)
         except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
             outcome = session.failure(entrant.index, error, entrant.outcome.version)
         judged.append(outcome)
+        if digest(expected) != sound:
+            expected = session.reference(session.inputs(0))
+            audit = replace(audit, expected=expected)
     session.enter(-1)
     if changed and all(outcome.status is Status.PASSED for outcome in judged):
         reason = f"the input {changed[0]} was changed while it was timed, by whom cannot be told"
         judged = [replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason) for outcome in judged]
-    return judged
+    return judged, follows
 
 
 def _verified_again(
@@ -424,9 +489,42 @@ def _verified_again(
     return results
 
 
-def _timed(outcome: CaseOutcome, series: Series, blocks: Sequence[Block], indexes: Sequence[int]) -> CaseOutcome:
+def _verified_inside(
+    session: Session,
+    entrants: list[Entrant],
+    seen: list[Seen],
+    follows: list[bool],
+    verified: Callable[[], Reference],
+    judged: list[CaseOutcome],
+) -> list[CaseOutcome]:
+    """The outcomes after a look at what each entrant gave back in a round at random, on inputs that changed under it.
+
+    Of those that keep what they derive from their inputs nothing can be said.  verified: the reference of input set 0.
+    """
+    if not any(one.held and follow for one, follow in zip(seen, follows, strict=False)):
+        return judged
+    session.begin("verify inside", -1, session.limits.case_seconds)
+    number = max(one.number for one in seen)
+    expected = session.reference(session.inputs(number, "inside"), look=2) if number else verified()
+    results = []
+    for entrant, mine, follow, outcome in zip(entrants, seen, follows, judged, strict=True):
+        session.enter(entrant.index)
+        if follow and mine.held and outcome.status is Status.PASSED:
+            own = entrant.implementation.tolerance(session.group.problem)
+            check = check_outputs(session.workload, session.group.problem, mine.held, expected, own=own)
+            if not check.passed:
+                reason = (
+                    f"wrong in a round at random, its inputs changed right before the clock started: {check.reason}"
+                )
+                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
+        mine.held = ()
+        results.append(outcome)
+    session.enter(-1)
+    return results
+
+
+def _timed(outcome: CaseOutcome, series: Series, indexes: Sequence[int]) -> CaseOutcome:
     """The outcome with what was collected.  indexes: those in the group of the contestants that were timed."""
-    numbers = np.array([*indexes, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
     reason = outcome.reason
     if series.late:
         count = len(series.latency_us)
@@ -437,8 +535,7 @@ def _timed(outcome: CaseOutcome, series: Series, blocks: Sequence[Block], indexe
         latency_us=np.asarray(series.latency_us),
         rounds=np.asarray(series.rounds, dtype=np.int32),
         positions=np.asarray(series.positions, dtype=np.int32),
-        predecessors=numbers[series.predecessors],
-        settled=tuple(replace(block, predecessor=int(numbers[block.predecessor])) for block in blocks),
+        predecessors=np.array([*indexes, NOBODY], dtype=np.int32)[series.predecessors],
         sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in series.readings]),
         power_w=median_or_none([reading.power_w for reading in series.readings]),
         throttled=throttle_text(series.readings),

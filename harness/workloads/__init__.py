@@ -49,6 +49,12 @@ class Workload(Protocol):
         ...
 
 
+def followed(workload: Workload, problem: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The inputs that a call has to read anew each time: all, unless the workload says which (`followed(problem)`)."""
+    own = getattr(workload, "followed", None)
+    return tuple(inputs) if own is None else tuple(own(problem))
+
+
 def names() -> tuple[str, ...]:
     """Every workload there is, sorted."""
     modules = (info.name for info in pkgutil.iter_modules(__path__))

@@ -107,6 +107,11 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     return inputs
 
 
+def followed(problem: Problem) -> tuple[str, ...]:
+    """Inputs that a call has to read anew: of the backward pass dout alone, since the forward pass is made before."""
+    return ("q", "k", "v") if problem.direction == "fwd" else ("dout",)
+
+
 def _draw(shape: tuple[int, ...], generator: torch.Generator, distribution: str) -> torch.Tensor:
     tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
     if distribution in ("normal", "outlier"):

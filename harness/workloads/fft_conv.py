@@ -102,6 +102,11 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     return {"u": u, "k": k / problem.N**0.5}
 
 
+def followed(problem: Problem) -> tuple[str, ...]:
+    """Inputs that a call has to read anew: not the filter, where its transform is made outside of the clock."""
+    return ("u",) if problem.filter == "outside" else ("u", "k")
+
+
 def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
     """Y in float64; for a large problem that of sampled channels, all batches and times."""
     u, k = inputs["u"], inputs["k"]

@@ -16,6 +16,7 @@ from harness.devices.cpu import CpuDevice
 from harness.outputs import snapshot
 from harness.timing.rounds import Sample
 from harness.timing.telemetry import Reading
+from harness.timing.visits import PLAIN
 
 SIDE_STREAM = []
 """What the fake GPU has to do beside its stream; it does it when somebody waits for the whole device."""
@@ -51,8 +52,13 @@ class FakeStopwatch:
     def wrap(self, call):
         return call
 
-    def sample(self, call, while_running):
+    def sample(self, call, while_running, visit=PLAIN):
+        visit.before()
+        for work in EARLY_STREAM:
+            work()
+        visit.ahead()
         output = call()
+        visit.behind(output)
         while_running()
         self._calls += 1
         drift = 1 + 0.02 * math.sin(self._calls / 50)

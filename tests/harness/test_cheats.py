@@ -34,7 +34,7 @@ def contest(device):
     harness_cheats.CACHE.clear()
     EARLY_STREAM.clear()
 
-    def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good"):
+    def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good", seed=0):
         problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
         targets = {"cheat": f"harness_cheats.{cheat}", "honest": honest}
         contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
@@ -42,7 +42,7 @@ def contest(device):
         machine = gpu() if device == "cuda" else FakeGpu()
         measure_group(
             Session(
-                Group("gemm", problem, distribution, 0, contestants),
+                Group("gemm", problem, distribution, seed, contestants),
                 machine,
                 timer,
                 LIMITS,
@@ -69,7 +69,8 @@ def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
     assert len(honest.latency_us) >= 12
 
 
-CHANGED = "its inputs changed in place right before the clock started"
+CHANGED = "right before the clock started"
+INSIDE = "wrong in a round at random"
 LAST = "the last timed output is wrong, the first was right"
 
 
@@ -146,6 +147,47 @@ def test_current_stream_changed(contest):
 def test_device_left_busy(contest):
     """Guard: the audit waits for the whole device, and compares that with the time from events."""
     assert_caught(contest("KeepsTheDeviceBusy"), "works on a stream that the clock does not see")
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("cheat", ["CachedByPointer", "KeepsAThird", "FilledLater", "StartsEarly"])
+def test_honest_while_it_is_looked_at(contest, cheat, seed):
+    """Guard: rounds at random are audited, through the same frames as all others; the audit after them passes it."""
+    assert_caught(contest(f"{cheat}InTheRounds", seed=seed), INSIDE, LAST)
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+def test_short_calls_that_are_reused(contest):
+    """Guard: the times on changed inputs inside the rounds, with 1 us of slack; 10 us would hide it."""
+    assert_caught(contest("ReusesShortCalls"), "in a round at random")
+
+
+def test_the_last_result_given_back(contest):
+    """Guard: outputs on inputs that changed, at the same addresses."""
+    assert_caught(contest("GivesBackTheLast"), CHANGED)
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_seeds_that_are_known(contest):
+    """Guard: a plan draws its seeds; with seed 0 for all, a table of results is found on every call."""
+    from harness_support import config
+
+    from harness.planning import make_plan
+
+    drawn = make_plan(config()).groups[0].seed
+    own, honest = contest("KnowsTheSeeds", seed=drawn)
+    assert own.status is honest.status is Status.PASSED, own.reason
+    assert float(own.latency_us.mean()) == pytest.approx(100, rel=0.05)
+
+
+def test_reference_found(contest):
+    """Guard: outputs on other inputs than the verified ones."""
+    assert_caught(contest("FindsTheReference"), CHANGED, LAST)
+
+
+def test_reference_written_over(contest):
+    """Guard: the reference's digest after each contestant; without it the honest one fails, and is blamed."""
+    assert_caught(contest("WritesIntoTheReference"), "wrote into the reference")
 
 
 @pytest.mark.parametrize("cheat", ["LazyOutput", "LazySequence"])

@@ -1,10 +1,13 @@
 """The CUDA stopwatch against a model of a stream: what is enqueued when, and what if the host is late."""
 
+import random
+
 import pytest
 import torch
 
 from harness.timing import cuda
 from harness.timing.rounds import Sample
+from harness.timing.visits import Visit
 
 
 class Stream:
@@ -53,6 +56,7 @@ def stream(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: "the stream")
+    monkeypatch.setattr(cuda.random, "uniform", lambda low, high: low)  # the spin's shortest
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: made.enqueue("spin", cycles / 1980.0))
     monkeypatch.setattr(cuda.time, "perf_counter", lambda: made.host * 1e-6)
     return made
@@ -68,6 +72,35 @@ def test_one_sample_is_flush_spin_event_call_event(stream):
     assert sample.latency_us == pytest.approx(50.0)
     assert sample.output == "output"
     assert sample.in_time
+
+
+def test_an_audited_sample_is_one_like_others(stream):
+    """Guard: the same entries in the same order, with inputs written around the flush and the spin."""
+
+    class Writes(Visit):
+        def before(self):
+            stream.log.append("NaN")
+
+        def ahead(self):
+            stream.log.append("inputs")
+
+        def behind(self, output):
+            stream.log.append(f"copy of {output}")
+
+    stopwatch(stream).sample(stream.call, lambda: stream.log.append("read"), Writes())
+    assert stream.log == ["NaN", "flush", "spin", "inputs", "event", "kernel", "event", "copy of output", "read"]
+
+
+def test_nobody_knows_how_long_the_spin_is(stream, monkeypatch):
+    """Guard: who starts on another stream while it lasts cannot time that to end with it."""
+    lengths = []
+    monkeypatch.setattr(cuda.random, "uniform", random.Random().uniform)
+    watch = stopwatch(stream)
+    monkeypatch.setattr(watch, "_once", lambda call, spin_us, *rest: lengths.append(spin_us) or Sample(1.0, None))
+    for _ in range(20):
+        watch.sample(stream.call, lambda: None)
+    assert len(set(lengths)) == 20
+    assert cuda.FIRST_SPIN_US <= min(lengths) < max(lengths) <= cuda.SPIN_FACTOR * cuda.FIRST_SPIN_US
 
 
 def test_a_slow_host_lengthens_the_spin_until_launches_are_hidden(stream):

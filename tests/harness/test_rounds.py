@@ -46,7 +46,7 @@ class Stopwatch:
         self.wrapped += 1
         return call
 
-    def sample(self, call, while_running):
+    def sample(self, call, while_running, visit):
         output = call()
         self.clock.now += self.seconds
         while_running()
@@ -105,8 +105,8 @@ def test_the_difference_between_buffers_is_not_in_the_noise(sets):
     sets would be that of the buffers, several percent here."""
 
     class Uneven(Stopwatch):
-        def sample(self, call, while_running):
-            sample = super().sample(call, while_running)
+        def sample(self, call, while_running, visit):
+            sample = super().sample(call, while_running, visit)
             return replace(sample, latency_us=100.0 + 10.0 * sample.output[1])
 
     clock = Clock()
