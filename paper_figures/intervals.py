@@ -23,11 +23,13 @@ class Measured:
     value: float
     low: float
     high: float
+    settled: bool = False
+    """Whether it is of calls back to back in blocks, and not of the interleaved rounds."""
 
     def scaled(self, factor: float) -> Measured:
         """The number in another unit; `factor` is positive."""
-        return Measured(self.value * factor, self.low * factor, self.high * factor)
+        return Measured(self.value * factor, self.low * factor, self.high * factor, self.settled)
 
     def inverse(self) -> Measured:
         """The reciprocal of a positive number."""
-        return Measured(1 / self.value, 1 / self.high, 1 / self.low)
+        return Measured(1 / self.value, 1 / self.high, 1 / self.low, self.settled)

@@ -1,4 +1,4 @@
-"""Names for readers: of implementations, runs, statuses and verdicts."""
+"""Names for readers: of implementations, runs and statuses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from harness.naming import Contestant
 
 IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",
-    "thunderkittens": "ThunderKittens, as released",
+    "thunderkittens": "ThunderKittens (authors' release)",
     "cublas": "cuBLAS",
-    "cublaslt": "cuBLASLt",
+    "cublaslt": "cuBLASLt, auto-tuned",
     "cublas_fast": "cuBLAS, fast accumulation",
     "deep_gemm": "DeepGEMM",
     "torch_compile": "torch.compile",
-    "torch_unfused": "unfused (torch.compile)",
     "triton": "Triton",
     "quack": "quack (CuTe DSL)",
     "cudnn": "cuDNN",
@@ -24,18 +23,17 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
     "flash_attn_triton": "flash-attn (Triton)",
-    "liger": "Liger-Kernel (Triton), with a copy of q and k",
+    "liger": "Liger-Kernel (Triton)",
     "torch": "PyTorch",
     "pytorch_eager": "PyTorch eager",
     "fla": "flash-linear-attention",
-    "composed": "composed here (fla states, FlexAttention)",
     "fla_parallel": "fla parallel_based",
     "fla_fused_chunk": "fla fused_chunk_based",
     "fla_linear_attn": "fla chunk_linear_attn",
     "simple_gla": "fla chunk_simple_gla",
     "mamba_ssm": "mamba_ssm (Triton)",
     "flash_fft_conv": "FlashFFTConv",
-    "triton_monarch": "our Triton Monarch, for FlashFFTConv",
+    "triton_monarch": "Monarch in Triton (ours)",
     "torch_real": "PyTorch, real FFT",
     "cutlass": "CUTLASS",
     "cutlass_dsl": "CuTe DSL",
@@ -58,5 +56,5 @@ def short_run(run_id: str) -> str:
 
 
 def words(key: str) -> str:
-    """A status or verdict in words: `not_reproduced` is `not reproduced`."""
+    """A status in words: `failed_verification` is `failed verification`."""
     return key.replace("_", " ")

@@ -9,10 +9,9 @@ FLA_STATES = "chunk_fwd_kernel_h"
 FLA_OUTPUT = "chunk_fwd_kernel_o"
 FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
 MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
-TK = "kittens.*kernel_entry"  # this repository's; the released library's namespace is `kittens` as well
-THUNDERKITTENS = "(based|hedgehog)_linear_attention|mamba2_fwd_template|la_kernel.*la_globals"
+TK = "kittens"
 
-EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK, THUNDERKITTENS)
+EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK)
 
 
 def others(*own: str) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ from paper_figures.judged.evaluation import NOT_MEASURED
 from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT, campaign_end
+from paper_figures.shown.case_rows import Line
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.summary import subjects_table, summary_sentences
+from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
 from paper_figures.shown.table import claim_numbers
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -58,6 +59,9 @@ def results_block(report: Report) -> str:
         "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
+        *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
+        "",
+        markdown_table(kinds_table(report.results)),
         *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
     ]
     for exhibit in _shown(report):
@@ -79,19 +83,24 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
         "",
         f"![{exhibit.title}]({(FIGURES / f'{exhibit.id}.svg').as_posix()})",
         "",
-        "TFLOPS, in brackets the paper's:",
+        "TFLOPS, in brackets the paper's; * of calls back to back, the others of the interleaved rounds:",
         "",
         "| | " + " | ".join(labels) + " |",
         "|---|" + "---:|" * len(labels),
     ]
     for problem in dict.fromkeys(line.problem for line in report.lines):
-        cells = []
-        for line in (one for one in report.lines if one.problem == problem):
-            text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
-            published = line.published.number if line.published is not None else None
-            cells.append(text if published is None else f"{text} ({significant(published)})")
+        own = {line.label: _rate(line) for line in report.lines if line.problem == problem}
+        cells = [own.get(label, "") for label in labels]
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
     return [*lines, "", *(text for mean in report.means for text in (mean, ""))]
+
+
+def _rate(line: Line) -> str:
+    """`729 (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
+    text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
+    text += "*" if line.rate is not None and line.rate.settled else ""
+    published = line.published.number if line.published is not None else None
+    return text if published is None else f"{text} ({significant(published)})"
 
 
 def _verdict_block(report: Report) -> list[str]:
@@ -101,9 +110,7 @@ def _verdict_block(report: Report) -> list[str]:
     lines += ["| verdict | where | claim | numbers |", "|---|---|---|---|"]
     for result in results:
         numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
-        lines.append(
-            f"| {words(result.verdict)} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |"
-        )
+        lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
     lines += ["", "</details>"]
     missing = [one for one in report.exhibits if not one.measured]
     if missing:

@@ -7,7 +7,6 @@ import datetime
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,7 @@ from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.readme import update_readme
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.judged.verdicts import Verdict
-from paper_figures.labels import words
+from paper_figures.judged.verdicts import counted
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
@@ -270,8 +268,7 @@ def _check(out: Path, files: Sequence[Path]) -> int:
 
 def _say_summary(report: Report, out: Path, measured_here: bool) -> None:
     """The verdicts in a line, and where the report is."""
-    counts = Counter(result.verdict for result in report.results)
-    verdicts = ", ".join(f"{counts[one]} {words(one)}" for one in Verdict if counts[one])
+    verdicts = counted([result.verdict for result in report.results])
     runs = ", ".join(run.run_id for run in report.used)
     origin = "measured on this machine" if measured_here else "recorded, not measured here"
     print(f"times: {origin} (campaign {report.campaign}, runs {runs})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paper_figures.exhibits._kernels import ATTENTION, BASED, GEMM, MAMBA2
-from paper_figures.judged.evaluation import ClaimResult, evaluate
+from paper_figures.judged.evaluation import ClaimResult, evaluate_all
 from paper_figures.published.claims import load_claims
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Sources
@@ -27,10 +27,9 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """Every claim of the abstract with its verdict, those that are judged with a figure too."""
     judged = list(results)
     for name, wanted in ELSEWHERE:
-        file = load_claims(name)
         own = next(part for part in sources.parts if name in part.exhibit.claims)
-        claims = [claim for claim in file.claims if claim.id == wanted]
-        judged += [evaluate(claim, file, own.selections, "", sources.runs) for claim in claims]
+        found = evaluate_all([load_claims(name)], own.selections, "", sources.runs)
+        judged += [result for result in found if result.claim.id == wanted]
     return claims_table(judged, "Abstract: Claims")
 
 

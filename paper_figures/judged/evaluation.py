@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.naming import Contestant
@@ -13,22 +13,27 @@ from harness.results import Run
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.quantities import (
     judged_speedup,
+    own_bounds,
     profile_value,
     published_share,
-    rate,
+    roof_share,
     speedup,
     untimed,
     why_missing,
 )
-from paper_figures.judged.verdicts import Missing, Outcome, Verdict, combine, judge, summary
+from paper_figures.judged.verdicts import Missing, Verdict, combine, judge_point, overtaken, summary
 from paper_figures.labels import short_run
-from paper_figures.numbers import given, range_text, with_unit
+from paper_figures.numbers import given, with_unit
 from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
+from paper_figures.recorded.experiments import OURS, RELEASED
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
 NOT_MEASURED = "not measured yet in this campaign"
 MEGABYTE = 1e6
+COUNTER_STEP = 0.01
+"""Nsight Compute prints counters to two decimals."""
+AT_THE_EDGE = "the profiler prints two decimals, and the bound lies within the last"
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class PointResult:
     published: Interval | None
     accept: Interval
     measured: Measured | Missing
-    outcome: Outcome
+    outcome: Verdict
     run_id: str
     """The run the number is from; empty without one."""
     case_key: str
@@ -50,6 +55,10 @@ class PointResult:
     """The problem it is of: the point's own, or the one found among several; empty where it belongs to none."""
     left_out: tuple[str, ...] = ()
     """Those of several baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`."""
+    remarks: tuple[str, ...] = ()
+    """What to know of its baselines: an error bound of their own."""
+    released: Measured | None = None
+    """The same number of the kernel that the paper's authors released, measured here; None without one."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +75,34 @@ class ClaimResult:
     """What is not as in the paper: machine, versions, boundary of the clock; a sentence each."""
     stale: str = ""
     """How many of its numbers are of a kernel that has changed since; empty if none is."""
+    today: ClaimResult | None = None
+    """The same claim over the fastest of today."""
+
+    @property
+    def absent(self) -> list[str]:
+        """`absent: FlashAttention-3 (unavailable)`: what the fastest was not chosen from; empty if nothing."""
+        return _left_out(self.points)
 
     @property
     def notes(self) -> str:
         """The reason of the verdict, and what to know about the runs and the file that it rests on."""
-        return "; ".join(filter(None, (self.reason, self.changed, self.stale)))
+        beside = f"over today's fastest: {self.today.verdict}" if self.today is not None else ""
+        return "; ".join(filter(None, (self.reason, beside, self.changed, self.stale)))
+
+
+def evaluate_all(
+    files: Sequence[ClaimFile], selections: Sequence[Selected], to_run: str = "", runs: Sequence[Run] = ()
+) -> tuple[ClaimResult, ...]:
+    """The verdicts on the claims of an exhibit's files; one that has lost against the fastest of today is overtaken."""
+    found = [evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims]
+    by_id = {one.claim.id: one for one in found}
+    return tuple(_beside_today(one, by_id.get(one.claim.today)) for one in found)
+
+
+def _beside_today(result: ClaimResult, today: ClaimResult | None) -> ClaimResult:
+    if today is None:
+        return result
+    return replace(result, verdict=overtaken(result.verdict, today.verdict), today=today)
 
 
 def evaluate(
@@ -83,11 +115,11 @@ def evaluate(
     """
     points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
     if claim.not_run:
-        return ClaimResult(claim, Verdict.NOT_RUN, claim.not_run, points, "")
+        return ClaimResult(claim, Verdict.NOT_TESTED, claim.not_run, points, "")
     outcomes = [result.outcome for result in points]
     verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
     reason = _reason(claim, points)
-    if verdict is Verdict.NOT_RUN and selections and not any(selected.run for selected in selections):
+    if verdict is Verdict.NOT_TESTED and selections and not any(selected.run for selected in selections):
         reason = f"{NOT_MEASURED}; to measure it: {to_run}" if to_run else NOT_MEASURED
     changed, stale = changed_since(file, selections, points), stale_numbers(selections, points)
     return ClaimResult(claim, verdict, reason, points, changed, stale=stale)
@@ -95,28 +127,13 @@ def evaluate(
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
     """Why the verdict is what it is, in one line."""
-    parts = [claim.not_comparable or summary([result.outcome for result in points]) + _beyond(points)]
+    parts = [claim.not_comparable or summary([result.outcome for result in points])]
     missing = [result.measured.reason for result in points if isinstance(result.measured, Missing)]
     parts += [reason for reason in dict.fromkeys(missing) if reason]
     parts += [_short_of_range(points)] if claim.comparison == "speedup" and not claim.not_comparable else []
-    parts += _left_out(points)
+    parts += [AT_THE_EDGE] if claim.comparison == "profile" and Verdict.CLOSE in [one.outcome for one in points] else []
+    parts += [*_left_out(points), *dict.fromkeys(remark for one in points for remark in one.remarks)]
     return "; ".join(filter(None, parts))
-
-
-def _beyond(points: Sequence[PointResult]) -> str:
-    """` (above the accepted 0.9 to 1.1×)`, ` (2 above, 1 below the accepted values)`: on which side numbers fail."""
-    failing = [
-        (one, "above" if one.measured.low > one.accept.high else "below")
-        for one in points
-        if one.outcome is Outcome.FAILS and isinstance(one.measured, Measured)
-    ]
-    sides = Counter(side for _, side in failing)
-    if not failing:
-        return ""
-    side = ", ".join(f"{count} {side}" for side, count in sides.items()) if len(sides) > 1 else failing[0][1]
-    unit = points[0].unit
-    accepted = with_unit(range_text(points[0].accept, unit), unit) if len(points) == 1 else "values"
-    return f" ({side} the accepted {accepted})"
 
 
 def _short_of_range(points: Sequence[PointResult]) -> str:
@@ -142,11 +159,11 @@ def _short_of_range(points: Sequence[PointResult]) -> str:
 
 
 def _left_out(points: Sequence[PointResult]) -> list[str]:
-    """`without FlashAttention-3 (unavailable)`: what the fastest was not chosen from, on how many numbers."""
+    """`absent: FlashAttention-3 (unavailable)`: what the fastest was not chosen from, on how many numbers."""
     numbers = [one for one in points if isinstance(one.measured, Measured)]
     counts = Counter(name for one in numbers for name in one.left_out).items()
     named = [name if count == len(numbers) else f"{name} on {count} of {len(numbers)}" for name, count in counts]
-    return [f"without {', '.join(named)}"] if named else []
+    return [f"absent: {', '.join(named)}"] if named else []
 
 
 def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Sequence[PointResult]) -> str:
@@ -197,45 +214,63 @@ def recorded_digest(run: Run, name: str) -> str | None:
 
 
 def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], runs: Sequence[Run]) -> PointResult:
-    published, accept, unit, told = point.published, point.accept, claim.unit, ""
+    if claim.comparison == "size":
+        return _size_point(claim, point, runs)
     selections = [one for one in selections if point.experiment in ("", one.experiment.name)]
     selected = _selected(point, selections)
     cell = selected.cell(point.of) if selected is not None else None
-    if claim.comparison == "rate":
-        unit = "% of roof"
-        measured, share = _rate(claim, cell)
-        published = _scale(published, share)
-        accept = _scale(accept, share) or accept
-    elif claim.comparison == "speedup":
-        found = judged_speedup(selected, point.of, point.over)
-        measured, told = (found, "") if isinstance(found, Missing) else found
-    elif claim.comparison == "over_published":
-        measured = _over_published(claim, point, selected, cell)
-    elif claim.comparison == "across":
-        measured = _across(cell, _named(point.beside, selections), point.of)
-    elif claim.comparison == "size":
-        return _size_point(claim, point, runs)
-    elif claim.comparison == "profile":
-        measured = _profile(claim, selected, point)
-    else:
-        measured = _build(claim, cell)
-    run_id = cell.run.run_id if cell is not None and cell.run is not None else ""
-    case_key = cell.key if cell is not None else ""
-    of_the_paper = claim.comparison == "over_published"
+    measured, told = _measure(claim, point, selections, selected)
+    share = _rate(claim, cell)[1] if claim.comparison == "rate" else None
+    accept = _scale(point.accept, share) or point.accept
+    speedups = claim.comparison == "speedup"
     best = selected.problem if point.among and selected is not None and isinstance(measured, Measured) else ""
     return PointResult(
-        point,
-        unit,
-        published,
-        accept,
-        measured,
-        judge(measured, accept, told),
-        run_id,
-        case_key,
-        of_the_paper,
-        point.problem or best,
-        untimed(selected, point.over) if claim.comparison == "speedup" and len(point.over) > 1 else (),
+        point=point,
+        unit="% of roof" if claim.comparison == "rate" else claim.unit,
+        published=_scale(point.published, share),
+        accept=accept,
+        measured=measured,
+        outcome=judge_point(measured, accept, claim, point, told),
+        run_id=cell.run.run_id if cell is not None and cell.run is not None else "",
+        case_key=cell.key if cell is not None else "",
+        of_the_paper=claim.comparison == "over_published",
+        problem=point.problem or best,
+        left_out=untimed(selected, point.over) if speedups and len(point.over) > 1 else (),
+        remarks=own_bounds(selected, point.over) if speedups or claim.comparison == "profile" else (),
+        released=_released(claim, point, selections),
     )
+
+
+def _measure(
+    claim: Claim, point: Point, selections: Sequence[Selected], selected: Selected | None
+) -> tuple[Measured | Missing, str]:
+    """The number of a point in the unit that it is compared in, and the verdict that was stored with a ratio."""
+    cell = selected.cell(point.of) if selected is not None else None
+    if claim.comparison == "speedup":
+        found = judged_speedup(selected, point.of, point.over)
+        return (found, "") if isinstance(found, Missing) else found
+    if claim.comparison == "rate":
+        return _rate(claim, cell)[0], ""
+    if claim.comparison == "over_published":
+        return _over_published(claim, point, selected, cell), ""
+    if claim.comparison == "across":
+        return _across(cell, _named(point.beside, selections), point.of), ""
+    if claim.comparison == "profile":
+        return _profile(claim, selected, point), ""
+    return _build(claim, cell), ""
+
+
+def _released(claim: Claim, point: Point, selections: Sequence[Selected]) -> Measured | None:
+    """The number of a point with the released kernel in the place of ours; None where it has none."""
+    if point.of != Contestant(OURS) or claim.comparison == "build":
+        return None
+    theirs = Contestant(RELEASED)
+    mine = replace(point, of=theirs, over=tuple(one for one in point.over if one != theirs))
+    selected = _selected(mine, selections)
+    if selected is None or selected.cell(theirs) is None:
+        return None
+    found, _ = _measure(claim, mine, selections, selected)
+    return found if isinstance(found, Measured) else None
 
 
 def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
@@ -271,15 +306,13 @@ def _across(cell: Cell | None, beside: Selected | None, of: Contestant) -> Measu
     assert other.run is not None
     if cell.run.run_id != other.run.run_id:
         reason = f"measured in two runs, {short_run(cell.run.run_id)} and {short_run(other.run.run_id)}"
-        return Missing(Outcome.NOT_COMPARABLE, f"{reason}: absolute rates compare within one")
+        return Missing(Verdict.NOT_COMPARABLE, f"{reason}: absolute rates compare within one")
     shares = []
     for one in (cell, other):
-        assert one.row is not None
-        percent = float(one.row["roof_pct_datasheet"])
-        if not math.isfinite(percent):
-            return Missing(Outcome.NOT_COMPARABLE, "no datasheet of the GPU that was measured")
-        measured = rate(one)
-        shares.append(measured.scaled(percent / measured.value))
+        share = roof_share(one)
+        if share is None:
+            return Missing(Verdict.NOT_COMPARABLE, "no datasheet of the GPU that was measured")
+        shares.append(share)
     return _quotient(*shares)
 
 
@@ -303,14 +336,13 @@ def _size_point(claim: Claim, point: Point, runs: Sequence[Run]) -> PointResult:
             missing = missing or str(entry.get("reason") or f"no run recorded {claim.metric} of {contestant}")
             continue
         sizes.append(float(size))
-    measured: Measured | Missing = Missing(Outcome.NOT_RUN, missing)
+    measured: Measured | Missing = Missing(Verdict.NOT_TESTED, missing)
     if not missing:
         number = sizes[0] / MEGABYTE if len(sizes) == 1 else sizes[0] / sizes[1]
         measured = Measured(number, number, number)
     run_id = run.run_id if run is not None and not missing else ""
-    return PointResult(
-        point, claim.unit, point.published, point.accept, measured, judge(measured, point.accept), run_id, ""
-    )
+    outcome = judge_point(measured, point.accept, claim, point)
+    return PointResult(point, claim.unit, point.published, point.accept, measured, outcome, run_id, "")
 
 
 def _size(measured: Measured | Missing) -> float:
@@ -327,15 +359,13 @@ def _rate(claim: Claim, cell: Cell | None) -> tuple[Measured | Missing, float | 
     """A cell's share of the datasheet roof in %, and what turns a published TFLOPS into the same."""
     gpu = load_gpus().get(claim.gpu)
     if gpu is None:
-        return Missing(Outcome.NOT_COMPARABLE, f"no datasheet of the paper's GPU {claim.gpu}"), None
+        return Missing(Verdict.NOT_COMPARABLE, f"no datasheet of the paper's GPU {claim.gpu}"), None
     if cell is None or not cell.timed:
         return why_missing(cell, cell.contestant if cell else claim.points[0].of), None
-    assert cell.row is not None
-    share, percent = published_share(cell, gpu), float(cell.row["roof_pct_datasheet"])
-    if share is None or not math.isfinite(percent):
-        return Missing(Outcome.NOT_COMPARABLE, "no datasheet of the GPU that was measured"), share
-    measured = rate(cell)
-    return measured.scaled(percent / measured.value), share
+    share, measured = published_share(cell, gpu), roof_share(cell)
+    if share is None or measured is None:
+        return Missing(Verdict.NOT_COMPARABLE, "no datasheet of the GPU that was measured"), share
+    return measured, share
 
 
 def _over_published(claim: Claim, point: Point, selected: Selected | None, cell: Cell | None) -> Measured | Missing:
@@ -356,7 +386,7 @@ def _over_published(claim: Claim, point: Point, selected: Selected | None, cell:
         contestant=point.over[0],
     )
     if published is None or published.number is None:
-        return Missing(Outcome.NOT_COMPARABLE, f"{claim.where} publishes no rate of {point.over[0]} on this problem")
+        return Missing(Verdict.NOT_COMPARABLE, f"{claim.where} publishes no rate of {point.over[0]} on this problem")
     return measured.scaled(1 / (published.number * share))
 
 
@@ -368,9 +398,12 @@ def _profile(claim: Claim, selected: Selected | None, point: Point) -> Measured 
         value = profile_value(cell, contestant, claim.metric)
         if isinstance(value, Missing):
             return value
-        values.append(value)
-    number = values[0] if len(values) == 1 else values[0] / values[1]
-    return Measured(number, number, number)
+        values.append(Measured(value, value - COUNTER_STEP / 2, value + COUNTER_STEP / 2))
+    top = values[0]
+    if len(values) == 1:
+        return top
+    bottom = values[1]
+    return Measured(top.value / bottom.value, top.low / bottom.high, top.high / max(bottom.low, COUNTER_STEP / 2))
 
 
 def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
@@ -379,12 +412,12 @@ def _build(claim: Claim, cell: Cell | None) -> Measured | Missing:
     A dot goes into a nested entry; an entry that holds numbers by name counts as their sum.
     """
     if cell is None or cell.row is None or cell.run is None:
-        return Missing(Outcome.NOT_RUN, "no run has a build manifest of this kernel")
+        return Missing(Verdict.NOT_TESTED, "no run has a build manifest of this kernel")
     build = kernel_build(cell.run, cell.row)
     values = [_entry(build, name.strip()) for name in claim.metric.split("+")]
     numbers = [float(value) for value in values if isinstance(value, int | float)]
     if len(numbers) < len(values):
-        return Missing(Outcome.BLOCKED, f"run {cell.run.run_id} recorded no {claim.metric} of {cell.contestant}")
+        return Missing(Verdict.NOT_TESTED, f"run {cell.run.run_id} recorded no {claim.metric} of {cell.contestant}")
     total = sum(numbers)
     return Measured(total, total, total)
 

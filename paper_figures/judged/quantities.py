@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,24 +12,49 @@ from harness.naming import Contestant
 from harness.results import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
-from paper_figures.judged.verdicts import Missing, Outcome
+from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.labels import contestant_label, words
 from paper_figures.published.reference import Gpu
+from paper_figures.recorded.experiments import OURS
+from paper_figures.recorded.headline import headline_latency, headline_ratio, rounds_ratio, settled_tflops
 from paper_figures.recorded.selection import EXCUSED, Cell, Selected
 
+ReadRatio = Callable[[Mapping[str, Any]], tuple[Measured, str]]
+"""What makes a ratio and its verdict of a row of `ratios.csv`."""
+STANDS_FOR = {"flash_attn": "sdpa_flash"}
+"""Libraries that another contestant is a build of: PyTorch's flash backend is FlashAttention-2."""
 GIGA = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
 
 
 def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
-    """Why a case has no number: never run, or tried and ended otherwise than timed."""
+    """Why a case has no number: never run, or tried and ended otherwise than timed.
+
+    Our own kernel that was tried and failed falls short; any other case without a time leaves a claim untested.
+    """
     if cell is None or cell.row is None:
-        return Missing(Outcome.NOT_RUN, f"{contestant_label(contestant)} was not run")
-    outcome = Outcome.NOT_RUN if cell.status in EXCUSED else Outcome.BLOCKED
-    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {cell.reason}")
+        return Missing(Verdict.NOT_TESTED, f"{contestant_label(contestant)} was not run")
+    failed = contestant.implementation == OURS and cell.status not in (*EXCUSED, "passed")
+    outcome = Verdict.SHORT if failed else Verdict.NOT_TESTED
+    reason = cell.reason.partition(": ")[0] if cell.status in EXCUSED else cell.reason  # how to install it: the table
+    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {reason}")
 
 
 def rate(cell: Cell) -> Measured:
-    """The rate of a timed cell in TFLOPS, with the interval of its median latency."""
+    """The rate of a timed cell in TFLOPS: of calls back to back where they were timed, else of the rounds."""
+    assert cell.row is not None
+    settled = settled_tflops(cell.row)
+    return rounds_rate(cell) if settled is None else Measured(settled, settled, settled, settled=True)
+
+
+def roof_share(cell: Cell) -> Measured | None:
+    """The rate of a timed cell in % of the datasheet's roof; None where there is no datasheet."""
+    assert cell.row is not None
+    percent, tflops = float(cell.row["roof_pct_datasheet"]), float(cell.row["tflops"])
+    return rate(cell).scaled(percent / tflops) if math.isfinite(percent) else None
+
+
+def rounds_rate(cell: Cell) -> Measured:
+    """The rate of a timed cell in the interleaved rounds, in TFLOPS, with the interval of its median latency."""
     assert cell.run is not None
     assert cell.row is not None
     samples = cell.run.samples(str(cell.row["case_id"]))
@@ -52,27 +77,42 @@ def published_share(cell: Cell, gpu: Gpu) -> float | None:
 
 
 def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cell | Missing:
-    """The timed cell with the least median latency; without any, why each contestant has no time."""
+    """The fastest timed cell; without any, why each contestant has no time.
+
+    Where some were timed back to back, which the fastest of the rounds are, it is one of them.
+    """
     cells = [selected.cell(one) if selected is not None else None for one in contestants]
     timed = [cell for cell in cells if cell is not None and cell.timed and cell.row is not None]
+    settled = [cell for cell in timed if settled_tflops(cell.row or {}) is not None]
     if timed:
-        return min(timed, key=lambda cell: float((cell.row or {})["latency_us_p50"]))
+        return min(settled or timed, key=lambda cell: headline_latency(cell.row or {}))
     missing = [why_missing(cell, one) for cell, one in zip(cells, contestants, strict=True)]
-    blocked = any(one.outcome is Outcome.BLOCKED for one in missing)
-    return Missing(
-        Outcome.BLOCKED if blocked else Outcome.NOT_RUN, "; ".join(dict.fromkeys(one.reason for one in missing))
-    )
+    return Missing(Verdict.NOT_TESTED, "; ".join(dict.fromkeys(one.reason for one in missing)))
 
 
 def untimed(selected: Selected | None, contestants: Sequence[Contestant]) -> tuple[str, ...]:
-    """The contestants that have no time, each with its status in words: `FlashAttention-3 (unavailable)`."""
+    """The contestants that have no time, each with its status in words: `FlashAttention-3 (unavailable)`.
+
+    One that another contestant is a build of is not missed where that has a time.
+    """
     if selected is None:
         return ()
-    cells = [(one, selected.cell(one)) for one in contestants]
+    cells = {one: selected.cell(one) for one in contestants}
+    timed = {one.implementation for one, cell in cells.items() if cell is not None and cell.timed}
     return tuple(
         f"{contestant_label(one)} ({words(cell.status) if cell is not None else 'not run'})"
+        for one, cell in cells.items()
+        if (cell is None or not cell.timed) and STANDS_FOR.get(one.implementation) not in timed
+    )
+
+
+def own_bounds(selected: Selected | None, contestants: Sequence[Contestant]) -> tuple[str, ...]:
+    """Says of each that was timed under a wider error bound than the others: `FlashFFTConv is less precise ...`."""
+    cells = [(one, selected.cell(one)) for one in contestants] if selected is not None else []
+    return tuple(
+        f"{contestant_label(one)} is less precise by design: {cell.own_bound}"
         for one, cell in cells
-        if cell is None or not cell.timed
+        if cell is not None and cell.own_bound
     )
 
 
@@ -94,28 +134,45 @@ def judged_speedup(
         return theirs
     found = cell_ratio(mine, theirs)
     if found is None:
-        return Missing(Outcome.BLOCKED, f"the run stored no ratio of {of} to {theirs.contestant}")
+        return Missing(Verdict.NOT_TESTED, f"the run stored no ratio of {of} to {theirs.contestant}")
     return found
 
 
 def cell_ratio(cell: Cell, baseline: Cell) -> tuple[Measured, str] | None:
-    """The ratio of two timed cells of one problem, as `stored_ratio`."""
+    """The headline ratio of two timed cells of one problem, as `stored_ratio`.
+
+    Its verdict is AMBIGUOUS where another run of the same code says otherwise of the pair.
+    """
+    found = _stored(cell, baseline, headline_ratio)
+    assert baseline.row is not None
+    if found is not None and str(baseline.row["case_id"]) in cell.contradicted:
+        return found[0], "AMBIGUOUS"
+    return found
+
+
+def cell_rounds_ratio(cell: Cell, baseline: Cell) -> Measured | None:
+    """The ratio of the interleaved rounds, where another one is the headline; else None."""
+    headline = _stored(cell, baseline, headline_ratio)
+    found = _stored(cell, baseline, rounds_ratio)
+    return found[0] if found is not None and headline is not None and headline[0].settled else None
+
+
+def _stored(cell: Cell, baseline: Cell, read: ReadRatio) -> tuple[Measured, str] | None:
     assert cell.run is not None
     assert cell.row is not None
     assert baseline.row is not None
-    return stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]))
+    return stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]), read)
 
 
-def stored_ratio(run: Run, case: str, baseline: str) -> tuple[Measured, str] | None:
+def stored_ratio(run: Run, case: str, baseline: str, read: ReadRatio = headline_ratio) -> tuple[Measured, str] | None:
     """The ratio of two cases of one run with its verdict, from either order of the pair; None if none was stored."""
     flipped = {"FASTER": "SLOWER", "SLOWER": "FASTER"}
     for left, right in ((case, baseline), (baseline, case)):
         rows = run.ratios[(run.ratios["case_id"] == left) & (run.ratios["baseline_case_id"] == right)]
         if rows.empty:
             continue
-        row = rows.iloc[0]
-        ratio, verdict = Measured(float(row["ratio_p50"]), float(row["ci_low"]), float(row["ci_high"])), row["verdict"]
-        return (ratio, str(verdict)) if left == case else (ratio.inverse(), flipped.get(str(verdict), str(verdict)))
+        ratio, verdict = read({str(key): value for key, value in rows.iloc[0].items()})
+        return (ratio, verdict) if left == case else (ratio.inverse(), flipped.get(verdict, verdict))
     return None
 
 
@@ -126,12 +183,12 @@ def profile_value(cell: Cell | None, contestant: Contestant, metric: str) -> flo
     table = cell.run.profile
     rows = table[(table["case_id"] == cell.row["case_id"]) & (table["metric"] == metric)]
     if rows.empty:
-        return Missing(Outcome.NOT_RUN, f"{contestant} was not profiled for {metric}")
+        return Missing(Verdict.NOT_TESTED, f"{contestant} was not profiled for {metric}")
     row = rows.iloc[0]
     if len(rows) > 1:
         durations = table[(table["case_id"] == cell.row["case_id"]) & (table["metric"] == "gpu__time_duration.sum")]
         if durations.empty:
-            return Missing(Outcome.BLOCKED, f"{contestant} has {len(rows)} kernels and no durations to choose by")
+            return Missing(Verdict.NOT_TESTED, f"{contestant} has {len(rows)} kernels and no durations to choose by")
         longest = durations.loc[durations["value"].idxmax(), "kernel_name"]
         named = rows[rows["kernel_name"] == longest]
         row = named.iloc[0] if not named.empty else row

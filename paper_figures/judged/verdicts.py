@@ -1,4 +1,7 @@
-"""From measured points to the verdict on a claim: pure functions."""
+"""From measured numbers to the verdict on a claim: pure functions.
+
+A number has an outcome, and a claim the outcome of its worst number, in the order of `Verdict`.
+"""
 
 from __future__ import annotations
 
@@ -8,95 +11,120 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from paper_figures.intervals import Interval, Measured
+from paper_figures.published.claims import Better, Claim, Point
 
-
-class Outcome(StrEnum):
-    """What one point says."""
-
-    HOLDS = "holds"
-    FAILS = "fails"
-    UNDECIDED = "undecided"
-    """The interval reaches over the edge of what counts as agreement, or a ratio cannot be told from a bound of 1."""
-    NOT_COMPARABLE = "not comparable"
-    BLOCKED = "blocked"
-    """The case was tried and has no number."""
-    NOT_RUN = "not run"
+KEPT_MARGIN = 0.5
+"""The part of the paper's margin that a number keeps at least to hold "by less"."""
+NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
+"""Verdicts on a ratio that decide no direction."""
 
 
 class Verdict(StrEnum):
-    """What a claim's points say together."""
+    """What a number, or a claim, says of the paper: from the best to the worst."""
 
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT_REPRODUCED = "not_reproduced"
-    NOT_COMPARABLE = "not_comparable"
-    BLOCKED = "blocked"
-    NOT_RUN = "not_run"
+    MORE = "holds, by more"
+    """Beyond what is accepted, to the better side."""
+    HOLDS = "holds"
+    LESS = "holds, by less"
+    """The direction holds beyond the noise, with at least half of the paper's margin, but less than is accepted."""
+    OVERTAKEN = "overtaken"
+    """It holds against what the paper compared with, and falls short of the fastest of today.  Of claims alone."""
+    DIFFERS = "differs"
+    """Outside of what is accepted, where neither side is the better one: traffic, issue slots, an ablation's level."""
+    CLOSE = "too close to call"
+    """The interval reaches over the edge of what is accepted, or a ratio cannot be told from a bound of 1."""
+    NOT_COMPARABLE = "not comparable"
+    NOT_TESTED = "not tested"
+    """There is no number: a library or a GPU is missing, a baseline failed, or nobody measured it yet."""
+    SHORT = "falls short"
+
+
+HOLDING = (Verdict.MORE, Verdict.HOLDS, Verdict.LESS)
+"""The verdicts that confirm the paper against what it compared with."""
+WITHOUT_NUMBER = (Verdict.NOT_COMPARABLE, Verdict.NOT_TESTED)
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why there is no number: `outcome` is NOT_COMPARABLE, BLOCKED or NOT_RUN."""
+    """Why there is no number: `outcome` is NOT_COMPARABLE or NOT_TESTED, or SHORT where our own kernel failed."""
 
-    outcome: Outcome
+    outcome: Verdict
     reason: str
 
 
-def judge(measured: Measured | Missing, accept: Interval, verdict: str = "") -> Outcome:
-    """Whether a number lies in what counts as agreement, with its whole interval.
+def judge(
+    measured: Measured | Missing,
+    accept: Interval,
+    told: str = "",
+    better: Better = Better.MORE,
+    paper: Interval | None = None,
+) -> Verdict:
+    """What a number says, with its whole interval.
 
-    verdict: what was stored with a ratio.  One that cannot be told from 1 by it neither holds nor fails where 1 is the
-    bound.
+    told: the verdict that was stored with a ratio.  One that cannot be told from 1 neither holds nor falls short where
+    1 is the bound.  better: which side of the accepted values is no worse.  paper: of a ratio to which 1 means no
+    effect, the published value; None for other numbers, which cannot hold "by less".
     """
     if isinstance(measured, Missing):
         return measured.outcome
-    if verdict in ("SAME", "AMBIGUOUS") and 1.0 in (accept.low, accept.high):
-        return Outcome.UNDECIDED
-    if accept.low <= measured.low and measured.high <= accept.high:
-        return Outcome.HOLDS
-    if measured.high < accept.low or measured.low > accept.high:
-        return Outcome.FAILS
-    return Outcome.UNDECIDED
+    if told in NO_DIFFERENCE and 1.0 in (accept.low, accept.high):
+        return Verdict.CLOSE
+    above, below = measured.low > accept.high, measured.high < accept.low
+    if (above and better is Better.MORE) or (below and better is Better.LESS):
+        return Verdict.MORE
+    if above or below:
+        if better is Better.NEITHER:
+            return Verdict.DIFFERS
+        kept = paper is not None and told not in NO_DIFFERENCE and _keeps_half(measured, paper, better)
+        return Verdict.LESS if kept else Verdict.SHORT
+    inside_low = measured.low >= accept.low or better is Better.LESS
+    inside_high = measured.high <= accept.high or better is Better.MORE
+    return Verdict.HOLDS if inside_low and inside_high else Verdict.CLOSE
 
 
-def combine(outcomes: Sequence[Outcome]) -> Verdict:
-    """The verdict on a claim: reproduced if every point holds, not reproduced if none that has a number does.
-
-    A point without a number keeps a claim from being reproduced; with no numbers at all the verdict says why.
-    """
-    if not outcomes:
-        return Verdict.NOT_RUN
-    numbers = [one for one in outcomes if one in (Outcome.HOLDS, Outcome.FAILS, Outcome.UNDECIDED)]
-    if not numbers:
-        return _without_numbers(outcomes)
-    if all(one is Outcome.HOLDS for one in outcomes):
-        return Verdict.REPRODUCED
-    if all(one is Outcome.FAILS for one in numbers):
-        return Verdict.NOT_REPRODUCED
-    return Verdict.PARTLY
+def _keeps_half(measured: Measured, paper: Interval, better: Better) -> bool:
+    """Whether the whole interval of a ratio is beyond 1 with half of the paper's distance from it, to its side."""
+    if better is Better.MORE:
+        return paper.low > 1 and measured.low - 1 >= KEPT_MARGIN * (paper.low - 1)
+    return paper.high < 1 and 1 - measured.high >= KEPT_MARGIN * (1 - paper.high)
 
 
-def _without_numbers(outcomes: Sequence[Outcome]) -> Verdict:
-    for outcome, verdict in (
-        (Outcome.BLOCKED, Verdict.BLOCKED),
-        (Outcome.NOT_RUN, Verdict.NOT_RUN),
-        (Outcome.NOT_COMPARABLE, Verdict.NOT_COMPARABLE),
-    ):
-        if outcome in outcomes:
-            return verdict
-    raise ValueError(f"no number and no reason among {outcomes}")
+def judge_point(measured: Measured | Missing, accept: Interval, claim: Claim, point: Point, told: str = "") -> Verdict:
+    """The outcome of a point of a claim; `accept` is in the unit of `measured`."""
+    ratio = point.published or point.accept
+    return judge(measured, accept, told, claim.better(point), ratio if claim.is_ratio else None)
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """`4 of 5 hold, 1 fails`: the count of each outcome, agreement first."""
-    count = Counter(outcomes)
-    total = len(outcomes)
+def combine(outcomes: Sequence[Verdict]) -> Verdict:
+    """The verdict on a claim: that of its worst number; without any, it is not tested."""
+    order = list(Verdict)
+    return max(outcomes, key=order.index, default=Verdict.NOT_TESTED)
+
+
+def overtaken(verdict: Verdict, today: Verdict | None) -> Verdict:
+    """The verdict on a claim beside that of the same claim on the fastest of today, None where there is none."""
+    return Verdict.OVERTAKEN if verdict in HOLDING and today is Verdict.SHORT else verdict
+
+
+def summary(outcomes: Sequence[Verdict]) -> str:
+    """`4 of 5 hold, 1 falls short`: the count of each outcome; empty where there is one number."""
+    count, total = Counter(outcomes), len(outcomes)
     if total == 1:
-        return str(outcomes[0])
-    parts = [f"{count[Outcome.HOLDS]} of {total} hold"]
-    parts += [f"{count[one]} {_verb(one, count[one])}" for one in Outcome if one is not Outcome.HOLDS and count[one]]
-    return ", ".join(parts)
+        return ""
+    if len(count) == 1:
+        return f"{'both' if total == 2 else f'all {total}'} {phrase(outcomes[0], total)}"
+    others = [one for one in outcomes if one is not Verdict.HOLDS]
+    return f"{count[Verdict.HOLDS]} of {total} hold, {counted(others)}"
 
 
-def _verb(outcome: Outcome, count: int) -> str:
-    return "fail" if outcome is Outcome.FAILS and count > 1 else str(outcome)
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """`14 hold, 2 hold by less, 1 falls short`: how many there are of each, the best first."""
+    count = Counter(verdicts)
+    return ", ".join(f"{count[one]} {phrase(one, count[one])}" for one in Verdict if count[one])
+
+
+def phrase(verdict: Verdict, count: int) -> str:
+    """A verdict on so many: `holds by less`, `hold`, `fall short`; it has no comma, so that it can stand in a list."""
+    first, _, rest = str(verdict).replace(",", "").partition(" ")
+    verbs = {"holds": "hold", "falls": "fall", "differs": "differ"}
+    return " ".join(filter(None, (first if count == 1 else verbs.get(first, first), rest)))

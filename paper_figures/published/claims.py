@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,41 @@ from harness.errors import HarnessError
 from harness.naming import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
+from paper_figures.recorded.experiments import OURS
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
+
+
+class Better(StrEnum):
+    """Which side of the accepted values is no worse than they are."""
+
+    MORE = "more"
+    LESS = "less"
+    NEITHER = "neither"
+
+
+class Kind(StrEnum):
+    """What sort of number a claim is about; verdicts are counted apart by it."""
+
+    SPEEDUP = "speed-ups over the paper's opponent"
+    TODAY = "speed-ups over today's fastest"
+    ABLATION = "speed-ups of one design choice over another"
+    RATE = "rates, as shares of each GPU's peak"
+    COUNTER = "profiler counters"
+    LINES = "lines of code"
+    SIZE = "sizes of libraries"
+    OTHER = "other"
+
+
+KINDS = {
+    "rate": Kind.RATE,
+    "over_published": Kind.RATE,
+    "profile": Kind.COUNTER,
+    "build": Kind.LINES,
+    "size": Kind.SIZE,
+}
+"""The kinds that follow from the comparison alone."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +109,51 @@ class Claim:
     """What it needs that this project does not have; empty where it can be run."""
     differs: str = ""
     """What else than the machine and the versions is not as in the paper; empty where nothing is."""
+    against_today: bool = False
+    """Whether it is over the fastest of today, and not over what the paper compared with."""
+    today: str = ""
+    """The id of the same claim over the fastest of today; empty where there is none."""
+
+    @property
+    def kind(self) -> Kind:
+        """What sort of number it is about."""
+        if self.comparison in KINDS:
+            return KINDS[self.comparison]
+        if self.comparison != "speedup":
+            return Kind.OTHER
+        if self.against_today:
+            return Kind.TODAY
+        ours = all(one.implementation == OURS for point in self.points for one in point.over)
+        return Kind.ABLATION if ours else Kind.SPEEDUP
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether 1 means no effect: a quotient of two contestants."""
+        return self.unit == "x" and self.comparison != "across"
+
+    @property
+    def direction_only(self) -> bool:
+        """Whether nothing but the side of 1 is judged, though the paper may print by how much."""
+        return self.is_ratio and all(_of_direction(point) for point in self.points)
+
+    def better(self, point: Point) -> Better:
+        """More of a speed or of a rate is better, fewer lines are; of a counter or a size, the side without a bound.
+
+        With two bounds a counter, a size or a rate, which is then an ablation's level, is better to neither side.
+        """
+        if self.comparison == "build":
+            return Better.LESS
+        if self.comparison in ("speedup", "over_published", "across") or math.isinf(point.accept.high):
+            return Better.MORE
+        return Better.LESS if math.isinf(point.accept.low) else Better.NEITHER
+
+
+def _of_direction(point: Point) -> bool:
+    """Whether a point accepts all of one side of 1, which is not the bound that the paper prints."""
+    printed = point.published
+    above = point.accept.low == 1 and math.isinf(point.accept.high) and (printed is None or printed.low != 1)
+    below = point.accept.high == 1 and math.isinf(point.accept.low) and (printed is None or printed.high != 1)
+    return above or below
 
 
 @dataclass(frozen=True)
@@ -105,7 +183,7 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
 
 
 _CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
-_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs"}
+_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs", "today", "against"}
 DEVIATIONS = ("relative", "below", "above")
 """What a tolerance may allow, as a part of the published value: to both sides, or to one, the other being free."""
 _POINT_KEYS = {"of"}
@@ -152,7 +230,18 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
         not_run=" ".join(str(entry.get("not_run", "")).split()),
         differs=" ".join(str(entry.get("differs", "")).split()),
+        against_today=_against_today(where, entry),
+        today=str(entry.get("today", "")),
     )
+
+
+def _against_today(where: str, entry: Mapping[str, Any]) -> bool:
+    against = entry.get("against", "paper")
+    if against not in ("paper", "today"):
+        raise PaperFiguresError(f"{where}: against is {against!r}, needs to be paper or today")
+    if against == "today" and entry.get("today"):
+        raise PaperFiguresError(f"{where}: is against today itself, and names {entry['today']} as the same of today")
+    return bool(against == "today")
 
 
 def _point(

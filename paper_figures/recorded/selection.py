@@ -17,6 +17,7 @@ from harness.naming import Contestant, parse_contestant, problem_keys
 from harness.records import OWN_BOUND
 from harness.results import Run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
+from paper_figures.recorded.repeats import contradicted_by
 
 EXCUSED = ("unavailable", "unsupported")
 
@@ -31,6 +32,8 @@ class Cell:
     row: dict[str, Any] | None
     stale: str
     """Why the number is of a kernel that has changed since; empty if it is current."""
+    contradicted: frozenset[str] = frozenset()
+    """The case ids whose ratio to it another run contradicts."""
 
     @property
     def timed(self) -> bool:
@@ -105,6 +108,7 @@ def _select_problem(
     newer = _newer_note(found, run) if together and found[0] not in together else ""
     if found and not together:
         newer = "in no run of this campaign were all contestants timed together, and the newest is shown"
+    disputed = contradicted_by(runs)
     cells = tuple(
         Cell(
             problem,
@@ -112,6 +116,7 @@ def _select_problem(
             run if contestant in rows else None,
             rows.get(contestant),
             _stale(runs, run, rows.get(contestant)),
+            disputed.get(str(rows[contestant]["case_id"]), frozenset()) if contestant in rows else frozenset(),
         )
         for contestant in (experiment.contestants if run is None else _asked(run, experiment))
     )

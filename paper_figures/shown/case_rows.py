@@ -6,12 +6,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.naming import Contestant
 from harness.stats import ratio_margin
 from paper_figures.intervals import Measured
-from paper_figures.judged.quantities import cell_ratio, fastest, profile_value, published_share, rate
+from paper_figures.judged.quantities import (
+    STANDS_FOR,
+    cell_ratio,
+    cell_rounds_ratio,
+    fastest,
+    profile_value,
+    published_share,
+    rate,
+    roof_share,
+    rounds_rate,
+)
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.published.reference import Published, find, load_gpus, load_reference
+from paper_figures.recorded.experiments import OURS, RELEASED
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.recorded.selection import Cell, Selected
 from paper_figures.shown.exhibit import Exhibit, ProfileColumn
@@ -48,14 +60,18 @@ class Line:
     published_pct: float | None
     """The published rate in % of the datasheet roof of the paper's GPU, for this problem."""
     rate: Measured | None
-    """TFLOPS."""
+    """TFLOPS, of calls back to back where they were timed so, else of the rounds."""
+    rounds_rate: float | None
+    """The rate in the rounds, where the other is the headline."""
     rate_pct: float | None
-    """The measured rate in % of the datasheet roof."""
+    """The headline rate in % of the datasheet roof."""
     ratio: Measured | None
     """Speed relative to the exhibit's baseline, the fastest where there are several."""
     ratio_verdict: str
     ratio_margin_pct: float | None
     """What the verdict takes for noise: SAME lies within it, AMBIGUOUS reaches over its edge."""
+    rounds_ratio: Measured | None
+    """The ratio in the rounds, where the headline is another."""
     is_baseline: bool
     """Whether it is what the ratios of its problem are against."""
     published_ratio: float | None
@@ -134,6 +150,28 @@ def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def absent(exhibit: Exhibit, lines: Sequence[Line]) -> tuple[str, ...]:
+    """The baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
+
+    One that another is a build of is not missed where that has a time.
+    """
+    problems = {line.problem for line in lines}
+    timed = {one.implementation: _timed_on(one, lines) for one in exhibit.baselines}
+    found = []
+    for one in exhibit.baselines:
+        missed = problems - timed[one.implementation] - timed.get(STANDS_FOR.get(one.implementation, ""), set())
+        if not missed:
+            continue
+        own = (line.cell.status for line in lines if line.cell.contestant == one and line.problem in missed)
+        count = f" on {len(missed)} of {len(problems)}" if len(missed) < len(problems) else ""
+        found.append(f"{contestant_label(one, exhibit.names)} ({words(next(own, 'not run'))}{count})")
+    return tuple(found)
+
+
+def _timed_on(contestant: Contestant, lines: Sequence[Line]) -> set[str]:
+    return {line.problem for line in lines if line.cell.contestant == contestant and line.cell.timed}
+
+
 def published_gpus(lines: Sequence[Line]) -> str:
     """The GPUs that the lines' published numbers were measured on."""
     return ", ".join(dict.fromkeys(one.gpu for line in lines for one in line.everything_published))
@@ -143,6 +181,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
     ratio, verdict, margin = _ratio(exhibit, selected, cell)
     baseline = fastest(selected, exhibit.baselines)
+    headline, share = (rate(cell), roof_share(cell)) if cell.timed else (None, None)
     return Line(
         problem=cell.problem,
         problem_label=exhibit.name_problem(cell.problem),
@@ -152,11 +191,13 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         cell=cell,
         published=published,
         published_pct=_published_pct(cell, published),
-        rate=rate(cell) if cell.timed else None,
-        rate_pct=_finite(cell.row["roof_pct_datasheet"]) if cell.timed and cell.row is not None else None,
+        rate=headline,
+        rounds_rate=rounds_rate(cell).value if headline is not None and headline.settled else None,
+        rate_pct=share.value if share is not None else None,
         ratio=ratio,
         ratio_verdict=verdict,
         ratio_margin_pct=margin,
+        rounds_ratio=_rounds_ratio(cell, baseline),
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
@@ -175,8 +216,13 @@ def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) ->
         direction=stored.direction,
         metric=metric,
         problem="" if exhibit.published_scope else stored.text,
-        contestant=cell.contestant,
+        contestant=_printed_as(cell.contestant),
     )
+
+
+def _printed_as(contestant: Contestant) -> Contestant:
+    """Whose published number a contestant stands beside: the released kernel is the one that the paper measured."""
+    return Contestant(OURS, contestant.variant) if contestant.implementation == RELEASED else contestant
 
 
 def _published_pct(cell: Cell, published: Published | None) -> float | None:
@@ -196,18 +242,25 @@ def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured |
     found = cell_ratio(cell, baseline)
     if found is None or cell.row is None or baseline.row is None:
         return None, "", None
-    return *found, ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
+    margin = None if found[0].settled else ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
+    return *found, margin
+
+
+def _rounds_ratio(cell: Cell, baseline: Cell | Missing) -> Measured | None:
+    if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
+        return None
+    return cell_rounds_ratio(cell, baseline)
 
 
 def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:
     """The published rate over the best published one of the baselines; None for that baseline itself."""
     if published is None or published.number is None:
         return None
-    cells = [selected.cell(contestant) for contestant in exhibit.baselines]
+    cells = [selected.cell(contestant) for contestant in exhibit.baselines if contestant.implementation != RELEASED]
     rates = [_published(exhibit, selected, baseline, "tflops") for baseline in cells if baseline is not None]
     theirs = [one for one in rates if one is not None]
     best = max(theirs, key=lambda one: one.number or 0.0, default=None)
-    if best is None or not best.number or best.contestant == cell.contestant:
+    if best is None or not best.number or best.contestant == _printed_as(cell.contestant):
         return None
     return published.number / best.number
 

@@ -11,8 +11,9 @@ TITLE = "ThunderKittens, reproduced"
 
 LEDE = (
     "The tables and figures of the ThunderKittens paper (Spector et al., ICLR 2025), measured again with this "
-    "project's own kernels, each number beside the published one. The paper measured on an H100; rates are compared as "
-    "shares of the roof of each GPU, ratios as they are."
+    "project's own kernels, each number beside the published one. The kernels that the authors released are a "
+    "contestant of their own where they build. Speed-ups are compared directly. Rates are compared as a percentage of "
+    "each GPU's peak, because the paper's GPU is an H100."
 )
 
 READING = (
@@ -25,15 +26,22 @@ READING = (
     "% of roof is the share of the roofline: the dense matmul rate or the rate at which memory can feed the problem, "
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",
-    "A claim's tolerance was fixed before the run; the run's manifest holds the digest of the file, and a verdict says "
-    "so if the file has changed since, or if a run did not record it. The rules by which tolerances are set were last "
-    "revised on 22 November 2026, before the newest runs and after earlier ones of mostly the same kernels had been "
-    "seen; CHANGELOG.md says which verdicts that moved. Reproduced means that every number holds with its whole "
-    "interval, not reproduced that none does, whether it falls short of the paper or goes beyond it, and partly what "
-    "lies between: some hold, or some are undecided, their interval reaching over the edge of what is accepted, or a "
-    "ratio not to be told from 1 where 1 is the bound. As far as judged: other claims on the subject were not run. Not "
-    "run means that no run has the case, blocked that it was tried and has no time, not comparable "
-    "that the number's unit or machine does not allow a verdict.",
+    "The range that a claim accepts was fixed before the run and stands in its line. The run's manifest holds the "
+    "digest of the file; a verdict says so if the file has changed since, or if a run did not record it. The rules by "
+    "which ranges are set were last revised on 22 November 2026, after runs of mostly the same kernels had been seen; "
+    "CHANGELOG.md says which verdicts that moved.",
+    "A claim has the verdict of its worst number, and a number counts with its whole interval. Holds: inside of what "
+    "is accepted. Holds, by more: beyond it, to the better side. Holds, by less: the paper's direction holds beyond "
+    "the noise, with at least half of the paper's margin, but less than is accepted. Overtaken: it holds against what "
+    "the paper compared with, and falls short of today's fastest. Differs: outside, where neither side is better. "
+    "Too close to call: the interval reaches over the edge, or a ratio cannot be told from a bound of 1. Falls short: "
+    "worse than all of these, or our kernel failed. Not tested: a library or a GPU is missing, or nobody measured it; "
+    "one number without a time is enough, unless another falls short. Not comparable: the reason stands beside it. "
+    "Direction only: faster or slower is judged, and by how much is not.",
+    "Fastest of today is the fastest contestant that was timed on the problem: the libraries, and the kernels that the "
+    "paper's authors released. Who was absent stands in the same line. FlashAttention-2 is PyTorch's build of it where "
+    "the flash-attn package has none. Claims against cuBLAS take the faster of its own choice of kernel and an "
+    "auto-tuned cuBLASLt, as the paper tuned it.",
     "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
     "the same kernel. It was verified and right when it was measured, and may be faster or slower today; a claim that "
     "rests on such a number is marked too. Baselines are never stale: a case names their version. Sources that were "

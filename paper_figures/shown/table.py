@@ -7,18 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from paper_figures.intervals import Interval
+from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult
-from paper_figures.judged.verdicts import Missing
+from paper_figures.judged.verdicts import NO_DIFFERENCE, Missing
 from paper_figures.labels import contestant_label, short_run, words
-from paper_figures.numbers import RATIO, ROOF, fixed, measured_interval, quantity, range_text, with_unit
+from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, quantity, range_text, with_unit
 from paper_figures.published.claims import Claim
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Exhibit
 
 ABSENT = "–"
-NO_DIFFERENCE = ("SAME", "AMBIGUOUS")
-"""Verdicts on a ratio that depend on the margin beside it."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
@@ -132,6 +130,16 @@ def footnotes(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.note for row in table.rows for text in row if text.note))
 
 
+def settled_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
+    """What a settled number is; nothing where no line has one."""
+    if all(line.rounds_rate is None and line.rounds_ratio is None for line in lines):
+        return ()
+    return (
+        "Settled is a time of calls back to back, in blocks of a third of a second and more; it is the headline where "
+        "a case has one. The number of the interleaved rounds stands beside it.",
+    )
+
+
 def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     """What a clock beside a rate is; nothing where no line has one."""
     if not any(_clock(line) for line in lines):
@@ -161,9 +169,9 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     own = line.cell.own_bound
-    detail = ", ".join(
-        filter(None, ("stale" if line.cell.stale else "", "less precise by design" if own else "", _clock(line)))
-    )
+    rounds = "" if line.rounds_rate is None else f"settled, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
+    parts = ("stale" if line.cell.stale else "", "less precise by design" if own else "", rounds or _clock(line))
+    detail = ", ".join(filter(None, parts))
     note = "; ".join(filter(None, (line.cell.stale, own)))
     return Text(quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=note, kind="number")
 
@@ -175,6 +183,8 @@ def ratio_text(line: Line) -> Text:
     detail = f"{measured_interval(line.ratio, RATIO)} {line.ratio_verdict}".strip()
     if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
         detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
+    if line.rounds_ratio is not None:
+        detail += f" settled, in rounds {quantity(line.rounds_ratio.value, RATIO)}"
     return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 
@@ -195,7 +205,7 @@ def number_text(value: float | None, digits: int, key: str) -> Text:
 
 def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> Table:
     """One row a claim: where, what, the published and the measured number, and the verdict with its reason."""
-    columns = ("Verdict", "Where", "Claim", "Published", "Measured", "Reason")
+    columns = ("Verdict", "Where", "Claim", "Published", "Accepted", "Measured", "Reason")
     return Table(
         caption=caption,
         columns=tuple(Column(title) for title in columns),
@@ -206,12 +216,13 @@ def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> T
 
 def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
     return (
-        Text(words(result.verdict), kind="verdict"),
+        Text(str(result.verdict), kind="verdict"),
         Text(result.claim.where),
         Text(result.claim.sentence, detail=result.claim.id),
         Text(_published(result) or ABSENT),
+        Text(_accepted(result) or ABSENT),
         Text(_measured(result) or ABSENT),
-        Text(result.notes),
+        Text("; ".join(filter(None, (_released(result), result.notes)))),
     )
 
 
@@ -223,11 +234,40 @@ def _published(result: ClaimResult) -> str:
     return _span([text for one in known if (text := range_text(one, unit))], ends, unit, range_text)
 
 
+def _accepted(result: ClaimResult) -> str:
+    """The accepted values of a claim in a line, `≥ 1.68×`; that a direction alone is judged is said."""
+    claim, accepted, unit = result.claim, [point.accept for point in result.points], result.points[0].unit
+    if claim.not_comparable or claim.not_run:
+        return ""
+    if claim.direction_only:
+        return f"{'more' if math.isinf(accepted[0].high) else 'less'} than 1×, direction only"
+    lows, highs = [one.low for one in accepted], [one.high for one in accepted]
+    if len(set(accepted)) == 1 or not (all(map(math.isinf, highs)) or all(map(math.isinf, lows))):
+        texts = [range_text(one, unit) for one in accepted]
+        return with_unit("; ".join(dict.fromkeys(texts)), unit)
+    sign, ends = ("≥", lows) if all(map(math.isinf, highs)) else ("≤", highs)
+    return f"{sign} {_span([given(one, unit) for one in ends], ends, unit, _between)}"
+
+
 def _measured(result: ClaimResult) -> str:
     """The measured values of a claim in a line, with their unit; empty where it has none."""
-    known = [point.measured.value for point in result.points if not isinstance(point.measured, Missing)]
-    unit = result.points[0].unit
-    return _span([quantity(value, unit) for value in known], known, unit, _between)
+    known = [point.measured for point in result.points if isinstance(point.measured, Measured)]
+    text = _values(known, result.points[0].unit)
+    settled = sum(one.settled for one in known)
+    if not settled:
+        return text
+    return f"{text} settled" if settled == len(known) else f"{text}, {settled} of {len(known)} settled"
+
+
+def _released(result: ClaimResult) -> str:
+    """`the authors' released kernel here: 0.981×`; empty where it was not measured."""
+    known = [point.released for point in result.points if point.released is not None]
+    return f"the authors' released kernel here: {_values(known, result.points[0].unit)}" if known else ""
+
+
+def _values(known: Sequence[Measured], unit: str) -> str:
+    values = [one.value for one in known]
+    return _span([quantity(value, unit) for value in values], values, unit, _between)
 
 
 def _between(ends: Interval, unit: str) -> str:
@@ -244,19 +284,36 @@ def _span(texts: Sequence[str], ends: Sequence[float], unit: str, between: Calla
 
 
 def claim_numbers(result: ClaimResult) -> str:
-    """`paper 1.862×, measured 1.830× [1.820, 1.841]; `: the numbers of a claim, empty without a measured one."""
+    """`paper 1.862×, accepted ≥ 1.68×, measured 1.830× [1.820, 1.841]; `: a claim's numbers, empty without any.
+
+    The authors' released kernel follows, where it was measured too.
+    """
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
     measured, published = _measured(result), _published(result)
     if not measured:
         return ""
-    if len(known) == 1 and (interval := measured_interval(known[0], result.points[0].unit)):
+    counter = result.claim.comparison == "profile"
+    if len(known) == 1 and not counter and (interval := measured_interval(known[0], result.points[0].unit)):
         measured += f" {interval}"
-    return f"{f'paper {published}, ' if published else ''}measured {measured}; "
+    accepted = _accepted(result)
+    parts = (f"paper {published}" if published else "", f"accepted {accepted}" if accepted else "")
+    own = ", ".join(filter(None, (*parts, f"measured {measured}")))
+    return "; ".join(filter(None, (own, _released(result)))) + "; "
+
+
+def claim_line(result: ClaimResult) -> str:
+    """A claim's numbers and who was absent from the fastest, without the count of outcomes; its reason if it has none.
+
+    `accepted ≥ 1.1×, measured 0.887 to 0.988× (10 numbers); absent: FlashAttention-3 (unavailable)`.
+    """
+    numbers = claim_numbers(result).rstrip("; ")
+    return "; ".join(filter(None, (numbers, *result.absent))) if numbers else result.reason
 
 
 def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
     scaled = result.claim.comparison == "rate"
+    released = any(point.released is not None for point in result.points)
     columns = [
         Column("Case"),
         Column("Problem"),
@@ -264,17 +321,20 @@ def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
         *([Column("Paper, % of roof", True)] if scaled else []),
         Column("Accepted", True),
         Column("Measured", True),
+        *([Column("Authors' released kernel", True)] if released else []),
         Column("Outcome"),
     ]
     return Table(
         caption=f"{result.claim.where}: {result.claim.id}",
         columns=tuple(columns),
-        rows=tuple(_point_row(result.claim, point, exhibit, scaled) for point in result.points),
+        rows=tuple(_point_row(result.claim, point, exhibit, scaled, released) for point in result.points),
         remarks=result.differs,
     )
 
 
-def _point_row(claim: Claim, result: PointResult, exhibit: NamesCases, scaled: bool) -> tuple[Text, ...]:
+def _point_row(
+    claim: Claim, result: PointResult, exhibit: NamesCases, scaled: bool, released: bool
+) -> tuple[Text, ...]:
     point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -283,7 +343,8 @@ def _point_row(claim: Claim, result: PointResult, exhibit: NamesCases, scaled: b
         Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
         *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept, unit) or "any", kind="paper"),
-        _measured_cell(result),
+        _measured_cell(result, interval=claim.comparison != "profile"),
+        *([quantity_text(result.released.value if result.released else None, unit, "")] if released else []),
         _outcome(claim, result),
     )
 
@@ -292,7 +353,7 @@ def _outcome(claim: Claim, result: PointResult) -> Text:
     """What a number says; nothing where the claim allows no verdict on it."""
     if claim.not_comparable or (claim.not_run and not isinstance(result.measured, Missing)):
         return Text(ABSENT)
-    return Text(words(result.outcome), kind="verdict")
+    return Text(str(result.outcome), kind="verdict")
 
 
 def _problem(result: PointResult, exhibit: NamesCases) -> str:
@@ -312,13 +373,14 @@ def _over(result: PointResult, exhibit: NamesCases) -> str:
     return "".join(f"the paper's {name}" if result.of_the_paper else name for name in names)
 
 
-def _measured_cell(result: PointResult) -> Text:
+def _measured_cell(result: PointResult, interval: bool) -> Text:
     measured = result.measured
     if isinstance(measured, Missing):
         return Text(ABSENT, note=measured.reason, kind="status")
+    bounds = measured_interval(measured, result.unit) if interval else ""
     return Text(
         quantity(measured.value, result.unit),
-        detail=measured_interval(measured, result.unit),
+        detail=" ".join(filter(None, (bounds, "settled" * measured.settled))),
         case=result.case_key,
         kind="number",
     )

@@ -12,19 +12,21 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from paper_figures.judged.verdicts import Verdict
 from paper_figures.shown.table import Table, Text, footnotes
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
-_VERDICT_MARKS = {
-    "reproduced": "✓",
-    "holds": "✓",
-    "partly": "◐",
-    "undecided": "◐",
-    "not reproduced": "✗",
-    "fails": "✗",
+_VERDICT_MARKS: dict[str, str] = {
+    Verdict.MORE: "▲",
+    Verdict.HOLDS: "✓",
+    Verdict.LESS: "▽",
+    Verdict.OVERTAKEN: "»",
+    Verdict.DIFFERS: "≠",
+    Verdict.CLOSE: "~",
+    Verdict.SHORT: "✗",
 }
-"""Verdicts are told apart without colour."""
+"""Verdicts are told apart without colour; those without a number have a dash."""
 
 
 def render_page(template: str, **values: Any) -> str:

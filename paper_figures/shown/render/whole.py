@@ -38,6 +38,8 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     parts += ["## Verdicts", _counts(values["counts"]), *(escape(sentence) for sentence in values["summary"])]
     if values["subjects"].rows:
         parts.append(markdown.markdown_table(values["subjects"]).rstrip())
+    parts.append(markdown.markdown_table(values["kinds"]).rstrip())
+    parts += [f"- Told otherwise by two runs: {escape(one)}" for one in values["disputed"]]
     parts.append(_markdown_board(values["exhibits"]))
     for exhibit in values["exhibits"]:
         parts += _markdown_exhibit(exhibit)
@@ -108,6 +110,8 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         escape(_counts(values["counts"])),
         *(rf"\par {escape(sentence)}" for sentence in values["summary"]),
         *([latex.latex_table(values["subjects"], "subjects")] if values["subjects"].rows else []),
+        latex.latex_table(values["kinds"], "kinds"),
+        *(rf"\par Told otherwise by two runs: {escape(one)}" for one in values["disputed"]),
         *_latex_board(values["exhibits"]),
     ]
     for exhibit in values["exhibits"]:
@@ -181,7 +185,7 @@ def _target(name: str) -> str:
 
 
 def _counts(counts: Sequence[tuple[str, int]]) -> str:
-    """`14 reproduced, 9 partly`."""
+    """`14 holds, 9 falls short`."""
     return ", ".join(f"{count} {verdict}" for verdict, count in counts)
 
 

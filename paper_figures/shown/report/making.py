@@ -9,20 +9,20 @@ from pathlib import Path
 
 from harness.results import Run
 from paper_figures.judged.differences import differences
-from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate
+from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
 from paper_figures.labels import short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
-from paper_figures.shown.case_rows import Line, mean_ratios, published_gpus, sometimes_best
+from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best
 from paper_figures.shown.charts import bars_caption, draw_exhibit
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import measured_roof
-from paper_figures.shown.table import clock_remarks, exhibit_table
+from paper_figures.shown.table import clock_remarks, exhibit_table, settled_remarks
 
 
 def make_report(folder: Path, exhibits: Sequence[AnyExhibit]) -> Report:
@@ -95,8 +95,7 @@ def matmul_roof(selections: Sequence[Selected], lines: Sequence[Line]) -> float 
 def _results(
     runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
 ) -> tuple[ClaimResult, ...]:
-    files = [load_claims(name) for name in exhibit.claims]
-    results = [evaluate(claim, file, selections, to_run, runs) for file in files for claim in file.claims]
+    results = evaluate_all([load_claims(name) for name in exhibit.claims], selections, to_run, runs)
     return tuple(replace(result, differs=differences(result, selections)) for result in results)
 
 
@@ -109,7 +108,9 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
     remarks = []
     if gpus := published_gpus(lines):
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
-    remarks += [*clock_remarks(lines), *means]
+    remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
+    if len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):
+        remarks.append(f"The best baseline is the fastest that was timed on a problem. Absent: {', '.join(missing)}.")
     remarks += selection_notes(part.exhibit, part.selections)
     for run in runs_used(part.selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
@@ -137,7 +138,10 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
-    baseline = exhibit.baseline_label if len(exhibit.baselines) == 1 else "the best baseline"
+    several = len(exhibit.baselines) > 1
+    missing = absent(exhibit, lines) if several else ()
+    baseline = "the best baseline" if several else exhibit.baseline_label
+    baseline += f" (absent: {', '.join(missing)})" if missing else ""
     sentences = []
     for panel in dict.fromkeys(one.panel for one in means):
         own = [one for one in means if one.panel == panel]

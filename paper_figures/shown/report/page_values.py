@@ -10,14 +10,16 @@ from markupsafe import Markup
 
 from harness.results import Run
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.verdicts import Verdict
-from paper_figures.labels import words
+from paper_figures.judged.verdicts import Verdict, summary
+from paper_figures.labels import contestant_label, short_run
+from paper_figures.numbers import RATIO, measured_interval, quantity
 from paper_figures.recorded.campaign import campaign_end
+from paper_figures.recorded.repeats import Contradiction, contradictions
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.how_to_read import LEDE, TITLE, reading
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
-from paper_figures.shown.summary import subjects_table, summary_sentences
+from paper_figures.shown.summary import kinds_table, subjects_table, summary_sentences
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
 
 
@@ -31,8 +33,10 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "subjects": subjects_table(report.headlines),
+        "kinds": kinds_table(report.results),
+        "disputed": [_disputed(one) for one in contradictions(report.used)],
         "banner": f"{banner(report, measured_here)} {commits(report)}",
-        "counts": [(words(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
+        "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
         "exhibits": [
             _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
@@ -42,6 +46,16 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "roofs": roofs_table(report.used),
         "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
     }
+
+
+def _disputed(pair: Contradiction) -> str:
+    """A pair of cases that runs tell otherwise of: its problem, and ratio and verdict of each run."""
+    mine, theirs = (contestant_label(one) for one in pair.pair)
+    told = ", ".join(
+        f"{quantity(ratio.value, RATIO)} {measured_interval(ratio, RATIO)} {verdict} in run {short_run(run)}"
+        for run, ratio, verdict in pair.told
+    )
+    return f"{pair.group}, speed of {mine} / {theirs}: {told}"
 
 
 def banner(report: Report, measured_here: bool) -> str:
@@ -77,7 +91,7 @@ def commits(report: Report) -> str:
 def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
     return {
         "claim": result.claim,
-        "verdict": words(result.verdict),
+        "verdict": str(result.verdict),
         "notes": result.notes,
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
@@ -119,23 +133,23 @@ def _exhibit_values(
 
 
 def _marks(results: Sequence[ClaimResult]) -> list[tuple[str, bool]]:
-    """A verdict in words and whether it rests on stale numbers, a claim each, from reproduced to not run."""
+    """A verdict in words and whether it rests on stale numbers, a claim each, from the best to the worst."""
     ordered = sorted(results, key=lambda one: (list(Verdict).index(one.verdict), bool(one.stale)))
-    return [(words(one.verdict), bool(one.stale)) for one in ordered]
+    return [(str(one.verdict), bool(one.stale)) for one in ordered]
 
 
 def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, Any]:
     return {
         "id": result.claim.id,
         "sentence": result.claim.sentence,
-        "verdict": words(result.verdict),
+        "verdict": str(result.verdict),
         "stale": bool(result.stale),
         "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
     }
 
 
 def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]) -> str:
-    """`2 of 3 reproduced, 1 partly; 1 stale`, or why there is no verdict; `elsewhere`: more claims, with who judges."""
+    """`2 of 3 hold, 1 falls short; 1 stale`, or why there is no verdict; `elsewhere`: more claims, with who judges."""
     results = [*report.results, *(result for _, result in elsewhere)]
     count = len(results)
     if not count:
@@ -144,11 +158,10 @@ def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport
     places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
     under = f"{len(elsewhere)} judged under {', '.join(places)}" if elsewhere else ""
     more = "".join(f"; {part}" for part in (under, f"{old} stale" if old else "") if part)
-    verdicts = Counter(result.verdict for result in results)
-    if set(verdicts) == {Verdict.NOT_RUN} and not report.measured:
+    verdicts = [result.verdict for result in results]
+    if set(verdicts) == {Verdict.NOT_TESTED} and not report.measured:
         return f"{count} claim{'s' if count > 1 else ''} not measured yet"
-    others = [f"{verdicts[one]} {words(one)}" for one in Verdict if verdicts[one] and one is not Verdict.REPRODUCED]
-    return ", ".join([f"{verdicts[Verdict.REPRODUCED]} of {count} reproduced", *others]) + more
+    return (summary(verdicts) or str(verdicts[0])) + more
 
 
 def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:

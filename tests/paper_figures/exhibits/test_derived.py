@@ -14,7 +14,7 @@ from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.exhibits import table6_lines_and_speedups as table6
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
-from paper_figures.judged.verdicts import Missing, Outcome, Verdict
+from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.published.claims import ClaimFile, load_claims
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.derived import Derived, borrowed_parts, measured_exhibits
@@ -124,10 +124,10 @@ def test_sizes_are_those_that_a_run_recorded(made: Report) -> None:
     assert table["cuBLAS"]["Shared libraries MB"].text == "900.00"
     verdicts = {one.claim.id: one.verdict for one in part(made, "table5_library_sizes").results}
     assert verdicts == {
-        "table5-tile-library-below-1-mb": Verdict.REPRODUCED,
-        "table5-cutlass-is-larger": Verdict.NOT_RUN,
-        "table5-triton-is-larger": Verdict.REPRODUCED,
-        "text-cublas-above-600-mb": Verdict.REPRODUCED,
+        "table5-tile-library-below-1-mb": Verdict.HOLDS,
+        "table5-cutlass-is-larger": Verdict.NOT_TESTED,
+        "table5-triton-is-larger": Verdict.HOLDS,
+        "text-cublas-above-600-mb": Verdict.HOLDS,
     }
 
 
@@ -135,7 +135,7 @@ def test_without_recorded_sizes_there_is_no_verdict(tmp_path: Path, synthetic: M
     synthetic.write_run(tmp_path / "old", "table1_stages", manifest={"library_sizes": {}})
     report = make_report(tmp_path / "old", choose_exhibits(["table5"]))
     assert not report.exhibits[0].measured
-    assert {one.verdict for one in report.results} == {Verdict.NOT_RUN}
+    assert {one.verdict for one in report.results} == {Verdict.NOT_TESTED}
     assert "No run of this campaign has recorded sizes" in " ".join(report.exhibits[0].table.remarks)
 
 
@@ -147,7 +147,7 @@ def test_other_hardware_is_listed_with_what_it_needs(made: Report) -> None:
     assert row[4].text == "0.96 to 0.98"
     assert "Apple M2 Pro" in cells["GEMM", "Apple M2 Pro"][-1].note
     results = {one.claim.id: one for one in part(made, "scaleml_extended").results}
-    assert results["scaleml-attention-rtx-4090"].verdict is Verdict.NOT_RUN
+    assert results["scaleml-attention-rtx-4090"].verdict is Verdict.NOT_TESTED
     assert results["scaleml-attention-rtx-4090"].reason == "needs an RTX 4090 and the sm_80 target, which is not built"
 
 
@@ -157,10 +157,10 @@ def test_a_claim_over_several_experiments_uses_each_points_own(made: Report) -> 
     gemm = [point for point in today.points if point.point.experiment == "fig7_gemm"]
     attention = [point for point in today.points if point.point.experiment == "fig8_attention"]
     assert (len(gemm), len(attention)) == (5, 10)
-    assert {point.outcome for point in gemm} == {Outcome.HOLDS}
+    assert {point.outcome for point in gemm} == {Verdict.HOLDS}
     assert all(point.run_id.endswith("abc100") for point in gemm)
-    assert {point.outcome for point in attention} == {Outcome.NOT_RUN}
-    assert today.verdict is Verdict.PARTLY
+    assert {point.outcome for point in attention} == {Verdict.NOT_TESTED}
+    assert today.verdict is Verdict.NOT_TESTED
     assert "5 of 15 hold" in today.reason
     listed = [row[2].detail for row in part(made, "abstract").table.rows]
     assert "text-ssm-up-to-8x-over-todays-best" in listed
@@ -227,7 +227,7 @@ def test_rates_of_two_runs_are_not_compared(made: Report, tmp_path: Path) -> Non
 def test_a_problem_that_is_not_there_is_not_compared(made: Report, tmp_path: Path) -> None:
     result = across(made, tmp_path, beside={"M": 7, "N": 7, "K": 7})
     assert isinstance(result.points[0].measured, Missing)
-    assert result.verdict is Verdict.NOT_RUN
+    assert result.verdict is Verdict.NOT_TESTED
 
 
 def test_the_whole_report_can_be_written_with_any_of_them_missing(made: Report, tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> Non
     assert [axis.get_title() for axis in figure.get_axes()] == ["Attention"]
     assert len(figure.get_axes()[0].get_lines()) == 2
     verdicts = {one.claim.id: one.verdict for one in report.results}
-    assert verdicts["batch-attention-keeps-its-ratio"] is Verdict.REPRODUCED
-    assert verdicts["batch-linear-attentions-beat-their-baselines"] is Verdict.NOT_RUN
+    assert verdicts["batch-attention-keeps-its-ratio"] is Verdict.HOLDS
+    assert verdicts["batch-linear-attentions-beat-their-baselines"] is Verdict.NOT_TESTED
 
 
 def test_quick_problems_and_contestants_are_of_the_experiment() -> None:

@@ -12,9 +12,9 @@ import pytest
 from harness.naming import Contestant, problem_keys
 from harness.results import load_campaign
 from paper_figures.intervals import Measured
-from paper_figures.judged.evaluation import ClaimResult, evaluate
+from paper_figures.judged.evaluation import ClaimResult, evaluate, evaluate_all
 from paper_figures.judged.quantities import in_giga, rate, stored_ratio
-from paper_figures.judged.verdicts import Missing, Outcome, Verdict
+from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.labels import short_run
 from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus
@@ -45,7 +45,7 @@ def stages(*rates: float | str) -> Callable[[str, Contestant], float | str]:
 
 def test_the_papers_own_rates_reproduce_the_paper(results: Evaluate) -> None:
     found = results("table1_stages", rate=stages(260.0, 484.0, 683.0, 760.0))
-    assert {result.verdict for result in found.values()} == {Verdict.REPRODUCED}
+    assert {result.verdict for result in found.values()} == {Verdict.HOLDS}
     point = found["table1-rates"].points[3]
     assert isinstance(point.measured, Measured)
     assert point.measured.value == pytest.approx(760 / 989.4 * 100, rel=5e-3)
@@ -64,29 +64,37 @@ def test_a_ratio_is_the_stored_one_with_its_interval(results: Evaluate) -> None:
     assert measured.low == pytest.approx(measured.value * 0.998)
 
 
-def test_the_wrong_direction_is_not_reproduced(results: Evaluate) -> None:
+def test_the_wrong_direction_falls_short(results: Evaluate) -> None:
     found = results("table1_stages", rate=stages(700, 600, 500, 400))
-    assert found["table1-more-stages-are-faster"].verdict is Verdict.NOT_REPRODUCED
-    assert found["table1-more-stages-are-faster"].reason == "0 of 3 hold, 3 fail (below the accepted values)"
+    assert found["table1-more-stages-are-faster"].verdict is Verdict.SHORT
+    assert found["table1-more-stages-are-faster"].reason == "all 3 fall short"
 
 
-def test_a_failed_case_blocks_and_says_why(results: Evaluate) -> None:
-    found = results("table1_stages", rate=stages("timeout: no answer for 20 s", 484, 683, 760))
-    assert found["table1-four-stages-over-one"].verdict is Verdict.BLOCKED
-    assert "TK (ours) [stages=1] timeout: no answer for 20 s" in found["table1-four-stages-over-one"].reason
-    assert found["table1-rates"].verdict is Verdict.PARTLY
+def test_our_own_kernel_that_failed_falls_short_and_says_why(results: Evaluate) -> None:
+    """Guard: a kernel of ours that is wrong, or hangs, left its claims untested."""
+    found = results("table1_stages", rate=stages(260, 484, 683, "failed_verification: wrong by 0.1"))
+    assert found["table1-four-stages-over-one"].verdict is Verdict.SHORT
+    assert "TK (ours) [stages=4] failed verification: wrong by 0.1" in found["table1-four-stages-over-one"].reason
+    assert found["table1-rates"].verdict is Verdict.SHORT
 
 
-def test_a_library_that_is_missing_is_not_run(results: Evaluate) -> None:
+def test_a_baseline_that_failed_leaves_a_claim_untested(results: Evaluate) -> None:
+    found = results("fig8_attention", rate=attention(tk=600.0, flash_attn_4="timeout: no answer"))
+    best = found["fig8-forward-matches-todays-best"]
+    assert best.verdict is Verdict.NOT_TESTED
+    assert "FlashAttention-4 timeout: no answer; " in f"{best.reason}; "
+
+
+def test_a_library_that_is_missing_is_not_tested_without_its_install_command(results: Evaluate) -> None:
     found = results(
         "fig7_gemm",
         "table6_gemm",
         rate=lambda problem, contestant: (
-            "unavailable: pip install it" if contestant.implementation == "quack" else 500.0
+            "unavailable: quack is not installed: pip install it" if contestant.implementation == "quack" else 500.0
         ),
     )
-    assert found["table6-gemm-over-cutlass"].verdict is Verdict.NOT_RUN
-    assert "pip install it" in found["table6-gemm-over-cutlass"].reason
+    assert found["table6-gemm-over-cutlass"].verdict is Verdict.NOT_TESTED
+    assert found["table6-gemm-over-cutlass"].reason.endswith("quack (CuTe DSL) unavailable: quack is not installed")
     assert found["table6-gemm-lines"].points[0].measured == Measured(720.0, 720.0, 720.0)
 
 
@@ -98,12 +106,13 @@ def rotary(ours: float) -> Callable[[str, Contestant], float | str]:
     ("ours", "verdict", "said"),
     [
         (
-            1.05,
-            Verdict.NOT_REPRODUCED,
-            "0 of 5 hold, 5 fail (below the accepted values); none reaches the paper's lower end, 1.1×",
+            1.06,
+            Verdict.LESS,
+            "all 5 hold by less; none reaches the paper's lower end, 1.1×",
         ),
-        (2.0, Verdict.REPRODUCED, "5 of 5 hold; none reaches the paper's upper end, 2.3×"),
-        (2.5, Verdict.REPRODUCED, "5 of 5 hold; all above the paper's upper end, 2.3×"),
+        (1.04, Verdict.SHORT, "all 5 fall short; none reaches the paper's lower end, 1.1×"),
+        (2.0, Verdict.HOLDS, "all 5 hold; none reaches the paper's upper end, 2.3×"),
+        (2.5, Verdict.HOLDS, "all 5 hold; all above the paper's upper end, 2.3×"),
     ],
 )
 def test_a_range_whose_ends_nothing_reaches_is_said(
@@ -114,12 +123,12 @@ def test_a_range_whose_ends_nothing_reaches_is_said(
     assert (found.verdict, found.reason) == (verdict, said)
 
 
-def test_a_direction_within_the_noise_is_undecided(results: Evaluate) -> None:
+def test_a_direction_within_the_noise_is_too_close_to_call(results: Evaluate) -> None:
     """Guard: `test_a_ratio_within_the_noise_does_not_decide_a_direction`, through the stored verdict of a pair."""
     rates = stages(250, 500, 600, 600.3)
     found = results("table1_stages", rate=rates)["table1-more-stages-are-faster"]
-    assert [one.outcome for one in found.points] == [Outcome.HOLDS, Outcome.HOLDS, Outcome.UNDECIDED]
-    assert found.verdict is Verdict.PARTLY
+    assert [one.outcome for one in found.points] == [Verdict.HOLDS, Verdict.HOLDS, Verdict.CLOSE]
+    assert found.verdict is Verdict.CLOSE
 
 
 def test_a_single_published_number_is_no_range(results: Evaluate) -> None:
@@ -138,10 +147,10 @@ def test_baselines_that_the_fastest_is_not_chosen_from_are_named(results: Evalua
         return 2.3 if contestant.implementation == "tk" else 1.0
 
     found = results("fig9_rotary", rate=rate)["fig9-rotary-over-todays-best"]
-    assert found.verdict is Verdict.REPRODUCED
+    assert found.verdict is Verdict.HOLDS
     assert found.reason == (
-        "5 of 5 hold; 1 of 5 above the paper's upper end, 2.3×; "
-        "without flash-attn (Triton) (unavailable), torch.compile (unsupported) on 1 of 5"
+        "all 5 hold; 1 of 5 above the paper's upper end, 2.3×; "
+        "absent: flash-attn (Triton) (unavailable), torch.compile (unsupported) on 1 of 5"
     )
 
 
@@ -152,14 +161,14 @@ def test_a_metric_comes_from_the_profile(results: Evaluate) -> None:
     assert point.measured.value == pytest.approx(2.9 / 1.1)
 
 
-def test_without_a_profile_the_metric_is_not_run(results: Evaluate, tmp_path: Path) -> None:
+def test_without_a_profile_the_metric_is_not_tested(results: Evaluate, tmp_path: Path) -> None:
     results("table3_block_order")
     (tmp_path / "c" / RUN / "profile.csv").unlink()
     selections = select(load_campaign(tmp_path / "c"), load_experiment("table3_block_order"))
     file = load_claims("table3_block_order")
     claim = next(one for one in file.claims if one.comparison == "profile")
     result = evaluate(claim, file, selections)
-    assert result.verdict is Verdict.NOT_RUN
+    assert result.verdict is Verdict.NOT_TESTED
     assert "was not profiled" in result.reason
 
 
@@ -169,22 +178,42 @@ def test_a_gpu_without_a_datasheet_is_not_comparable(
     monkeypatch.setattr("paper_figures.judged.evaluation.load_gpus", dict)
     found = results("table1_stages")
     assert found["table1-rates"].verdict is Verdict.NOT_COMPARABLE
-    assert found["table1-more-stages-are-faster"].verdict is Verdict.REPRODUCED
+    assert found["table1-more-stages-are-faster"].verdict is Verdict.HOLDS
 
 
-def test_a_number_that_fails_says_on_which_side(results: Evaluate) -> None:
-    """Guard: a gain of three times what the paper has read as "fails"."""
-    found = results("table1_stages", rate=stages(350, 484, 500, 760))
-    assert found["table1-four-stages-over-one"].reason == "fails (below the accepted 2.192 to 3.654×)"
-    assert found["table1-rates"].reason == "3 of 4 hold, 1 fails (below the accepted values)"
+def test_better_than_the_paper_is_never_red(results: Evaluate) -> None:
+    """Guard: a gain of three times what the paper has was "not reproduced"."""
+    rates = {"persistent=0": 200.0}
+    found = results("table2_persistent", rate=lambda _, one: rates.get(one.variant, 600.0))
+    assert found["table2-persistent-gain"].verdict is Verdict.MORE
 
 
-def test_numbers_that_fail_on_both_sides_are_counted(results: Evaluate) -> None:
-    sides = {"M=1024;N=1024;K=1024": 300.0, "M=2048;N=2048;K=2048": 50.0}
-    found = results(
-        "fig7_gemm", rate=lambda problem, one: sides.get(problem, 100.0) if one.implementation == "tk" else 100.0
-    )
-    assert found["fig7-margin-over-cublas"].reason == "3 of 5 hold, 2 fail (1 above, 1 below the accepted values)"
+def test_an_ablations_level_beyond_the_paper_differs(results: Evaluate) -> None:
+    """Guard: one stage at 340 TFLOPS for 260 agreed, and shrank the factor that the claim beside it is about."""
+    found = results("table1_stages", rate=stages(340, 484, 683, 760))
+    assert found["table1-rates"].verdict is Verdict.DIFFERS
+    assert found["table1-rates"].reason == "3 of 4 hold, 1 differs"
+    assert found["table1-four-stages-over-one"].verdict is Verdict.LESS
+
+
+def test_a_counter_at_the_bound_is_too_close_to_call(
+    results: Evaluate, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: 0.90 cycles, printed to two decimals, agreed with at most 0.90."""
+    metric = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+    monkeypatch.setitem(synthetic.METRICS, metric, (0.9, "inst"))
+    found = results("table4_fft_conv")["table4-fft-conv-hbm-stalls"]
+    assert found.verdict is Verdict.CLOSE
+    assert found.reason == "the profiler prints two decimals, and the bound lies within the last"
+
+
+def test_what_newer_libraries_have_overtaken(results: Evaluate, tmp_path: Path) -> None:
+    results("fig9_based", rate=based({"16384": 1.5}))
+    selections = select(load_campaign(tmp_path / "c"), load_experiment("fig9_based"))
+    found = {one.claim.id: one for one in evaluate_all([load_claims("fig9_based")], selections)}
+    assert found["text-based-up-to-14x"].verdict is Verdict.OVERTAKEN
+    assert "over today's fastest: falls short" in found["text-based-up-to-14x"].notes
+    assert found["text-based-up-to-14x-over-todays-best"].verdict is Verdict.SHORT
 
 
 def test_many_numbers_are_a_range_in_a_line(results: Evaluate) -> None:
@@ -251,7 +280,7 @@ def test_byte_rates_come_back_in_one_unit(value: float, unit: str, expected: flo
 
 
 def test_missing_is_an_outcome_of_its_own() -> None:
-    assert Missing(Outcome.BLOCKED, "why").outcome is Outcome.BLOCKED
+    assert Missing(Verdict.NOT_TESTED, "why").outcome is Verdict.NOT_TESTED
 
 
 def attention(**rates: float | str) -> Callable[[str, Contestant], float | str]:
@@ -264,23 +293,16 @@ def test_a_ratio_is_to_the_fastest_of_several(results: Evaluate) -> None:
     best = found["fig8-backward-beats-todays-best"]
     assert isinstance(best.points[0].measured, Measured)
     assert best.points[0].measured.value == pytest.approx(600 / 530, rel=5e-3)
-    assert best.verdict is Verdict.REPRODUCED
-    assert found["fig8-backward-beats-fa3"].verdict is Verdict.NOT_RUN
+    assert best.verdict is Verdict.HOLDS
+    assert found["fig8-backward-beats-fa3"].verdict is Verdict.NOT_TESTED
     assert "FlashAttention-3 unavailable: pip install it" in found["fig8-backward-beats-fa3"].reason
 
 
 def test_without_any_baseline_the_reason_names_each(results: Evaluate) -> None:
     best = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-todays-best"]
-    assert best.verdict is Verdict.NOT_RUN
+    assert best.verdict is Verdict.NOT_TESTED
     names = ("FlashAttention-3", "FlashAttention-4", "cuDNN (SDPA)")
     assert all(f"{name} unavailable" in best.reason for name in names)
-
-
-def test_a_baseline_that_was_tried_and_has_no_time_blocks(results: Evaluate) -> None:
-    found = results("fig8_attention", rate=attention(tk=600.0, flash_attn_4="timeout: no answer"))
-    best = found["fig8-forward-matches-todays-best"]
-    assert best.verdict is Verdict.BLOCKED
-    assert "FlashAttention-4 timeout: no answer; " in f"{best.reason}; "
 
 
 def test_a_published_baseline_is_compared_by_the_share_of_its_own_roof(results: Evaluate) -> None:
@@ -294,7 +316,7 @@ def test_a_published_baseline_is_compared_by_the_share_of_its_own_roof(results: 
     claim = results("fig8_attention", rate=rate)["fig8-backward-beats-published-fa3"]
     values = [point.measured.value for point in claim.points[:2] if isinstance(point.measured, Measured)]
     assert values == pytest.approx([364 / 253, 493 / 379], rel=5e-3)
-    assert [point.outcome for point in claim.points[:2]] == [Outcome.HOLDS, Outcome.HOLDS]
+    assert [point.outcome for point in claim.points[:2]] == [Verdict.HOLDS, Verdict.HOLDS]
     assert claim.points[0].of_the_paper
     assert claim.points[0].measured.low < claim.points[0].measured.high  # type: ignore[union-attr]
 
@@ -316,7 +338,7 @@ def test_lines_are_counted_for_the_forward_kernel_alone(results: Evaluate) -> No
 def test_a_sum_of_the_build_manifest_needs_every_part(results: Evaluate) -> None:
     build = {"tk": {"name": "attention", "lines_with_comments": {"forward": 230}}}
     lines = results("fig8_attention", "table6_attention", manifest={"kernel_builds": build})["table6-attention-lines"]
-    assert lines.verdict is Verdict.BLOCKED
+    assert lines.verdict is Verdict.NOT_TESTED
     assert "recorded no lines_with_comments.forward + lines_with_comments.heads of tk" in lines.reason
 
 
@@ -325,7 +347,8 @@ def test_a_contestant_without_a_time_says_so_rather_than_that_it_has_no_profile(
     assert "FlashAttention-3 unavailable" in found["table4-shared-memory-stalls-of-fa3"].reason
     assert found["table4-bank-conflicts"].verdict is Verdict.NOT_COMPARABLE
     tensor = found["table4-tensor-pipe"].points[0].measured
-    assert tensor == Measured(61.0, 61.0, 61.0)  # of the longest kernel, not of the one beside it
+    assert isinstance(tensor, Measured)
+    assert tensor.value == 61.0  # of the longest kernel, not of the one beside it
 
 
 def test_a_claim_without_a_problem_is_judged_on_the_experiments_own(results: Evaluate) -> None:
@@ -340,7 +363,7 @@ def test_what_no_run_has_names_the_command(tmp_path: Path, synthetic: ModuleType
     selections = select(load_campaign(tmp_path / "c"), load_experiment("fig6_occupancy"))
     file = load_claims("fig6_occupancy")
     result = evaluate(file.claims[0], file, selections, "python -m harness experiment=fig6_occupancy")
-    assert result.verdict is Verdict.NOT_RUN
+    assert result.verdict is Verdict.NOT_TESTED
     assert result.reason == (
         "not measured yet in this campaign; to measure it: python -m harness experiment=fig6_occupancy"
     )
@@ -364,11 +387,11 @@ def test_up_to_is_the_largest_of_several_problems(results: Evaluate) -> None:
     assert own.measured.value == pytest.approx(15.0, rel=5e-3)
     assert own.problem == "B=16;H=16;N=8192;F=16;D=64"
     assert own.run_id == RUN
-    assert found["text-based-up-to-14x"].verdict is Verdict.REPRODUCED
+    assert found["text-based-up-to-14x"].verdict is Verdict.HOLDS
     (best,) = found["text-based-up-to-14x-over-todays-best"].points
     assert isinstance(best.measured, Measured)
     assert best.measured.value == pytest.approx(7.5, rel=5e-3)
-    assert found["text-based-up-to-14x-over-todays-best"].verdict is Verdict.NOT_REPRODUCED
+    assert found["text-based-up-to-14x-over-todays-best"].verdict is Verdict.SHORT
 
 
 def test_up_to_passes_over_problems_without_a_time(results: Evaluate) -> None:
@@ -386,7 +409,7 @@ def test_up_to_passes_over_problems_without_a_time(results: Evaluate) -> None:
 
 def test_up_to_without_any_time_says_why(results: Evaluate) -> None:
     claim = results("fig9_based", rate=lambda *_: "unavailable: no GPU")["text-based-up-to-14x"]
-    assert claim.verdict is Verdict.NOT_RUN
+    assert claim.verdict is Verdict.NOT_TESTED
     assert "TK (ours) unavailable: no GPU" in claim.reason
     assert claim.points[0].problem == ""
 
@@ -395,4 +418,4 @@ def test_a_kernels_lines_are_of_its_whole_folder(results: Evaluate) -> None:
     build = {"tk": {"name": "based", "lines_with_comments": {"based": 260, "segments": 40}}}
     lines = results("fig9_based", "table6_based", manifest={"kernel_builds": build})["table6-based-lines"]
     assert lines.points[0].measured == Measured(300, 300, 300)
-    assert lines.verdict is Verdict.REPRODUCED
+    assert lines.verdict is Verdict.HOLDS

@@ -9,74 +9,145 @@ import pytest
 
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.statistics import median_interval
-from paper_figures.judged.verdicts import Missing, Outcome, Verdict, combine, judge, summary
+from paper_figures.judged.verdicts import Missing, Verdict, combine, counted, judge, overtaken, summary
 from paper_figures.numbers import given, quantity, range_text, significant
+from paper_figures.published.claims import Better
 
-H, F, U, N, B, R = (
-    Outcome.HOLDS,
-    Outcome.FAILS,
-    Outcome.UNDECIDED,
-    Outcome.NOT_COMPARABLE,
-    Outcome.BLOCKED,
-    Outcome.NOT_RUN,
+M, H, L, D, C, N, T, F = (
+    Verdict.MORE,
+    Verdict.HOLDS,
+    Verdict.LESS,
+    Verdict.DIFFERS,
+    Verdict.CLOSE,
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOT_TESTED,
+    Verdict.SHORT,
 )
 
 
 @pytest.mark.parametrize(
-    ("low", "value", "high", "outcome"),
+    ("low", "value", "high", "more", "less", "neither"),
     [
-        (1.0, 1.1, 1.2, H),
-        (0.9, 1.0, 1.1, U),
-        (1.9, 2.0, 2.1, U),
-        (0.8, 0.9, 0.99, F),
-        (2.01, 2.1, 2.2, F),
-        (1.0, 1.0, 1.0, H),
-        (0.5, 1.5, 2.5, U),
+        (1.0, 1.1, 1.2, H, H, H),
+        (0.9, 1.0, 1.1, C, H, C),
+        (1.9, 2.0, 2.1, H, C, C),
+        (0.8, 0.9, 0.99, F, M, D),
+        (2.01, 2.1, 2.2, M, F, D),
+        (1.0, 1.0, 1.0, H, H, H),
+        (0.5, 1.5, 2.5, C, C, C),
     ],
 )
-def test_a_point_holds_only_with_its_whole_interval(low: float, value: float, high: float, outcome: Outcome) -> None:
-    assert judge(Measured(value, low, high), Interval(1.0, 2.0)) is outcome
+def test_a_number_counts_with_its_whole_interval(
+    low: float, value: float, high: float, more: Verdict, less: Verdict, neither: Verdict
+) -> None:
+    """Accepted is 1 to 2; beyond its better side is no failure, and neither is reaching over that side's edge."""
+    measured, accept = Measured(value, low, high), Interval(1.0, 2.0)
+    for better, expected in ((Better.MORE, more), (Better.LESS, less), (Better.NEITHER, neither)):
+        assert judge(measured, accept, better=better) is expected
 
 
 def test_a_direction_has_one_bound() -> None:
     above = Interval(1.0, math.inf)
     assert judge(Measured(50, 49, 51), above) is H
-    assert judge(Measured(1.001, 0.999, 1.003), above) is U
+    assert judge(Measured(1.001, 0.999, 1.003), above) is C
 
 
-@pytest.mark.parametrize("outcome", [N, B, R])
-def test_a_missing_number_is_its_own_outcome(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    ("low", "value", "high", "expected"),
+    [
+        (1.36, 1.4, 1.44, C),  # reaches over the bound
+        (1.30, 1.32, 1.34, L),
+        (1.20, 1.22, 1.24, L),  # half of the margin of 0.4
+        (1.19, 1.22, 1.24, F),
+        (1.01, 1.02, 1.03, F),
+        (0.97, 0.98, 0.99, F),
+    ],
+)
+def test_by_less_is_at_least_half_of_the_papers_margin(
+    low: float, value: float, high: float, expected: Verdict
+) -> None:
+    measured, accept, paper = Measured(value, low, high), Interval(1.36 + 1e-9, math.inf), Interval(1.4, 1.4)
+    assert judge(measured, accept, "FASTER", paper=paper) is expected
+    assert judge(measured, accept, "FASTER") in (expected, F), "what is no ratio has no margin"
+
+
+def test_by_less_is_of_ratios_below_one_too_and_needs_a_decided_direction() -> None:
+    accept, paper = Interval(-math.inf, 0.4), Interval(0.2, 0.2)
+    assert judge(Measured(0.5, 0.5, 0.5), accept, better=Better.LESS, paper=paper) is L
+    assert judge(Measured(0.7, 0.7, 0.7), accept, better=Better.LESS, paper=paper) is F
+    margin = Measured(1.3, 1.25, 1.35)
+    assert judge(margin, Interval(1.4, math.inf), "AMBIGUOUS", paper=Interval(1.5, 1.5)) is F
+
+
+@pytest.mark.parametrize("outcome", [N, T, F])
+def test_a_missing_number_is_its_own_outcome(outcome: Verdict) -> None:
     assert judge(Missing(outcome, "why"), Interval(0, 1)) is outcome
 
 
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ([H, H], Verdict.REPRODUCED),
-        ([H, F], Verdict.PARTLY),
-        ([H, U], Verdict.PARTLY),
-        ([U], Verdict.PARTLY),
-        ([F, U], Verdict.PARTLY),
-        ([F, F], Verdict.NOT_REPRODUCED),
-        ([F, R], Verdict.NOT_REPRODUCED),
-        ([H, R], Verdict.PARTLY),
-        ([H, B], Verdict.PARTLY),
-        ([R, R], Verdict.NOT_RUN),
-        ([R, B], Verdict.BLOCKED),
-        ([N], Verdict.NOT_COMPARABLE),
-        ([N, R], Verdict.NOT_RUN),
-        ([], Verdict.NOT_RUN),
+        ([M], M),
+        ([M, M], M),
+        ([H, M], H),
+        ([H, H], H),
+        ([H, L], L),
+        ([M, L], L),
+        ([H, D], D),
+        ([L, D], D),
+        ([C], C),
+        ([H, C], C),
+        ([L, C], C),
+        ([D, C], C),
+        ([H, N], N),
+        ([C, N], N),
+        ([H, T], T),
+        ([L, T], T),
+        ([C, T], T),
+        ([N, T], T),
+        ([H, F], F),
+        ([L, F], F),
+        ([C, F], F),
+        ([F, F, C], F),
+        ([F, T], F),
+        ([F, N], F),
+        ([M, F], F),
+        ([], T),
     ],
 )
-def test_combining_points(outcomes: list[Outcome], verdict: Verdict) -> None:
+def test_a_claim_has_the_verdict_of_its_worst_number(outcomes: list[Verdict], verdict: Verdict) -> None:
+    """The truth table of mixtures: nothing that holds and something that fails falls short, and so does one failure."""
     assert combine(outcomes) is verdict
     assert combine(outcomes[::-1]) is verdict
 
 
+@pytest.mark.parametrize(
+    ("own", "today", "verdict"),
+    [
+        (H, F, Verdict.OVERTAKEN),
+        (M, F, Verdict.OVERTAKEN),
+        (L, F, Verdict.OVERTAKEN),
+        (H, L, H),
+        (H, C, H),
+        (H, T, H),
+        (H, None, H),
+        (F, F, F),
+        (C, F, C),
+        (T, F, T),
+        (D, F, D),
+    ],
+)
+def test_overtaken_is_what_holds_and_falls_short_today(own: Verdict, today: Verdict | None, verdict: Verdict) -> None:
+    assert overtaken(own, today) is verdict
+
+
 def test_summary_counts_every_point() -> None:
-    assert summary([H, H, F, R]) == "2 of 4 hold, 1 fails, 1 not run"
-    assert summary([F, F]) == "0 of 2 hold, 2 fail"
-    assert summary([H]) == "holds"
+    assert summary([H, H, F, T]) == "2 of 4 hold, 1 not tested, 1 falls short"
+    assert summary([H, L, L]) == "1 of 3 hold, 2 hold by less"
+    assert summary([F, F]) == "both fall short"
+    assert summary([H, H, H]) == "all 3 hold"
+    assert summary([H]) == ""
+    assert counted([H, F, F, D, D, C]) == "1 holds, 2 differ, 1 too close to call, 2 fall short"
 
 
 def test_inverse_swaps_the_ends() -> None:
@@ -140,9 +211,9 @@ def test_a_unit_has_its_decimals() -> None:
 def test_a_ratio_within_the_noise_does_not_decide_a_direction(verdict: str) -> None:
     """Guard: 1.002 times as fast held as "faster" where the stored verdict on the pair was AMBIGUOUS."""
     measured = Measured(1.002, 1.001, 1.003)
-    assert judge(measured, Interval(1.0, math.inf), verdict) is Outcome.UNDECIDED
-    assert judge(measured, Interval(1.0, math.inf), "FASTER") is Outcome.HOLDS
-    assert judge(measured, Interval(0.95, math.inf), verdict) is Outcome.HOLDS
+    assert judge(measured, Interval(1.0, math.inf), verdict) is C
+    assert judge(measured, Interval(1.0, math.inf), "FASTER") is H
+    assert judge(measured, Interval(0.95, math.inf), verdict) is H
 
 
 def test_ratios_of_hundreds_have_three_figures() -> None:

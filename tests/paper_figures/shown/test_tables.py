@@ -15,7 +15,7 @@ from report_support import part
 
 from paper_figures.command.readme import results_block
 from paper_figures.exhibits import load_exhibits
-from paper_figures.judged.verdicts import Outcome, Verdict
+from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import significant
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.html import html_table
@@ -72,7 +72,7 @@ def test_a_claim_without_a_verdict_says_nothing_of_its_numbers(report: Report) -
     exhibit = part(report, "fig9_mamba2")
     result = next(one for one in exhibit.results if one.claim.id == "fig9-mamba2-rates")
     assert result.verdict is Verdict.NOT_COMPARABLE
-    assert {point.outcome for point in result.points} & {Outcome.HOLDS, Outcome.FAILS}
+    assert {point.outcome for point in result.points} & {Verdict.HOLDS, Verdict.SHORT}
     assert {row[-1] for row in points_table(result, exhibit.exhibit).rows} == {Text("–")}
     judged = replace(result, claim=replace(result.claim, not_comparable=""))
     outcomes = [str(point.outcome) for point in result.points]
@@ -238,8 +238,8 @@ def test_special_characters_survive() -> None:
 
 def test_a_verdict_may_have_small_print() -> None:
     """Guard: the mark of a verdict is markup, and what is put behind it stays markup too."""
-    table = Table("t", (Column("a"),), ((Text("partly", detail="1 < 2", kind="verdict"),),), ())
-    assert "partly</span> <small>1 &lt; 2</small></td>" in html_table(table, "t")
+    table = Table("t", (Column("a"),), ((Text("falls short", detail="1 < 2", kind="verdict"),),), ())
+    assert "falls short</span> <small>1 &lt; 2</small></td>" in html_table(table, "t")
 
 
 def test_the_claims_table_has_every_claim(report: Report) -> None:
