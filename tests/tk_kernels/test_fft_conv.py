@@ -133,7 +133,7 @@ def layouts(device: str) -> dict[str, tuple[Tensor, bool]]:
 @pytest.mark.parametrize("name", layouts("cpu"))
 def test_any_strides(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    monkeypatch.setattr(tk_operands, "_log_copies_once", lambda _, asked: copied.extend(asked))
+    monkeypatch.setattr(tk_operands, "log_copies_once", lambda _, asked: copied.extend(asked))
     u, copy = layouts(device)[name]
     check(u, operands(1, 4, 1024, device)[1])
     assert copied == (["u"] if copy else [])

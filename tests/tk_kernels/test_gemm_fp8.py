@@ -165,7 +165,7 @@ def layouts(device: str) -> dict[str, tuple[Tensor, Tensor, bool]]:
 @pytest.mark.parametrize("name", layouts("cpu"))
 def test_any_strides(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    monkeypatch.setattr(tk_operands, "_log_copies_once", lambda _, asked, how: copied.extend(asked))
+    monkeypatch.setattr(tk_operands, "log_copies_once", lambda _, asked, how: copied.extend(asked))
     a, w, copy = layouts(device)[name]
     check(a, w)
     matrices = [one for one in copied if one != "the result"]

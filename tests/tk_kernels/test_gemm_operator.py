@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels.ops.gemm_options import encode_options
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
@@ -22,8 +23,10 @@ def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("shape", [(16, 32, 24), (7, 3, 5)], ids=str)
 @pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.parametrize("options", [{}, {"stages": 2, "persistent": 0}], ids=["automatic", "options"])
-def test_opcheck(device: str, shape: tuple[int, int, int], gradient: bool, options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"options": list(encode_options(stages=2, persistent=0))}], ids=["automatic", "options"]
+)
+def test_opcheck(device: str, shape: tuple[int, int, int], gradient: bool, options: dict[str, list[int]]) -> None:
     M, N, K = shape
     a, b = matrix(M, K, device).requires_grad_(gradient), matrix(K, N, device, 1).requires_grad_(gradient)
     torch.library.opcheck(torch.ops.tk_kernels.gemm.default, (a, b), options)

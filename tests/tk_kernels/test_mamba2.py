@@ -152,7 +152,7 @@ def test_chunk_size_changes_nothing(device: str, chunk_size: int) -> None:
 
 def test_windows_of_a_projection_are_read_in_place(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    monkeypatch.setattr(tk_operands, "_log_copies_once", lambda _, asked: copied.extend(asked))
+    monkeypatch.setattr(tk_operands, "log_copies_once", lambda _, asked: copied.extend(asked))
     inputs = layer(2, 70, 4, 1, 64, device)
     packed = normal(2, 70, 4 * 64 + 2 * 64, device=device)
     inputs["x"] = packed[..., :256].unflatten(-1, (4, 64))

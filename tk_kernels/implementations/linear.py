@@ -79,7 +79,7 @@ class Based(Linear):
         q, k, v = inputs["q"], inputs["k"], inputs["v"]
         normalize, options = bool(problem.normalize), self._options
         if problem.return_state:
-            return lambda: _flat(based(q, k, v, normalize=normalize, return_state=True, **options))
+            return lambda: _flat(*based(q, k, v, normalize=normalize, return_state=True, **options))
         return lambda: based(q, k, v, normalize=normalize, **options)
 
 
@@ -97,7 +97,7 @@ class Hedgehog(Linear):
         names = ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
         given, options = tuple(inputs[name] for name in names), self._options
         if problem.return_state:
-            return lambda: _flat(hedgehog(*given, return_state=True, **options))
+            return lambda: _flat(*hedgehog(*given, return_state=True, **options))
         return lambda: hedgehog(*given, **options)
 
 
@@ -150,6 +150,6 @@ def _linear(
     return lambda: linear_attention(q, k, v, log_decay, scale=scale, **options)
 
 
-def _flat(found: tuple[Tensor, tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+def _flat(out: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """(out, (state, ...)) as (out, state, ...)."""
-    return (found[0], *found[1])
+    return (out, *states)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import is_plain_eager, refuse_unusable, register
+from .library import has_elements, is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, require_scale
 
@@ -17,34 +17,6 @@ HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
 
 
-@overload
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    causal: bool = ...,
-    scale: float | None = ...,
-    return_lse: Literal[False] = ...,
-    deterministic: bool = ...,
-    order: str | None = ...,
-    synchronous: bool | int | None = ...,
-    blocks_per_sm: int | None = ...,
-) -> Tensor: ...
-@overload
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    causal: bool = ...,
-    scale: float | None = ...,
-    return_lse: Literal[True],
-    deterministic: bool = ...,
-    order: str | None = ...,
-    synchronous: bool | int | None = ...,
-    blocks_per_sm: int | None = ...,
-) -> tuple[Tensor, Tensor]: ...
 def attention(
     q: Tensor,
     k: Tensor,
@@ -57,7 +29,7 @@ def attention(
     order: str | None = None,
     synchronous: bool | int | None = None,
     blocks_per_sm: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor | Any:
     """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
 
     q: (B, Hq, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, D 64 or 128, Hq a multiple of Hkv: query head h reads
@@ -84,9 +56,9 @@ def attention(
     tensor, a last dimension that is not dense, or a scale that is not finite in float32.
     """
     if order is None and synchronous is None and blocks_per_sm is None:
-        options: tuple[int, ...] = ()
+        options: list[int] | None = None
     else:
-        options = encode_options(order, synchronous, blocks_per_sm)
+        options = list(encode_options(order, synchronous, blocks_per_sm))
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
@@ -99,9 +71,9 @@ def attention(
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
         q, k, v
     ):
-        out, lse = _attention(q, k, v, causal, scale, deterministic, *options)
+        out, lse = _attention(q, k, v, causal, scale, deterministic, options)
     else:
-        out, lse = _run(q, k, v, causal, scale, deterministic, *options)
+        out, lse = _run(q, k, v, causal, scale, deterministic, options)
     return (out, lse) if return_lse else out
 
 
@@ -112,12 +84,14 @@ def _run(
     causal: bool = False,
     scale: float | None = None,
     deterministic: bool = False,
-    *options: int,
+    options: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Kernel of `attention` on both devices; `deterministic` is the backward's."""
+    """The operator: out and lse; `deterministic` is the backward's, `options` are encoded."""
     # What the kernel cannot be asked: PyTorch may end the process where it cannot describe a tensor to it.
+    computes = has_elements(q)
     if (
-        q.dim() != 4
+        not computes
+        or q.dim() != 4
         or q.device != k.device
         or q.device != v.device
         or q.dtype is not torch.bfloat16
@@ -125,10 +99,12 @@ def _run(
         or v.dtype is not torch.bfloat16
     ):
         _require_problem(q, k, v, scale)
-    out, lse = _outputs(q)
+    out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    if not computes:
+        return out, lse
     if scale is None:
         scale = q.shape[3] ** -0.5
-    arguments = (causal, scale, *options, *AUTOMATIC[len(options) :])
+    arguments = (causal, scale, *(options or AUTOMATIC))
     launch("attention", "attention_forward", {"q": q, "k": k, "v": v}, (out, lse, *arguments))
     return out, lse
 
@@ -144,19 +120,16 @@ def _run_backward(
     scale: float | None = None,
     deterministic: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Kernel of `attention_backward` on both devices."""
+    """The operator `attention_backward`: dq, dk and dv."""
     _require_gradient(dout, q, k, v, out, lse, scale)
     dq, dk, dv = (like(tensor) for tensor in (q, k, v))
+    if not has_elements(q):
+        return dq, dk, dv
     if scale is None:
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
     launch("attention", "attention_backward", operands, (lse.contiguous(), dq, dk, dv, causal, scale, deterministic))
     return dq, dk, dv
-
-
-def _outputs(q: Tensor) -> tuple[Tensor, Tensor]:
-    """Uninitialised out and lse."""
-    return like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
@@ -173,6 +146,7 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> No
     if H % k.shape[1] != 0:
         raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
     require_shape("v", v, tuple(k.shape), "that of k")
+    require_dense_rows(q=q, k=k, v=v)
     if isinstance(scale, float) and not 0 <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
 
@@ -195,37 +169,6 @@ def _require_gradient(
             )
 
 
-def _fake(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    deterministic: bool = False,
-    *options: int,
-) -> tuple[Tensor, Tensor]:
-    """Shapes, dtypes and strides of out and lse, for tracing."""
-    _require_problem(q, k, v, scale)
-    require_dense_rows(q=q, k=k, v=v)
-    return _outputs(q)
-
-
-def _fake_backward(
-    dout: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    deterministic: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Shapes, dtypes and strides of dq, dk and dv, for tracing."""
-    _require_gradient(dout, q, k, v, out, lse, scale)
-    return like(q), like(k), like(v)
-
-
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     """Keep the inputs, out and lse: the backward computes the weights again from them."""
     q, k, v, *ctx.arguments = inputs[:6]
@@ -236,7 +179,7 @@ def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, 
 
 def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
     """The gradients of q, k and v, by an operator of their own."""
-    unused = [None] * (3 + len(AUTOMATIC))
+    unused = [None] * 4  # causal, scale, deterministic, options
     if dout is None:
         return (None, None, None, *unused)
     return (*_attention_backward(dout, *ctx.saved_tensors, *ctx.arguments), *unused)
@@ -246,19 +189,5 @@ def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | Non
     raise RuntimeError("attention: it has no second derivative; torch.nn.functional's math attention has one")
 
 
-_COMMON = "bool causal=False, float? scale=None, bool deterministic=False"
-_attention = register(
-    f"attention(Tensor q, Tensor k, Tensor v, {_COMMON}, int order=-1, int synchronous=-1, int blocks_per_sm=-1)"
-    " -> (Tensor, Tensor)",
-    _run,
-    _fake,
-    backward=_backward,
-    setup_context=_save_for_backward,
-)
-_attention_backward = register(
-    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_COMMON})"
-    " -> (Tensor, Tensor, Tensor)",
-    _run_backward,
-    _fake_backward,
-    backward=_no_second_derivative,
-)
+_attention = register("attention", _run, backward=_backward, setup_context=_save_for_backward)
+_attention_backward = register("attention_backward", _run_backward, backward=_no_second_derivative)

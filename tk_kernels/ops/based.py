@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
@@ -21,26 +21,6 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
-@overload
-def based(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    normalize: bool = ...,
-    return_state: Literal[False] = ...,
-    segments: int | None = ...,
-) -> Tensor: ...
-@overload
-def based(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    normalize: bool = ...,
-    return_state: Literal[True],
-    segments: int | None = ...,
-) -> tuple[Tensor, State]: ...
 def based(
     q: Tensor,
     k: Tensor,
@@ -49,7 +29,7 @@ def based(
     normalize: bool = True,
     return_state: bool = False,
     segments: int | None = None,
-) -> Tensor | tuple[Tensor, State]:
+) -> Tensor | Any:
     """Return Based's causal linear attention, o_i = sum_{j <= i} w_ij v_j with w = 1 + s + s^2 / 2, s = q_i.k_j / 4.
 
     q, k: (B, H, N, 16), v: (B, H, N, 64) bfloat16, on one device: a Hopper GPU (current stream; CUDA graphs can
@@ -88,8 +68,10 @@ def based(
 def _run(
     q: Tensor, k: Tensor, v: Tensor, normalize: bool = True, return_state: bool = False, segments: int = 0
 ) -> list[Tensor]:
-    """Kernel of `based` on both devices: out, and the state where it is asked for."""
+    """The operator: out, and the state where it is asked for."""
     _require_problem(q, k, v)
+    if not has_elements(q):
+        return _outputs(q, v, normalize, return_state)
     out = like(v)
     B, H = q.shape[:2]
     values = q.new_empty((B, H, FEATURES, VALUE_DIM), dtype=torch.float32) if return_state else None
@@ -146,11 +128,8 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor) -> None:
     require_shape("v", v, (*q.shape[:3], VALUE_DIM), f"as q has with value dim {VALUE_DIM}")
 
 
-def _fake(
-    q: Tensor, k: Tensor, v: Tensor, normalize: bool = True, return_state: bool = False, segments: int = 0
-) -> list[Tensor]:
-    """Shapes, dtypes and strides of the results, for tracing."""
-    _require_problem(q, k, v)
+def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> list[Tensor]:
+    """Out and the public state as they will be, uninitialised."""
     out = like(v)
     if not return_state:
         return [out]
@@ -159,9 +138,4 @@ def _fake(
     return [out, *(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])]
 
 
-_based = register(
-    "based(Tensor q, Tensor k, Tensor v, bool normalize=True, bool return_state=False, int segments=0) -> Tensor[]",
-    _run,
-    _fake,
-    backward=no_backward("based"),
-)
+_based = register("based", _run, backward=no_backward("based"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor, rows_of
 from .options import flag, integer
 
@@ -17,36 +17,6 @@ WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
 _WORD = 2**64
 
 
-@overload
-def dropout_add_layernorm(
-    x: Tensor,
-    residual: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    *,
-    p: float = ...,
-    eps: float = ...,
-    seed: int | None = ...,
-    offset: int = ...,
-    return_mask: Literal[False] = ...,
-    rms: bool = ...,
-    blocks: int | None = ...,
-) -> tuple[Tensor, Tensor]: ...
-@overload
-def dropout_add_layernorm(
-    x: Tensor,
-    residual: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = ...,
-    *,
-    p: float = ...,
-    eps: float = ...,
-    seed: int | None = ...,
-    offset: int = ...,
-    return_mask: Literal[True],
-    rms: bool = ...,
-    blocks: int | None = ...,
-) -> tuple[Tensor, Tensor, Tensor]: ...
 def dropout_add_layernorm(
     x: Tensor,
     residual: Tensor,
@@ -60,7 +30,7 @@ def dropout_add_layernorm(
     return_mask: bool = False,
     rms: bool = False,
     blocks: int | None = None,
-) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor] | Any:
     """Return (norm(r) * weight + bias, r) with r = residual + dropout_p(x), and with `return_mask` also the mask.
 
     x, residual: (..., D) bfloat16 of one shape, D a multiple of 64 up to 8192. weight, bias: (D,), bfloat16 or float32,
@@ -121,9 +91,11 @@ def _run(
     rms: bool = False,
     blocks: int = 0,
 ) -> list[Tensor]:
-    """Kernel of `dropout_add_layernorm` on both devices."""
+    """The operator."""
     _require_problem(x, residual, weight, bias, p, eps)
     outputs = _outputs(x, return_mask)
+    if not has_elements(x):
+        return outputs
     D = x.shape[-1]
     normed, total, *mask = (tensor.view(-1, D) for tensor in outputs)
     if mask and p == 0:
@@ -139,24 +111,6 @@ def _outputs(x: Tensor, return_mask: bool) -> list[Tensor]:
     """Uninitialised normed and sum, and the mask where it is asked for."""
     dtypes = (torch.bfloat16, torch.bfloat16, torch.bool)[: 3 if return_mask else 2]
     return [torch.empty(x.shape, dtype=dtype, device=x.device) for dtype in dtypes]
-
-
-def _fake(
-    x: Tensor,
-    residual: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    p: float = 0.0,
-    eps: float = 1e-5,
-    seed: int = 0,
-    offset: int = 0,
-    return_mask: bool = False,
-    rms: bool = False,
-    blocks: int = 0,
-) -> list[Tensor]:
-    """Shapes, dtypes and strides of the results, for tracing."""
-    _require_problem(x, residual, weight, bias, p, eps)
-    return _outputs(x, return_mask)
 
 
 def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, p: float, eps: float) -> None:
@@ -185,10 +139,4 @@ def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor |
         raise ValueError(f"eps: got {eps}, needs a finite number of at least 0")
 
 
-_operator = register(
-    "dropout_add_layernorm(Tensor x, Tensor residual, Tensor weight, Tensor? bias=None, float p=0., float eps=1e-05, "
-    "int seed=0, int offset=0, bool return_mask=False, bool rms=False, int blocks=0) -> Tensor[]",
-    _run,
-    _fake,
-    backward=no_backward("dropout_add_layernorm"),
-)
+_operator = register("dropout_add_layernorm", _run, backward=no_backward("dropout_add_layernorm"))

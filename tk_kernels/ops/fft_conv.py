@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -88,8 +88,10 @@ def _points(name: str, n: int, causal: bool) -> int:
 
 
 def _run(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
-    """Kernel of `fft_conv` on both devices."""
+    """The operator."""
     points = _require_problem(u, k_f, causal)
+    if not has_elements(u):
+        return u.new_empty(u.shape)
     length = u.shape[2]
     multiple = 2 * _COLUMNS if points == TRANSFORMS[-1] else _COLUMNS
     if length % multiple:
@@ -162,15 +164,4 @@ def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:
     return points
 
 
-def _fake(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
-    """Shape, dtype and strides of the result, for tracing."""
-    _require_problem(u, k_f, causal)
-    return u.new_empty(u.shape)
-
-
-_fft_conv = register(
-    "fft_conv(Tensor u, Tensor k_f, bool causal=False) -> Tensor",
-    _run,
-    _fake,
-    backward=no_backward("fft_conv"),
-)
+_fft_conv = register("fft_conv", _run, backward=no_backward("fft_conv"))

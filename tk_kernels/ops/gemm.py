@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from .gemm_epilogue import fused
-from .gemm_options import AUTOMATIC, LARGEST_SIZE, SCHEMA, encode_given
-from .library import is_plain_eager, refuse_unusable, register
-from .operands import launch_gemm, require_matrices, require_shape, require_tensor
+from .gemm_launch import launch_gemm, require_matrices
+from .gemm_options import LARGEST_SIZE, encode_given
+from .library import has_elements, is_plain_eager, refuse_unusable, register
+from .operands import require_shape, require_tensor
 
 
 def gemm(
@@ -67,23 +68,25 @@ def gemm(
     records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if out is None:
         if records_gradient or not is_plain_eager(a, b):
-            return _gemm(a, b, *options)
-        return _run(a, b, *options)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
+            return _gemm(a, b, options)
+        return _run(a, b, options)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
     # The dispatcher runs a call where any of its tensors asks for: with an `out` on meta it would compute nothing.
     if not isinstance(out, Tensor) or out.layout is not torch.strided or out.device != a.device:
         _require_matrices(a, b)
         _require_output(a, b, out)
     if records_gradient or out.requires_grad:
         raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
-    _gemm_out(a, b, out, *options)
+    _gemm_out(a, b, out, options)
     return out
 
 
-def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
-    """Kernel of `gemm` on both devices."""
+def _run(a: Tensor, b: Tensor, options: list[int] | None = None) -> Tensor:
+    """The operator `gemm`; `options` are encoded."""
     # What the kernel cannot be asked: PyTorch ends the process where it cannot describe a tensor to it.
+    computes = has_elements(a)
     if (
-        a.dim() != 2
+        not computes
+        or a.dim() != 2
         or b.dim() != 2
         or a.device != b.device
         or a.dtype is not torch.bfloat16
@@ -91,14 +94,17 @@ def _run(a: Tensor, b: Tensor, *options: int) -> Tensor:
     ):
         _require_matrices(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]))
-    launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
+    if computes:
+        launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
     return out
 
 
-def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
-    """Kernel of `gemm_out` on both devices."""
+def _run_out(a: Tensor, b: Tensor, out: Tensor, options: list[int] | None = None) -> None:
+    """The operator `gemm_out`; `options` are encoded."""
+    computes = has_elements(a)
     if (
-        a.device != b.device
+        not computes
+        or a.device != b.device
         or a.device != out.device
         or a.dtype is not torch.bfloat16
         or b.dtype is not torch.bfloat16
@@ -106,8 +112,9 @@ def _run_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
     ):
         _require_matrices(a, b)
         _require_output(a, b, out)
-    launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
-    torch.autograd.graph.increment_version(out)  # autograd refuses a graph that had saved it
+    if computes:
+        launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
+        torch.autograd.graph.increment_version(out)  # autograd refuses a graph that had saved it
 
 
 def _require_matrices(a: Tensor, b: Tensor) -> None:
@@ -119,18 +126,6 @@ def _require_output(a: Tensor, b: Tensor, out: Tensor) -> None:
     """The same checks of `out`, for good operands."""
     require_tensor("out", out, 2, (torch.bfloat16,), a.device, "a", LARGEST_SIZE)
     require_shape("out", out, (a.shape[0], b.shape[1]), "the rows of a and the columns of b")
-
-
-def _fake(a: Tensor, b: Tensor, *options: int) -> Tensor:
-    """Shape, dtype and strides of the result, for tracing."""
-    _require_matrices(a, b)
-    return a.new_empty((a.shape[0], b.shape[1]))
-
-
-def _fake_out(a: Tensor, b: Tensor, out: Tensor, *options: int) -> None:
-    """The checks of `gemm_out`, for tracing."""
-    _require_matrices(a, b)
-    _require_output(a, b, out)
 
 
 def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -145,10 +140,8 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad = grad.contiguous()
     grad_a = _gemm(grad, b.t().contiguous()) if b is not None else None
     grad_b = _gemm(a.t().contiguous(), grad) if a is not None else None
-    return (grad_a, grad_b, *[None] * len(AUTOMATIC))
+    return grad_a, grad_b, None
 
 
-_gemm = register(
-    f"gemm(Tensor a, Tensor b, {SCHEMA}) -> Tensor", _run, _fake, backward=_backward, setup_context=_save_operands
-)
-_gemm_out = register(f"gemm_out(Tensor a, Tensor b, Tensor(a!) out, {SCHEMA}) -> ()", _run_out, _fake_out)
+_gemm = register("gemm", _run, backward=_backward, setup_context=_save_operands)
+_gemm_out = register("gemm_out", _run_out, changes=("out",))

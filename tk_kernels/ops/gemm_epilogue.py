@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .gemm_options import LARGEST_SIZE, SCHEMA
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
-from .operands import aligned_like, launch_gemm, require_matrices, require_shape, require_tensor
+from .gemm_launch import aligned_like, launch_gemm, require_matrices
+from .gemm_options import LARGEST_SIZE
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .operands import require_shape, require_tensor
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
 BATCH_MULTIPLE = 16
@@ -21,7 +22,7 @@ def fused(
     activation: str | None,
     gate: Tensor | None,
     residual: Tensor | None,
-    options: tuple[int, ...],
+    options: list[int] | None,
 ) -> Tensor:
     """Return residual + gate activation(a b + bias), terms that are None left out; see `gemm`."""
     if activation not in ACTIVATIONS:
@@ -31,7 +32,7 @@ def fused(
     refuse_unusable(**given)
     refuse_gradient(_NAME, **given)
     function = _run if is_plain_eager(*(tensor for tensor in given.values() if tensor is not None)) else _gemm_epilogue
-    return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, *options)
+    return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, options)
 
 
 def _run(
@@ -41,11 +42,13 @@ def _run(
     activation: int,
     gate: Tensor | None,
     residual: Tensor | None,
-    *options: int,
+    options: list[int] | None = None,
 ) -> Tensor:
-    """Kernel of `gemm_epilogue` on both devices."""
+    """The operator; `options` are encoded."""
     _require_operands(a, b, bias, gate, residual)
     out = a.new_empty((a.shape[0], b.shape[1]))
+    if not has_elements(a):
+        return out
     rows = (
         None if bias is None else _in_pairs(bias.unsqueeze(0)),
         activation,
@@ -89,25 +92,5 @@ def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | 
             )
 
 
-def _fake(
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None,
-    activation: int,
-    gate: Tensor | None,
-    residual: Tensor | None,
-    *options: int,
-) -> Tensor:
-    """Shape, dtype and strides of the result, for tracing."""
-    _require_operands(a, b, bias, gate, residual)
-    return a.new_empty((a.shape[0], b.shape[1]))
-
-
 _NAME = "gemm with an epilogue"
-_gemm_epilogue = register(
-    "gemm_epilogue(Tensor a, Tensor b, Tensor? bias, int activation, Tensor? gate, Tensor? residual, "
-    f"{SCHEMA}) -> Tensor",
-    _run,
-    _fake,
-    backward=no_backward(_NAME),
-)
+_gemm_epilogue = register("gemm_epilogue", _run, backward=no_backward(_NAME))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .gemm_options import LARGEST_SIZE, SCHEMA, encode_given
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
-from .operands import launch_gemm, require_matrices, require_tensor
+from .gemm_launch import launch_gemm, require_matrices
+from .gemm_options import LARGEST_SIZE, encode_given
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .operands import require_tensor
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.bfloat16, E4M3)
@@ -63,7 +64,7 @@ def gemm_fp8(
     refuse_unusable(a=a, b=b, **scales)
     refuse_gradient("gemm_fp8", a=a, b=b, **scales)
     function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
-    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, *options)
+    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, options)
 
 
 def _run(
@@ -73,11 +74,13 @@ def _run(
     scale_b: Tensor | None,
     out_dtype: torch.dtype,
     fast_accum: bool = True,
-    *options: int,
+    options: list[int] | None = None,
 ) -> Tensor:
-    """Kernel of `gemm_fp8` on both devices."""
+    """The operator; `options` are encoded."""
     _require_operands(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
+    if not has_elements(a):
+        return out
     if scale_b is not None and scale_b.numel() > 1:
         scale_b = scale_b.contiguous()
     matrices = {"a": a, "the transpose of b": b.t(), "the result": out}
@@ -105,24 +108,4 @@ def _require_scale(name: str, scale: Tensor, a: Tensor, b: Tensor) -> None:
         raise ValueError(f"{name}: got shape {tuple(scale.shape)}, needs one element or {wanted}")
 
 
-def _fake(
-    a: Tensor,
-    b: Tensor,
-    scale_a: Tensor | None,
-    scale_b: Tensor | None,
-    out_dtype: torch.dtype,
-    fast_accum: bool = True,
-    *options: int,
-) -> Tensor:
-    """Shape, dtype and strides of the result, for tracing."""
-    _require_operands(a, b)
-    return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
-
-
-_gemm_fp8 = register(
-    "gemm_fp8(Tensor a, Tensor b, Tensor? scale_a, Tensor? scale_b, ScalarType out_dtype, bool fast_accum=True, "
-    f"{SCHEMA}) -> Tensor",
-    _run,
-    _fake,
-    backward=no_backward("gemm_fp8"),
-)
+_gemm_fp8 = register("gemm_fp8", _run, backward=no_backward("gemm_fp8"))

@@ -14,12 +14,6 @@ SCHEDULES = ("cooperative", "pingpong")
 Encoded = tuple[int, int, int, int, int, int, int, int]
 AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0)
 
-SCHEMA = (
-    "int stages=0, int persistent=-1, int order=-1, int tile_m=0, int tile_n=0, "
-    "int cluster_m=0, int cluster_n=0, int schedule=0"
-)
-"""The same as the last arguments of an operator, whose defaults are `AUTOMATIC`."""
-
 
 def encode_options(
     stages: int | None = None,
@@ -57,10 +51,10 @@ def encode_given(
     tile: str | tuple[int, int] | None,
     cluster: str | tuple[int, int] | None,
     schedule: str | None,
-) -> tuple[int, ...]:
-    """`encode_options`, or none at all where none is given: a call with fewer arguments takes less time."""
+) -> list[int] | None:
+    """`encode_options` as operators take it; None where none is given: a call with fewer arguments takes less time."""
     given = (stages, persistent, order, tile, cluster, schedule)
-    return () if given == (None,) * 6 else encode_options(*given)
+    return None if given == (None,) * 6 else list(encode_options(*given))
 
 
 def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
@@ -15,35 +15,7 @@ HEAD_DIM = 128
 FEATURE_DIM = 64  # of each sign
 MOST_SEGMENTS = 64
 
-State = tuple[Tensor, Tensor]
 
-
-@overload
-def hedgehog(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_map: Tensor,
-    k_map: Tensor,
-    alpha: Tensor,
-    beta: Tensor,
-    *,
-    return_state: Literal[False] = ...,
-    segments: int | None = ...,
-) -> Tensor: ...
-@overload
-def hedgehog(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_map: Tensor,
-    k_map: Tensor,
-    alpha: Tensor,
-    beta: Tensor,
-    *,
-    return_state: Literal[True],
-    segments: int | None = ...,
-) -> tuple[Tensor, State]: ...
 def hedgehog(
     q: Tensor,
     k: Tensor,
@@ -55,7 +27,7 @@ def hedgehog(
     *,
     return_state: bool = False,
     segments: int | None = None,
-) -> Tensor | tuple[Tensor, State]:
+) -> Tensor | Any:
     """Return causal Hedgehog attention as LoLCATs has it: softmax in a window, linear attention on what is earlier.
 
     With phi(x) = [softmax(x W), softmax(-x W)], each over 64 entries and at least 1e-6, and blocks of 64 rows: query i
@@ -106,7 +78,7 @@ def _run(
     return_state: bool = False,
     segments: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Kernel of `hedgehog` on both devices. Without `return_state` the states are empty."""
+    """The operator. Without `return_state` the states are empty."""
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
     return _launch(operands, return_state, segments)
@@ -115,7 +87,8 @@ def _run(
 def _launch(operands: dict[str, Tensor], return_state: bool, segments: int) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs, for operands that are as they must be."""
     outputs = _outputs(operands["q"], return_state)
-    launch("hedgehog", "hedgehog", operands, (*outputs, segments))
+    if has_elements(operands["q"]):
+        launch("hedgehog", "hedgehog", operands, (*outputs, segments))
     return outputs
 
 
@@ -145,26 +118,4 @@ def _require_problem(operands: dict[str, Tensor]) -> None:
         require_shape(name, operands[name], (H,), "a number for each head of q")
 
 
-def _fake(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_map: Tensor,
-    k_map: Tensor,
-    alpha: Tensor,
-    beta: Tensor,
-    return_state: bool = False,
-    segments: int = -1,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Shapes, dtypes and strides of the outputs, for tracing."""
-    _require_problem({"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta})
-    return _outputs(q, return_state)
-
-
-_hedgehog = register(
-    "hedgehog(Tensor q, Tensor k, Tensor v, Tensor q_map, Tensor k_map, Tensor alpha, Tensor beta,"
-    " bool return_state=False, int segments=-1) -> (Tensor, Tensor, Tensor)",
-    _run,
-    _fake,
-    backward=no_backward("hedgehog"),
-)
+_hedgehog = register("hedgehog", _run, backward=no_backward("hedgehog"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 NAMESPACE = "tk_kernels"
@@ -15,26 +16,34 @@ _functions: dict[tuple[str, int], Any] = {}
 
 
 def register(
-    schema: str,
+    name: str,
     run: Callable[..., Any],
-    fake: Callable[..., Any],
     *,
+    changes: tuple[str, ...] = (),
     backward: Callable[..., Any] | None = None,
     setup_context: Callable[..., Any] | None = None,
 ) -> Any:
-    """Define the operator of this schema, `run` on a CPU and on a GPU, `fake` for tracing; returns its overload.
+    """Define the operator `name` by one function, whose annotations are its schema; returns its overload.
+
+    `run` checks its arguments, makes the outputs and launches the kernel where `has_elements`: it serves a CPU, a GPU
+    and tracing, so that what is traced cannot differ from what is run. `changes` names the tensors that it writes.
 
     `backward` and `setup_context` are those of `torch.library.register_autograd`; without them autograd takes the
     operator's results for constants.
     """
-    name = schema.partition("(")[0]
-    LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    schema = torch.library.infer_schema(run, mutates_args=changes).replace("SymInt", "int")
+    LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     for key in ("CPU", "CUDA"):
         LIBRARY.impl(name, run, key)
-    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=LIBRARY)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", run, lib=LIBRARY)
     if backward is not None:
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=LIBRARY)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+def has_elements(tensor: torch.Tensor) -> bool:
+    """Whether there is something to compute with: fake and meta tensors, which tracing uses, have a shape alone."""
+    return not (type(tensor) is FakeTensor or tensor.is_meta)
 
 
 def no_backward(operator: str) -> Callable[..., Any]:
@@ -111,6 +120,7 @@ def _is_freed(tensor: torch.Tensor) -> bool:
     """
     return (
         (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        and tensor.layout is torch.strided
         and tensor.data_ptr() < _LOW_ADDRESS
         and (tensor.is_cuda or tensor.is_cpu)
         and tensor.numel() > 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer, require_scale
 
@@ -15,30 +15,6 @@ DIMS = (64, 128)
 MOST_SEGMENTS = 4096
 
 
-@overload
-def linear_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_decay: Tensor | None = ...,
-    *,
-    scale: float | None = ...,
-    initial_state: Tensor | None = ...,
-    return_final_state: Literal[False] = ...,
-    segments: int | None = ...,
-) -> Tensor: ...
-@overload
-def linear_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_decay: Tensor | None = ...,
-    *,
-    scale: float | None = ...,
-    initial_state: Tensor | None = ...,
-    return_final_state: Literal[True],
-    segments: int | None = ...,
-) -> tuple[Tensor, Tensor]: ...
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -49,7 +25,7 @@ def linear_attention(
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
     segments: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor | Any:
     """Return o with o_t = scale q_t . state_t, state_t = exp(g_t) state_{t-1} + k_t (x) v_t.
 
     q, k: (B, G, N, Dk), v: (B, H, N, Dv) bfloat16, Dk and Dv 64 or 128, H a multiple of G: head h reads q and k of
@@ -111,10 +87,12 @@ def _run(
     return_final_state: bool = False,
     segments: int = -1,
 ) -> list[Tensor]:
-    """Kernel of `linear_attention` on both devices: out, and the final state where it is asked for."""
+    """The operator: out, and the final state where it is asked for."""
     _require_problem(q, k, v, log_decay, scale, initial_state)
-    require_not_growing("log_decay", log_decay)
     results = _outputs(q, v, return_final_state)
+    if not has_elements(q):
+        return results
+    require_not_growing("log_decay", log_decay)
     final = results[1] if return_final_state else None
     scale = q.shape[3] ** -0.5 if scale is None else float(scale)
     rest = (results[0], dense(log_decay), scale, dense(initial_state), final, segments)
@@ -157,25 +135,4 @@ def _require_problem(
     require_scale(scale, torch.finfo(torch.float32).max)
 
 
-def _fake(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_decay: Tensor | None = None,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    return_final_state: bool = False,
-    segments: int = -1,
-) -> list[Tensor]:
-    """Shapes, dtypes and strides of the results, for tracing."""
-    _require_problem(q, k, v, log_decay, scale, initial_state)
-    return _outputs(q, v, return_final_state)
-
-
-_linear_attention = register(
-    "linear_attention(Tensor q, Tensor k, Tensor v, Tensor? log_decay=None, float? scale=None, "
-    "Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
-    _run,
-    _fake,
-    backward=no_backward("linear_attention"),
-)
+_linear_attention = register("linear_attention", _run, backward=no_backward("linear_attention"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
@@ -16,38 +16,6 @@ HEAD_DIM = 64
 NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
 
 
-@overload
-def mamba2(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    *,
-    D: Tensor | None = ...,
-    dt_bias: Tensor | None = ...,
-    dt_softplus: bool = ...,
-    chunk_size: int = ...,
-    initial_state: Tensor | None = ...,
-    return_final_state: Literal[False] = ...,
-    segments: int | None = ...,
-) -> Tensor: ...
-@overload
-def mamba2(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    *,
-    D: Tensor | None = ...,
-    dt_bias: Tensor | None = ...,
-    dt_softplus: bool = ...,
-    chunk_size: int = ...,
-    initial_state: Tensor | None = ...,
-    return_final_state: Literal[True],
-    segments: int | None = ...,
-) -> tuple[Tensor, Tensor]: ...
 def mamba2(
     x: Tensor,
     dt: Tensor,
@@ -62,7 +30,7 @@ def mamba2(
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
     segments: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor | Any:
     """Return y with y_t = C_t . state_t (+ D x_t), state_t = exp(A w_t) state_{t-1} + w_t x_t (x) B_t.
 
     x: (batch, N, H, 64), B, C: (batch, N, G, S) bfloat16, S 64 or 128, H a multiple of G: head h reads B and C of
@@ -114,10 +82,12 @@ def _run(
     return_final_state: bool = False,
     segments: int = -1,
 ) -> list[Tensor]:
-    """Kernel of `mamba2` on both devices: y, and the final state where it is asked for."""
+    """The operator: y, and the final state where it is asked for."""
     _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
-    require_not_growing("A", A)
     results = _outputs(x, B, return_final_state)
+    if not has_elements(x):
+        return results
+    require_not_growing("A", A)
     final = results[1] if return_final_state else None
     if dt.stride(2) != 1:
         dt = dt.contiguous()
@@ -175,28 +145,4 @@ def _require_problem(
         require_shape("initial_state", initial_state, (batch, H, P, S), "(batch, H, 64, S)")
 
 
-def _fake(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None = None,
-    dt_bias: Tensor | None = None,
-    dt_softplus: bool = False,
-    initial_state: Tensor | None = None,
-    return_final_state: bool = False,
-    segments: int = -1,
-) -> list[Tensor]:
-    """Shapes, dtypes and strides of the results, for tracing."""
-    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
-    return _outputs(x, B, return_final_state)
-
-
-_mamba2 = register(
-    "mamba2(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? D=None, Tensor? dt_bias=None, "
-    "bool dt_softplus=False, Tensor? initial_state=None, bool return_final_state=False, int segments=-1) -> Tensor[]",
-    _run,
-    _fake,
-    backward=no_backward("mamba2"),
-)
+_mamba2 = register("mamba2", _run, backward=no_backward("mamba2"))

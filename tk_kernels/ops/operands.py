@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gemm_options import AUTOMATIC
 from .library import compiled
 
 _log = logging.getLogger("tk_kernels")
@@ -47,7 +46,7 @@ def launch(kernel: str, export: str, operands: Mapping[str, Tensor | None], rest
             for bit, (name, tensor) in enumerate(operands.items())
             if copies >> bit & 1 and tensor is not None
         }
-        _log_copies_once(kernel, asked)
+        log_copies_once(kernel, asked)
         dense = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in asked.items()}
         remaining = function(*{**operands, **dense}.values(), *rest)
         if remaining:
@@ -55,47 +54,15 @@ def launch(kernel: str, export: str, operands: Mapping[str, Tensor | None], rest
     return None
 
 
-def launch_gemm(
-    kernel: str, matrices: Mapping[str, Tensor], options: tuple[int, ...], rest: tuple[Any, ...] = ()
-) -> None:
-    """Call the exported function of a matrix product on its operands a and b, its result, `rest` and `options`.
-
-    The dispatcher leaves out the last `options` where they are the defaults; they are filled in.
-
-    Of what it asks for (1: a, 2: b, 4: the result) it gets copies that `aligned_like` made. Where the
-    result needs none, its rows are whole 16-byte units; a copy's padding is its own, which the function is told.
-    """
-    a, b, out = matrices.values()
-    device = a.device
-    if device.type == "cuda" and device.index != torch.cuda.current_device():
-        with torch.cuda.device(device):
-            return launch_gemm(kernel, matrices, options, rest)
-    function = compiled(kernel, device)
-    arguments = (*rest, *options, *AUTOMATIC[len(options) :])
-    copies = function(a, b, out, False, *arguments)
-    if copies:
-        asked = {name: matrix for bit, (name, matrix) in enumerate(matrices.items()) if copies >> bit & 1}
-        _log_copies_once(kernel, asked, "an aligned copy; row strides of multiples of 16 bytes avoid it")
-        left = aligned_like(a).copy_(a) if copies & 1 else a
-        right = aligned_like(b).copy_(b) if copies & 2 else b
-        result = aligned_like(out) if copies & 4 else out
-        remaining = function(left, right, result, True, *arguments)
-        if remaining:
-            raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
-        if copies & 4:
-            out.copy_(result)
-    return None
-
-
 def rows_of(kernel: str, name: str, tensor: Tensor) -> Tensor:
     """(..., D) as (rows, D): a view where its leading dimensions lie one inside the other, else a dense copy."""
     rows = tensor.reshape(-1, tensor.shape[-1])
     if rows.data_ptr() != tensor.data_ptr():
-        _log_copies_once(kernel, {name: tensor})
+        log_copies_once(kernel, {name: tensor})
     return rows
 
 
-def _log_copies_once(
+def log_copies_once(
     kernel: str,
     copied: dict[str, Tensor],
     how: str = "a dense copy; strides of multiples of 16 bytes and an aligned base avoid it",
@@ -106,13 +73,6 @@ def _log_copies_once(
     _copies_logged.add(kernel)
     named = [f"{name} {tuple(tensor.shape)} with strides {tensor.stride()}" for name, tensor in copied.items()]
     _log.info("%s: %s goes through %s", kernel, ", ".join(named), how)
-
-
-def aligned_like(matrix: Tensor) -> Tensor:
-    """Uninitialised matrix of the same shape with dense columns and a row stride that is a multiple of 16 bytes."""
-    rows, cols = matrix.shape
-    unit = 16 // matrix.element_size()
-    return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
 
 
 def like(tensor: Tensor) -> Tensor:
@@ -168,11 +128,3 @@ def require_dense_rows(**operands: Tensor) -> None:
     for name, operand in operands.items():
         if operand.stride(-1) != 1:
             raise ValueError(f"{name}: got stride {operand.stride(-1)} along the last dimension, needs 1")
-
-
-def require_matrices(a: Tensor, b: Tensor, dtype: torch.dtype, largest: int = 2**31 - 1) -> None:
-    """What the factors of a product a b need. Raises ValueError; `largest` as for `require_tensor`."""
-    require_tensor("a", a, 2, (dtype,), None, "a", largest)
-    require_tensor("b", b, 2, (dtype,), a.device, "a", largest)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import is_plain_eager, refuse_unusable, register
+from .library import has_elements, is_plain_eager, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
@@ -71,18 +71,21 @@ def rotary(
 def _run(
     x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
 ) -> Tensor:
-    """Kernel of `rotary` on both devices."""
+    """The operator `rotary`."""
     _require_problem(x, cos, sin, rows_first)
     out = _like(x)
-    launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
+    if has_elements(x):
+        launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
     return out
 
 
 def _run_inplace(
     x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
 ) -> None:
-    """Kernel of `rotary_`: through a copy where the kernel cannot write x in place."""
+    """The operator `rotary_`: through a copy where the kernel cannot write x in place."""
     _require_problem(x, cos, sin, rows_first)
+    if not has_elements(x):
+        return
     if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")
     if _has_whole_rows(x) and x.data_ptr() % 16 == 0:
@@ -123,20 +126,6 @@ def _require_problem(x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool) -> N
     require_shape("sin", sin, tuple(cos.shape), "that of cos")
 
 
-def _fake(
-    x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
-) -> Tensor:
-    """Shape, dtype and strides of the result, for tracing."""
-    _require_problem(x, cos, sin, rows_first)
-    return _like(x)
-
-
-def _fake_inplace(
-    x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
-) -> None:
-    _require_problem(x, cos, sin, rows_first)
-
-
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _, cos, sin, *flags = inputs
     ctx.save_for_backward(cos, sin)
@@ -150,8 +139,5 @@ def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
     return _rotary(dout, cos, sin, rows_first, interleaved, not conjugate), None, None, None, None, None
 
 
-_FLAGS = "Tensor cos, Tensor sin, bool rows_first=False, bool interleaved=False, bool conjugate=False"
-_rotary = register(
-    f"rotary(Tensor x, {_FLAGS}) -> Tensor", _run, _fake, backward=_backward, setup_context=_setup_context
-)
-_rotary_inplace = register(f"rotary_(Tensor(a!) x, {_FLAGS}) -> ()", _run_inplace, _fake_inplace)
+_rotary = register("rotary", _run, backward=_backward, setup_context=_setup_context)
+_rotary_inplace = register("rotary_", _run_inplace, changes=("x",))
