@@ -5,7 +5,7 @@ Pure, but for the defaults in `configs/` that a row's command is told from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,18 @@ import numpy as np
 from harness import roofline, stats, workloads
 from harness.datasheets import Roof, find_datasheet
 from harness.planning import Group, Plan
-from harness.records import Measurement, Ratio, Status
+from harness.records import Measurement, Ratio, SettledBlock, Status
 from harness.repetition import repro_command
 from harness.samples import UNKNOWN, Samples
 from harness.store import StoredGroup
+from harness.timing.settled import Block
+from harness.timing.telemetry import mean_or_none, median_or_none
 from harness.worker.messages import CaseOutcome, Machine
 from harness.worker.supervisor import GroupResult
+
+READABLE_US = 1000.0
+"""The board is read at the beginning of a call, and takes about so long to be read: what is read of a longer call is
+its predecessor's."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,16 @@ class Timed:
     roof_pct_measured: float | None
     roof_pct_datasheet: float | None
     aa_noise_pct: float
-    energy_mj: float | None
-    tflops_per_w: float | None
-    settled_latency_us: float | None
-    settled_clock_mhz: float | None
-    settled_power_w: float | None
-    settled_energy_mj: float | None
+    sm_clock_mhz: float | None
+    power_w: float | None
+    energy_mj: float | None = None
+    tflops_per_w: float | None = None
+    settled_latency_us: float | None = None
+    settled_clock_mhz: float | None = None
+    settled_power_w: float | None = None
+    settled_energy_mj: float | None = None
+    settled_tflops: float | None = None
+    settled_blocks: int | None = None
 
 
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
@@ -52,7 +62,25 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
         if len(outcome.latency_us)
     }
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
-    return StoredGroup(measurements, ratios, samples, energy_j=result.energy_j, seconds=result.seconds)
+    settled = tuple(block for outcome in outcomes for block in _blocks(group, outcome))
+    return StoredGroup(measurements, ratios, samples, settled, energy_j=result.energy_j, seconds=result.seconds)
+
+
+def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
+    """The stored blocks of a case."""
+    for block in outcome.settled:
+        yield SettledBlock(
+            case_id=group.case_ids[outcome.index],
+            block=block.round,
+            position=block.position,
+            predecessor=group.case_ids[block.predecessor] if block.predecessor >= 0 else "",
+            calls=block.calls,
+            seconds=block.seconds,
+            latency_us=block.latency_us,
+            sm_clock_mhz=block.sm_clock_mhz,
+            power_w=block.power_w,
+            energy_mj=block.energy_mj,
+        )
 
 
 def _samples(group: Group, outcome: CaseOutcome) -> Samples:
@@ -91,7 +119,7 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
         sm_clock_mhz=None,
         power_w=None,
         throttled="",
-        settled=None,
+        settled=(),
     )
 
 
@@ -121,8 +149,6 @@ def _measurement(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machin
         timer=plan.timer.kind if timed else "",
         cache=("flushed" if plan.timer.flush_l2 else "warm") if timed else "",
         bound=_bound(group, machine),
-        sm_clock_mhz=outcome.sm_clock_mhz,
-        power_w=outcome.power_w,
         throttled=outcome.throttled,
         peak_memory_mib=outcome.peak_memory_mib,
         kernel_names=" | ".join(outcome.kernel_names),
@@ -138,23 +164,39 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
     flops, traffic = workload.flops(problem), workload.traffic(problem)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
     measured, datasheet = _roofs(problem.dtype, machine)
-    tflops, power, alone = flops / (p50 * 1e6), outcome.power_w, outcome.settled
+    readable = p50 < READABLE_US
     return Timed(
         latency_us_p10=p10,
         latency_us_p50=p50,
         latency_us_p90=p90,
-        tflops=tflops,
+        tflops=flops / (p50 * 1e6),
         gbps=traffic.total / (p50 * 1e3),
         roof_pct_measured=roofline.roof_pct(measured, flops, traffic, p50) if measured else None,
         roof_pct_datasheet=roofline.roof_pct(datasheet, flops, traffic, p50) if datasheet else None,
         aa_noise_pct=stats.aa_noise_pct(outcome.latency_us, outcome.rounds),
-        energy_mj=power * p50 / 1e3 if power is not None else None,
-        tflops_per_w=tflops / power if power else None,
-        settled_latency_us=alone.latency_us if alone else None,
-        settled_clock_mhz=alone.sm_clock_mhz if alone else None,
-        settled_power_w=alone.power_w if alone else None,
-        settled_energy_mj=alone.energy_mj if alone else None,
+        sm_clock_mhz=outcome.sm_clock_mhz if readable else None,
+        power_w=outcome.power_w if readable else None,
+        **_settled(outcome.settled, flops),
     )
+
+
+def _settled(blocks: Sequence[Block], flops: float) -> dict[str, Any]:
+    """The columns of a case that was measured settled; none of one that was not."""
+    if not blocks:
+        return {}
+    latency_us = stats.geometric_mean([block.latency_us for block in blocks])
+    tflops, power = flops / (latency_us * 1e6), mean_or_none([block.power_w for block in blocks])
+    energy_mj = mean_or_none([block.energy_mj for block in blocks])
+    return {
+        "settled_latency_us": latency_us,
+        "settled_clock_mhz": median_or_none([block.sm_clock_mhz for block in blocks]),
+        "settled_power_w": power,
+        "settled_energy_mj": energy_mj,
+        "settled_tflops": tflops,
+        "settled_blocks": len(blocks),
+        "energy_mj": energy_mj,
+        "tflops_per_w": tflops / power if power else None,
+    }
 
 
 def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
@@ -179,6 +221,9 @@ def _ratios(
     timed = {m.case_id: o for m, o in zip(measurements, outcomes, strict=True) if len(o.latency_us)}
     noise = {m.case_id: m.aa_noise_pct or 0.0 for m in measurements}
     per_round = {case: stats.per_round_medians(o.latency_us, o.rounds)[1] for case, o in timed.items()}
+    settled = stats.settled_ratios(
+        {case: np.array([block.latency_us for block in o.settled]) for case, o in timed.items() if o.settled}
+    )
     return tuple(
         Ratio(
             run_id=run_id,
@@ -188,6 +233,19 @@ def _ratios(
             ci_low=estimate.interval.low,
             ci_high=estimate.interval.high,
             verdict=stats.verdict(estimate, [noise[case], noise[baseline]]),
+            **_settled_ratio(settled.get((case, baseline))),
         )
         for (case, baseline), estimate in stats.paired_ratios(per_round, seed=seed).items()
     )
+
+
+def _settled_ratio(estimate: stats.RatioEstimate | None) -> dict[str, Any]:
+    """The columns of a pair of which both were measured settled; none of another."""
+    if estimate is None:
+        return {}
+    return {
+        "settled_ratio": estimate.value,
+        "settled_ci_low": estimate.interval.low,
+        "settled_ci_high": estimate.interval.high,
+        "settled_verdict": stats.verdict(estimate, ()),
+    }

@@ -207,6 +207,7 @@ def _stored_group(run: results.Run, group: Mapping[str, Any]) -> StoredGroup:
         tuple(measured[case] for case in cases),
         tuple(ratio for (case, _), ratio in ratios.items() if case in cases),
         {case: run.seats(case) for case in cases},
+        results.blocks_of(run, cases),
         tuple(metric for metric in profiled if metric.case_id in cases),
         group.get("energy_j"),
         group.get("seconds", {}),

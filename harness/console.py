@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness import ledger
+from harness import headline, ledger
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
 from harness.store import Store, StoredGroup
@@ -175,12 +175,15 @@ def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], 
     table.add_column("status")
     for heading in ("us", "TFLOPS", "GB/s", "% of roof") if timed else ("relative error", "allowed"):
         table.add_column(heading, justify="right")
+    settled = any(m.settled_blocks for m in measurements)
+    if timed and settled:
+        table.add_column("us, TFLOPS, speed of")
     if timed:
         table.add_column(Text(f"speed / {_label(baseline)}"))
         table.add_column("verdict")
     for m in measurements:
         style = "green" if m.status is Status.PASSED else "yellow"
-        cells = _speed_cells(m, by_case.get(m.case_id)) if timed else _error_cells(m)
+        cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else _error_cells(m)
         table.add_row(Text(_label(m)), Text(m.status, style=style), *cells)
     return table
 
@@ -190,14 +193,18 @@ def remarks(measurements: Sequence[Measurement]) -> list[str]:
     return [f"{_label(m)}: {m.reason}" for m in measurements if m.reason]
 
 
-def _speed_cells(m: Measurement, ratio: Ratio | None) -> list[str]:
+def _speed_cells(m: Measurement, ratio: Ratio | None, sources: bool) -> list[str]:
+    """The headline of a case; with `sources`, where its time and its ratio come from."""
+    rate, speed = headline.of_case(m), headline.of_ratio(ratio) if ratio else None
+    of = dict.fromkeys([rate.source, *([speed.source] if speed else [])]) if m.n_samples else ()
     return [
-        _number(m.latency_us_p50, ".2f"),
-        _number(m.tflops, ".1f"),
+        _number(rate.latency_us, ".2f"),
+        _number(rate.tflops, ".1f"),
         _number(m.gbps, ".0f"),
         _number(m.roof_pct_measured, ".1f"),
-        f"{ratio.ratio_p50:.3f} ({ratio.ci_low:.3f} to {ratio.ci_high:.3f})" if ratio else "",
-        str(ratio.verdict) if ratio else "",
+        *([", ".join(of)] if sources else []),
+        f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "",
+        str(speed.verdict) if speed else "",
     ]
 
 

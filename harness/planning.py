@@ -44,7 +44,14 @@ class TimerSettings:
     min_rounds: int
     max_rounds: int
     telemetry_interval_ms: float
-    settled_seconds: float = 0.0
+    settled: str = "never"
+    settled_over_us: float = 1000.0
+    settled_own: tuple[str, ...] = ()
+    settled_fastest: int = 3
+    settled_rounds: int = 4
+    settled_budget_seconds: float = 12.0
+    settled_block_seconds: float = 0.5
+    settled_drop_seconds: float = 0.15
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,8 @@ class Plan:
         count = len(self.contestants) if active is None else active
         timer = self.timer
         rounds = timer.warmup_seconds + timer.budget_seconds
-        timing = rounds + 2 * timer.settled_seconds * count if timed and count else 0.0
+        settled = 0.0 if timer.settled == "never" else timer.settled_budget_seconds
+        timing = rounds + settled if timed and count else 0.0
         return len(self.groups) * (count * self.estimate_case_seconds + timing) / 60
 
 
@@ -134,6 +142,10 @@ MAPPINGS = {
 }
 """Those of them that hold keys, with the keys."""
 TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
+SETTLED = ("auto", "always", "never")
+"""When groups are measured settled too."""
+_WHOLE = ("min_rounds", "max_rounds", "settled_fastest", "settled_rounds")
+"""Keys of the timer that are whole numbers."""
 WANDB_MODES = ("offline", "online", "disabled")
 
 
@@ -262,9 +274,21 @@ def _contestants(config: Mapping[str, Any]) -> tuple[Candidate, ...]:
 def _timer(values: Mapping[str, Any]) -> TimerSettings:
     if values["kind"] not in ("cuda_events", "cuda_graph"):
         raise HarnessError(f"timer.kind is {values['kind']!r}: there is cuda_events, cuda_graph")
-    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2", "settled_seconds")}
-    checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if not key.endswith("_rounds")}
-    rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key.endswith("_rounds")}
+    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2", "settled", "settled_own")}
+    checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if key not in _WHOLE}
+    rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key in _WHOLE}
+    if values["settled"] not in SETTLED:
+        raise HarnessError(f"timer.settled is {values['settled']!r}: there is {', '.join(SETTLED)}")
+    own = values["settled_own"]
+    if isinstance(own, str) or not isinstance(own, Sequence) or not all(isinstance(name, str) for name in own):
+        raise HarnessError(f"timer.settled_own is {own!r}, needs a list of implementations such as [tk]")
+    if rounds["settled_rounds"] < 2:
+        raise HarnessError(f"timer.settled_rounds is {rounds['settled_rounds']}, needs to be at least 2")
+    if checked["settled_drop_seconds"] >= checked["settled_block_seconds"]:
+        raise HarnessError(
+            f"timer.settled_drop_seconds is {checked['settled_drop_seconds']:g}, needs to be less than "
+            f"timer.settled_block_seconds, {checked['settled_block_seconds']:g}"
+        )
     if not 2 <= rounds["min_rounds"] <= rounds["max_rounds"]:
         raise HarnessError(
             f"timer.min_rounds is {rounds['min_rounds']}, needs to be at least 2 and at most timer.max_rounds, "
@@ -279,7 +303,14 @@ def _timer(values: Mapping[str, Any]) -> TimerSettings:
         min_rounds=rounds["min_rounds"],
         max_rounds=rounds["max_rounds"],
         telemetry_interval_ms=checked["telemetry_interval_ms"],
-        settled_seconds=_not_negative("timer.settled_seconds", values["settled_seconds"]),
+        settled=values["settled"],
+        settled_over_us=checked["settled_over_us"],
+        settled_own=tuple(own),
+        settled_fastest=rounds["settled_fastest"],
+        settled_rounds=rounds["settled_rounds"],
+        settled_budget_seconds=checked["settled_budget_seconds"],
+        settled_block_seconds=checked["settled_block_seconds"],
+        settled_drop_seconds=checked["settled_drop_seconds"],
     )
 
 
@@ -293,12 +324,6 @@ def _limits(values: Mapping[str, Any]) -> Limits:
 def _positive(key: str, value: object) -> float:
     if not _is_finite(value) or not value > 0:
         raise HarnessError(f"{key} is {value!r}, needs a finite number above 0")
-    return float(value)
-
-
-def _not_negative(key: str, value: object) -> float:
-    if not _is_finite(value) or not value >= 0:
-        raise HarnessError(f"{key} is {value!r}, needs a finite number of at least 0")
     return float(value)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import math
 import re
 import sys
 import tempfile
@@ -18,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from harness import stats
+from harness import headline, stats
 from harness.errors import HarnessError
 from harness.results import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
-"""Name in wandb -> column of measurements.csv."""
+"""Name in wandb -> column of measurements.csv, of the rounds."""
 
 STARTED = "started"
 """Key of the summary: when the run started, in seconds since 1970, the axis of what is shown over time."""
@@ -149,14 +148,16 @@ def _failures(run: Run) -> int:
 def summary(run: Run) -> dict[str, float]:
     """Scalars of a run: `failures`, when it `started`, and geometric means over its problems.
 
-    `<experiment>/<workload>/ratio/<baseline>/geomean` is the speed of `tk` without options over each baseline, and
-    `<experiment>/<workload>/<implementation>/latency_us/geomean` the median latency; for another direction than fwd the
-    workload is `<workload>_bwd`.  Means over other problems are other numbers: each experiment has keys of its own.
+    `<experiment>/<workload>/ratio/<baseline>/geomean` is the headline speed of `tk` without options over each baseline,
+    `<experiment>/<workload>/<implementation>/latency_us/geomean` the median latency in the rounds, `settled_cases` how
+    many cases have settled headlines; for another direction than fwd the workload is `<workload>_bwd`.  Means over
+    other problems are other numbers: each experiment has keys of its own.
     """
     table, experiment = run.measurements, run.manifest["experiment"]
     scalars: dict[str, float] = {
         "failures": float(_failures(run)),
         STARTED: _seconds(str(run.manifest["started_utc"])),
+        "settled_cases": float(table["settled_blocks"].notna().sum()),
     }
     latencies: dict[str, list[float]] = {}
     for row in table[table["n_samples"] > 0].itertuples():
@@ -173,11 +174,11 @@ def summary(run: Run) -> dict[str, float]:
         for row in table.itertuples()
     }
     pairs: dict[tuple[str, str], list[float]] = {}
-    for ratio in run.ratios.itertuples():
-        workload, implementation, variant = label[ratio.case_id]
-        _, baseline, baseline_variant = label[ratio.baseline_case_id]
+    for ratio in run.ratios.to_dict("records"):
+        workload, implementation, variant = label[ratio["case_id"]]
+        _, baseline, baseline_variant = label[ratio["baseline_case_id"]]
         if (implementation, variant) == ("tk", ""):
-            pairs.setdefault((workload, _label(baseline, baseline_variant)), []).append(ratio.ratio_p50)
+            pairs.setdefault((workload, _label(baseline, baseline_variant)), []).append(headline.of_ratio(ratio).value)
     for (workload, baseline), values in pairs.items():
         scalars[f"{experiment}/{workload}/ratio/{baseline}/geomean"] = stats.geometric_mean(values)
     return scalars
@@ -188,7 +189,8 @@ def size_points(run: Run) -> list[dict[str, float]]:
 
     The size is the problem key that varies most over the run, else the first key. The series is the workload,
     `attention_bwd` for another direction than fwd, with the keys that vary at one size, `attention_bwd_causal=1`,
-    and the kind of inputs where there are several, `gemm_zeros`.
+    and the kind of inputs where there are several, `gemm_zeros`.  Rates and latencies are the headline's, and `settled`
+    is 1 where that is of settled blocks.
     """
     timed = run.measurements[run.measurements["n_samples"] > 0]
     if timed.empty:
@@ -206,10 +208,16 @@ def size_points(run: Run) -> list[dict[str, float]]:
             + [row.distribution] * kinds
         )
         point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
-        for name, column in METRICS.items():
-            value = getattr(row, column)
-            if not math.isnan(value):
-                point[f"{series}/{_label(row.implementation, row.variant)}/{name}"] = float(value)
+        rate = headline.of_case(row._asdict())
+        values = {
+            **{name: headline.known(getattr(row, column)) for name, column in METRICS.items()},
+            "tflops": rate.tflops,
+            "latency_us": rate.latency_us,
+            "settled": 1.0 if rate.source == headline.SETTLED else None,
+        }
+        for name, value in values.items():
+            if value is not None:
+                point[f"{series}/{_label(row.implementation, row.variant)}/{name}"] = value
     return [points[size] for size in sorted(points)]
 
 

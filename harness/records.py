@@ -143,22 +143,28 @@ class Measurement(_Row):
     aa_noise_pct: float | None
     """Distance between the medians of the interleaved halves of the case's own samples."""
     sm_clock_mhz: float | None
-    """Median SM clock over the rounds."""
+    """Median SM clock over the rounds; empty for long calls, at whose beginning it is their predecessor's."""
     power_w: float | None
-    """Median board power over the rounds."""
+    """Median board power over the rounds, all contestants and flushes in it; empty where the clock is."""
     energy_mj: float | None
-    """Board energy a call, in millijoules: median power times median latency, both of the rounds."""
+    """Board energy a call, in millijoules; empty for what was not measured settled."""
     tflops_per_w: float | None
+    """Settled rate over settled power; empty for what was not measured settled."""
     throttled: str
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
     settled_latency_us: float | None = None
-    """Time a call, alone on the board, call after call; this and the next three only with `timer.settled_seconds`."""
+    """Time a call in blocks of calls back to back, the geometric mean over the blocks; this and the next five are
+    empty for what was not measured settled."""
     settled_clock_mhz: float | None = None
-    """Median SM clock then."""
+    """Median SM clock over the blocks."""
     settled_power_w: float | None = None
-    """Board power then: counted energy over time; median of the readings on a board that does not count."""
+    """Board power, mean over the blocks: counted energy over time; the readings on a board that does not count."""
     settled_energy_mj: float | None = None
-    """Energy a call, in millijoules, by the board's own counter."""
+    """Energy a call, in millijoules, by the board's own counter, mean over the blocks."""
+    settled_tflops: float | None = None
+    """Workload's FLOPs over the settled latency."""
+    settled_blocks: int | None = None
+    """Blocks that count."""
     peak_memory_mib: float | None
     """What one call takes from the caching allocator at its peak: outputs and workspace, inputs not counted."""
     kernel_names: str
@@ -181,16 +187,46 @@ class Ratio(_Row):
     """Median latency of the baseline over that of the case: above 1, the case is faster."""
     ci_low: float
     ci_high: float
-    """95 % bootstrap interval over rounds."""
+    """95 % interval over rounds."""
     verdict: Verdict
+    settled_ratio: float | None = None
+    """The same from settled blocks; this and the next three are empty unless both cases were measured settled."""
+    settled_ci_low: float | None = None
+    settled_ci_high: float | None = None
+    """95 % interval over rounds of blocks."""
+    settled_verdict: Verdict | None = None
 
     def __post_init__(self) -> None:
         if self.case_id == self.baseline_case_id:
             raise RecordError(f"ratio of case {self.case_id} with itself")
-        if not 0 < self.ci_low <= self.ci_high:
-            raise RecordError(f"ratio interval [{self.ci_low}, {self.ci_high}] is empty or not positive")
-        if not self.ratio_p50 > 0:
-            raise RecordError(f"ratio_p50 is {self.ratio_p50}, must be positive")
+        _check_interval("ratio_p50", self.ratio_p50, self.ci_low, self.ci_high)
+        settled = (self.settled_ratio, self.settled_ci_low, self.settled_ci_high, self.settled_verdict)
+        if any(value is None for value in settled) != all(value is None for value in settled):
+            raise RecordError(f"ratio of case {self.case_id}: some of its settled columns are empty and others are not")
+        if self.settled_ratio is not None and self.settled_ci_low is not None and self.settled_ci_high is not None:
+            _check_interval("settled_ratio", self.settled_ratio, self.settled_ci_low, self.settled_ci_high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettledBlock(_Row):
+    """One block of calls back to back: one row of `settled.parquet`."""
+
+    case_id: str
+    block: int
+    """Round of blocks: each settled case of the group has one in it."""
+    position: int
+    """Place in that round."""
+    predecessor: str
+    """Case whose block was before it; empty for none."""
+    calls: int
+    """That count, behind what is dropped at the block's beginning."""
+    seconds: float
+    """They took."""
+    latency_us: float
+    sm_clock_mhz: float | None
+    power_w: float | None
+    energy_mj: float | None
+    """A call; empty where the board does not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +258,16 @@ _TIMED = (
     "settled_clock_mhz",
     "settled_power_w",
     "settled_energy_mj",
+    "settled_tflops",
+    "settled_blocks",
 )
+
+
+def _check_interval(name: str, value: float, low: float, high: float) -> None:
+    if not 0 < low <= high:
+        raise RecordError(f"ratio interval [{low}, {high}] is empty or not positive")
+    if not value > 0:
+        raise RecordError(f"{name} is {value}, must be positive")
 
 
 def _check_measurement(m: Measurement) -> None:
@@ -258,6 +303,10 @@ def _check_measurement(m: Measurement) -> None:
     require(bool(m.timer) and bool(m.cache), "samples without timer or cache state")
 
 
+_OPTIONAL: Mapping[Any, Any] = {float | None: float, int | None: int, Verdict | None: Verdict}
+"""Types of cells that may be empty."""
+
+
 def _to_text(value: Any) -> str:
     if value is None:
         return ""
@@ -270,8 +319,8 @@ def _from_text(name: str, hint: Any, text: str) -> Any:
     try:
         if hint is str:
             return text
-        if hint == (float | None):
-            return float(text) if text != "" else None
+        if hint in _OPTIONAL:
+            return _OPTIONAL[hint](text) if text != "" else None
         return hint(text)  # int, float, Status, Verdict
     except ValueError:
         raise RecordError(f"column {name}: {text!r} is not a {getattr(hint, '__name__', hint)}") from None

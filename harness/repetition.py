@@ -48,12 +48,15 @@ def _differences(plan: Plan, timer: str) -> Iterator[str]:
     defaults = {"timer": _timer_file(timer), "limits": _config_file()["limits"]}
     for group, settings in (("timer", asdict(plan.timer)), ("limits", asdict(plan.limits))):
         for key, value in settings.items():
+            value = list(value) if isinstance(value, tuple) else value
             if value != defaults[group][key]:
                 yield f"{group}.{key}={_text(value)}"
 
 
 def _text(value: object) -> str:
     """A value as Hydra reads it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_text, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

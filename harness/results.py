@@ -10,8 +10,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,13 +19,15 @@ from typing import Any, get_type_hints
 import numpy as np
 import pandas as pd
 
+from harness import former_names
 from harness import samples as stored_samples
-from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"
 RATIOS = "ratios.csv"
 SAMPLES = "samples.parquet"
+SETTLED = "settled.parquet"
 PROFILE = "profile.csv"
 
 GROUP = ("workload", "direction", "problem", "dtype", "distribution")
@@ -54,8 +56,10 @@ class ResultsError(Exception):
 class Run:
     """One run as stored.
 
-    measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`.
+    measurements: one row a case (the newest, where a case was timed again), columns of `Measurement`; implementations
+        have the names of today (`harness.former_names`), case ids are as stored.
     ratios: one row a pair of cases whose newest rows are times of one interleaved group, columns of `Ratio`.
+    settled: columns of `SettledBlock`, one row a block of calls back to back; empty where nothing was measured settled.
     profile: columns of `ProfileMetric`, of cases whose newest row is a pass; empty where nothing was profiled.
     Text cells are `str` ("" for empty), numbers float64 (NaN for empty), `n_samples` and `seed` int64.
     """
@@ -65,6 +69,7 @@ class Run:
     measurements: pd.DataFrame
     ratios: pd.DataFrame
     profile: pd.DataFrame
+    settled: pd.DataFrame
     _samples: pd.DataFrame
 
     @property
@@ -107,10 +112,11 @@ def load_run(path: str | Path) -> Run:
         measurements=measurements,
         ratios=_timed_together(_newest(ratios, ["case_id", "baseline_case_id"]), measurements, manifest["groups"]),
         profile=_of_passes(_newest(profile, ["case_id", "kernel_name", "metric"]), measurements),
+        settled=_read_blocks(folder / SETTLED),
         _samples=samples,
     )
     _check_samples(run)
-    return run
+    return replace(run, measurements=former_names.today(run.measurements))
 
 
 def load_campaign(path: str | Path) -> list[Run]:
@@ -202,7 +208,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         )
     reader = csv.reader(io.StringIO(whole))
     header = tuple(next(reader, []))
-    if header not in (record.columns(), tuple(name for name in record.columns() if name not in record.optional())):
+    in_order = tuple(name for name in record.columns() if name in header)
+    if header != in_order or not {*record.columns()} - {*record.optional()} <= {*header}:
         odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
@@ -259,7 +266,7 @@ def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
         try:
             if hint is int:
                 table[name] = table[name].astype("int64")
-            elif hint is float or hint == (float | None):
+            elif hint in (float, float | None, int | None):
                 table[name] = table[name].replace("", "nan").astype("float64")
             else:
                 table[name] = table[name].astype(str).astype(object)
@@ -283,8 +290,44 @@ def _read_samples(path: Path) -> pd.DataFrame:
     return stored_samples.completed(samples)
 
 
+def block_table(blocks: Sequence[SettledBlock]) -> pd.DataFrame:
+    """Settled blocks as rows, columns of `SettledBlock`."""
+    rows = [vars(block) for block in blocks]
+    return _typed(Path(), pd.DataFrame(rows, columns=list(SettledBlock.columns()), dtype=object), SettledBlock)
+
+
+def blocks_of(run: Run, case_ids: Sequence[str]) -> tuple[SettledBlock, ...]:
+    """The settled blocks of some cases of a run."""
+    rows = run.settled[run.settled["case_id"].isin(list(case_ids))].astype(object)
+    cells = rows.where(rows.notna(), None).to_dict("records")
+    return tuple(SettledBlock(**{str(name): value for name, value in row.items()}) for row in cells)
+
+
+def _read_blocks(path: Path) -> pd.DataFrame:
+    """The settled blocks of a run; none where there is no such file, as of runs in which nothing was settled."""
+    if not path.exists():
+        return block_table(())
+    try:
+        blocks = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise ResultsError(
+            f"{path} is truncated or damaged ({_first_line(error)}): restore it or measure again in a new run"
+        ) from None
+    if tuple(blocks.columns) != SettledBlock.columns():
+        needed = list(SettledBlock.columns())
+        raise ResultsError(f"{path} has columns {list(blocks.columns)}, needs {needed}: measure again")
+    return blocks
+
+
 def _check_samples(run: Run) -> None:
-    """Each case has as many samples as its row says."""
+    """Each case has as many samples as its row says, and as many settled blocks."""
+    blocks = run.settled["case_id"].value_counts()
+    for case, expected in zip(run.measurements["case_id"], run.measurements["settled_blocks"], strict=True):
+        if not math.isnan(expected) and int(blocks.get(case, 0)) != int(expected):
+            raise ResultsError(
+                f"{run.path / SETTLED} holds {int(blocks.get(case, 0))} blocks of case {case}, {MEASUREMENTS} says "
+                f"{int(expected)}: restore it or measure again in a new run"
+            )
     counts = run._samples["case_id"].value_counts()
     for case, expected in zip(run.measurements["case_id"], run.measurements["n_samples"], strict=True):
         if int(counts.get(case, 0)) != int(expected):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, ndtri  # scipy.stats takes as long to import as torch
+from scipy.special import bdtr, ndtri, stdtrit  # scipy.stats takes as long to import as torch
 
 from harness.records import Verdict
 
@@ -139,6 +139,34 @@ def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int) -> np.ndarr
         drawn = generator.integers(rounds, size=(stop - start, rounds))
         medians[:, start:stop] = np.median(table[:, drawn], axis=2)
     return medians
+
+
+def settled_ratios(
+    per_round: Mapping[str, np.ndarray], *, confidence: float = CONFIDENCE
+) -> dict[tuple[str, str], RatioEstimate]:
+    """Every ordered pair (case, baseline) of cases measured in blocks of calls back to back.
+
+    per_round: case -> (rounds,) latency in its block of each round of blocks, equally long for all.  The logarithm of
+    the ratio in one round is one observation, in which what drifts over seconds (heat) cancels.  A block is a mean over
+    hundreds of milliseconds, so that these are near to normal, and with n rounds the interval is the mean -+ t(n - 1)
+    times its standard error: Student's t is the correction for the few rounds, 3.18 instead of 1.96 for four.
+    """
+    lengths = {len(values) for values in per_round.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"cases have {sorted(lengths)} settled blocks, paired ratios need the same number for all")
+    return {
+        (case, baseline): _mean_ratio(np.log(per_round[baseline] / per_round[case]), confidence)
+        for case in per_round
+        for baseline in per_round
+        if case != baseline
+    }
+
+
+def _mean_ratio(logs: np.ndarray, confidence: float) -> RatioEstimate:
+    """The exponential of the mean of independent, near to normal logarithms, with the interval of Student's t."""
+    n, mean = len(logs), float(np.mean(logs))
+    half = float(stdtrit(n - 1, (1 + confidence) / 2) * np.std(logs, ddof=1) / math.sqrt(n)) if n > 1 else math.inf
+    return RatioEstimate(math.exp(mean), Interval(math.exp(mean - half), math.exp(mean + half)))
 
 
 def ratio_margin(noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> float:

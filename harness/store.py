@@ -30,7 +30,7 @@ import pandas as pd
 from harness import results
 from harness import samples as stored_samples
 from harness.errors import HarnessError
-from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, Status, _Row
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row
 from harness.samples import Samples
 
 LOCK = ".lock"
@@ -57,6 +57,7 @@ class StoredGroup:
     measurements: tuple[Measurement, ...]
     ratios: tuple[Ratio, ...]
     samples: Mapping[str, Samples]
+    settled: tuple[SettledBlock, ...] = ()
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -152,11 +153,13 @@ class Store:
         first = group.measurements[0]
         groups = self.manifest["groups"]
         sizes = self._sizes()
-        samples = self._staged(len(groups) + 1)
+        staged = {name: self._staged(name, len(groups) + 1) for name in (results.SAMPLES, results.SETTLED)}
         with _said(self.folder), _undisturbed():
             try:
                 case_ids = [m.case_id for m in group.measurements]
-                _replace(samples, _parquet(self._merged_samples(group.samples, case_ids)))
+                _replace(staged[results.SAMPLES], _parquet(self._merged_samples(group.samples, case_ids)))
+                if group.settled or (self.folder / results.SETTLED).exists():
+                    _replace(staged[results.SETTLED], _parquet(self._merged_blocks(group.settled, case_ids)))
                 _append(self.folder / results.RATIOS, group.ratios)
                 _append(self.folder / results.MEASUREMENTS, group.measurements)
                 if group.profile:
@@ -182,20 +185,23 @@ class Store:
                 self._write_manifest()
             except BaseException:
                 self.manifest["groups"] = groups
-                samples.unlink(missing_ok=True)
+                for path in staged.values():
+                    path.unlink(missing_ok=True)
                 for name, size in sizes.items():
                     os.truncate(self.folder / name, size)
                 raise
-            os.replace(samples, self.folder / results.SAMPLES)
+            for name, path in staged.items():
+                if path.exists():
+                    os.replace(path, self.folder / name)
 
     def _sizes(self) -> dict[str, int]:
         """Bytes of each table that there is."""
         paths = [self.folder / name for name, _ in _TABLES]
         return {path.name: path.stat().st_size for path in paths if path.exists()}
 
-    def _staged(self, number: int) -> Path:
-        """Where the samples are while the manifest does not have that many groups yet."""
-        return self.folder / f".{results.SAMPLES}.{number}"
+    def _staged(self, name: str, number: int) -> Path:
+        """Where a file of samples or blocks is while the manifest does not have that many groups yet."""
+        return self.folder / f".{name}.{number}"
 
     def _merged_samples(self, samples: Mapping[str, Samples], case_ids: Sequence[str]) -> pd.DataFrame:
         """All stored samples, those of the group's cases replaced."""
@@ -205,16 +211,29 @@ class Store:
         parts = [part for part in (kept, *new) if len(part)]
         return pd.concat(parts, ignore_index=True) if parts else kept
 
+    def _merged_blocks(self, blocks: Sequence[SettledBlock], case_ids: Sequence[str]) -> pd.DataFrame:
+        """All stored settled blocks, those of the group's cases replaced."""
+        new = results.block_table(blocks)
+        path = self.folder / results.SETTLED
+        if not path.exists():
+            return new
+        stored = pd.read_parquet(path)
+        parts = [part for part in (stored[~stored["case_id"].isin(list(case_ids))], new) if len(part)]
+        return pd.concat(parts, ignore_index=True) if parts else new
+
     def _write_manifest(self) -> None:
         text = json.dumps(self.manifest, indent=2, sort_keys=True, default=str)
         _replace(self.folder / results.MANIFEST, f"{text}\n".encode())
 
     def _finish_samples(self) -> None:
         """Puts samples that the manifest counts in their place, and drops what was being written when all ended."""
-        staged = self._staged(len(self.manifest["groups"]))
-        if staged.exists():
-            os.replace(staged, self.folder / results.SAMPLES)
-        for path in (*self.folder.glob(f".{results.SAMPLES}.*"), *self.folder.glob(".*.new")):
+        for name in (results.SAMPLES, results.SETTLED):
+            staged = self._staged(name, len(self.manifest["groups"]))
+            if staged.exists():
+                os.replace(staged, self.folder / name)
+            for path in self.folder.glob(f".{name}.*"):
+                path.unlink()
+        for path in self.folder.glob(".*.new"):
             path.unlink()
 
     def _cut_uncommitted(self) -> None:

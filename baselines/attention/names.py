@@ -9,9 +9,10 @@ FLASH_ATTN_4 = "kernel_cutlass"  # CuTe DSL's prefix
 CUDNN = "cudnn"
 SDPA_EFFICIENT = "fmha_cutlass"
 TRITON = "triton"
-TK = "kittens"
+TK = "kittens.*kernel_entry"  # this repository's; the released library's namespace is `kittens` as well
+THUNDERKITTENS = "(fwd|bwd)_attend_(prep_)?ker"
 
-EVERYONE = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT, TRITON, TK)
+EVERYONE = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT, TRITON, TK, THUNDERKITTENS)
 
 
 def others(own: str) -> tuple[str, ...]:

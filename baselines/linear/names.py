@@ -9,9 +9,10 @@ FLA_STATES = "chunk_fwd_kernel_h"
 FLA_OUTPUT = "chunk_fwd_kernel_o"
 FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
 MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
-TK = "kittens"
+TK = "kittens.*kernel_entry"  # this repository's; the released library's namespace is `kittens` as well
+THUNDERKITTENS = "(based|hedgehog)_linear_attention|mamba2_fwd_template|la_kernel.*la_globals"
 
-EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK)
+EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK, THUNDERKITTENS)
 
 
 def others(*own: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 Row = tuple[int, ...]
@@ -93,3 +94,39 @@ def _circuit(rows: Sequence[Row], first: int, generator: random.Random) -> list[
 
 def _first(row: Row) -> int:
     return row[0]
+
+
+def design_rounds(contestants: int) -> int:
+    """Rows of one Williams design: the fewest rounds in which everyone follows everyone else equally often."""
+    return contestants if contestants % 2 == 0 else 2 * contestants
+
+
+def few_orders(contestants: int, rounds: int, seed: int) -> list[Row]:
+    """Orders of a few rounds, as balanced as so few can be: rows of Williams designs, labelled at random.
+
+    Of `TRIALS` draws the one whose counts of predecessors and places, borders included, are the most even.
+    """
+    generator = random.Random(seed)
+    design = williams(contestants)
+
+    def drawn() -> list[Row]:
+        rows: list[Row] = []
+        while len(rows) < rounds:
+            labels = generator.sample(range(contestants), contestants)
+            chosen = generator.sample(design, min(len(design), rounds - len(rows)))
+            rows += [tuple(labels[place] for place in row) for row in chosen]
+        return rows
+
+    return min((drawn() for _ in range(TRIALS)), key=unevenness)
+
+
+def unevenness(rows: Sequence[Row]) -> int:
+    """Sum of the squared counts of pairs of neighbours and of places: the smaller, the more even."""
+    sequence = list(itertools.chain(*rows))
+    pairs = Counter(itertools.pairwise(sequence))
+    places = Counter(place for row in rows for place in enumerate(row))
+    return sum(count**2 for count in (*pairs.values(), *places.values()))
+
+
+TRIALS = 100
+"""Draws of `few_orders`: some milliseconds."""

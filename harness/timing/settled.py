@@ -1,9 +1,13 @@
-"""One contestant alone, call after call, until clock and power have settled: its rate, clock and energy.
+"""Contestants call after call, in blocks of half a second: what each does when the board has settled on it.
 
 In the interleaved rounds the board idles between the samples and works for all contestants in turn, so power and clock
-there are those of the mixture.  Here nothing comes between the calls: the next batch of them is enqueued before the
-host reads the board and waits for the last.  Energy is the difference of the board's own counter, which moves in steps
-of tens of milliseconds: the stretch begins and ends where it moved.
+there are those of the mixture.  Here nothing comes between the calls: the next batch is enqueued before the host reads
+the board and waits for the last, also where one contestant's block ends and the next one's begins.  The first part of
+each block, in which the board still has the clock of whoever ran before, is dropped.  Blocks come in rounds, each
+contestant once a round in balanced order, so that heat, which drifts over seconds, hits all alike.
+
+Energy is the difference of the board's own counter, which moves in steps of tens of milliseconds, between the first and
+the last step that was seen in what counts of a block.
 """
 
 from __future__ import annotations
@@ -11,103 +15,169 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.timing.rounds import ContestantError
 from harness.timing.telemetry import Reading, Telemetry, median_or_none
 
 BATCH_US = 10_000.0
 """Calls of about this length are a batch.  The board is read while it is at one, which takes some milliseconds."""
 
-STILL_SECONDS = 1.0
-"""A counter that has not moved for so long does not count."""
+LEAST_BATCHES = 2
+"""That count of a block, however long the calls are."""
 
 
 @dataclass(frozen=True)
-class Settled:
-    """What was seen while a contestant ran alone.  latency_us: wall time over calls; energy_mj: power times latency."""
+class Block:
+    """One block of one contestant, less what was dropped at its beginning.
 
+    round, position: which one it is; predecessor: the contestant whose block was before it, -1 for none; calls: that
+    count; seconds: they took; energy_mj: a call, None where the board does not count.
+    """
+
+    round: int
+    position: int
+    predecessor: int
     calls: int
-    latency_us: float
+    seconds: float
     sm_clock_mhz: float | None
     power_w: float | None
     energy_mj: float | None
 
+    @property
+    def latency_us(self) -> float:
+        return self.seconds / self.calls * 1e6
+
 
 @dataclass(frozen=True)
-class _Mark:
-    """The end of a batch, when so many calls had run, and a look at the counter in the batch behind it."""
+class Alone:
+    """A contestant: its calls, one an input set, and about how long one takes."""
 
-    seconds: float
+    calls: Sequence[Callable[[], Any]]
+    call_us: float
+
+
+@dataclass(frozen=True)
+class Board:
+    """What is read, and waited for.  energy_j: the board's counter, None where it has none; mark: notes the end of what
+    the device has been given, and gives what waits until the device has come there.
+    """
+
+    telemetry: Telemetry
+    energy_j: Callable[[], float | None]
+    mark: Callable[[], Callable[[], None]]
+    clock: Callable[[], float] = time.perf_counter
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Calls that the device has been given: how many, and what waits for their end."""
+
+    calls: int
+    wait: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A look at the board while a batch ran, and when the batch had ended."""
+
+    ended: float
     calls: int
     read_at: float
+    reading: Reading
     energy_j: float | None
 
 
 def settle(
-    calls: Sequence[Callable[[], Any]],
-    call_us: float,
-    seconds: float,
-    telemetry: Telemetry,
-    energy_j: Callable[[], float | None],
-    mark: Callable[[], Callable[[], None]],
-    clock: Callable[[], float] = time.perf_counter,
-) -> Settled:
-    """Runs the calls in turn for `seconds` to settle, then for `seconds` that are measured.
+    contestants: Sequence[Alone],
+    orders: Sequence[Sequence[int]],
+    block_seconds: float,
+    drop_seconds: float,
+    board: Board,
+    enter: Callable[[int], None] = lambda index: None,
+) -> list[list[Block]]:
+    """The blocks of every contestant, one for each of the `orders`.
 
-    calls: one an input set; call_us: about how long one takes; energy_j: the board's counter, None where it has none;
-    mark: notes the end of what the device has been given, and gives what waits until the device has come there.
-    Power is energy over time, or the median of the readings where none is counted.
+    enter(i) is told before contestant i is given to the device.  Raises `ContestantError` from whatever a call raised.
     """
-    size = max(1, math.ceil(BATCH_US / call_us))
-    turn = itertools.cycle(calls)
-    readings: list[Reading] = []
-    done = 0
+    blocks: list[list[Block]] = [[] for _ in contestants]
+    batches = [_batches(index, one, board, enter) for index, one in enumerate(contestants)]
+    sequence = [(number, position, index) for number, row in enumerate(orders) for position, index in enumerate(row)]
+    following = [index for _, _, index in sequence[1:]]
+    ahead = next(batches[sequence[0][2]])
+    before, began = -1, board.clock()
+    for (number, position, index), after in itertools.zip_longest(sequence, following):
+        looks: list[_Look] = []
+        last = False
+        while not last:
+            spent = board.clock() - began
+            long_enough = spent + BATCH_US * 1e-6 >= block_seconds and _counted(looks, began + drop_seconds)
+            last = bool(long_enough)
+            current = ahead
+            if not last or after is not None:
+                ahead = next(batches[after if last and after is not None else index])
+            looks.append(_look(current, board, index))
+        blocks[index].append(_block(number, position, before, looks, began, drop_seconds))
+        before, began = index, looks[-1].ended
+    return blocks
 
-    def enqueued() -> Callable[[], None]:
-        for _ in range(size):
-            next(turn)()
-        return mark()
 
-    ahead = enqueued()
+def _batches(index: int, contestant: Alone, board: Board, enter: Callable[[int], None]) -> Iterator[_Batch]:
+    """Batch after batch, each given to the device when it is asked for; inputs take turns."""
+    size = max(1, math.ceil(BATCH_US / contestant.call_us))
+    turn = itertools.cycle(contestant.calls)
+    while True:
+        enter(index)
+        try:
+            for _ in range(size):
+                next(turn)()
+            wait = board.mark()
+        except Exception as error:
+            raise ContestantError(index) from error
+        yield _Batch(size, wait)
 
-    def batch() -> _Mark:
-        nonlocal ahead, done
-        last, ahead = ahead, enqueued()
-        readings.append(telemetry.read())
-        energy, read_at = energy_j(), clock()
-        last()
-        done += size
-        return _Mark(clock(), done, read_at, energy)
 
-    def until_it_moves(last: _Mark) -> _Mark:
-        """The first mark at which the counter is another; the next mark where there is none, or it stands still."""
-        first = now = batch()
-        while last.energy_j is not None and now.energy_j == last.energy_j:
-            if now.seconds - first.seconds > STILL_SECONDS:
-                break
-            now = batch()
-        return now
+def _look(batch: _Batch, board: Board, index: int) -> _Look:
+    """Reads the board while the batch runs, and waits for its end."""
+    reading = board.telemetry.read()
+    energy, read_at = board.energy_j(), board.clock()
+    try:
+        batch.wait()
+    except Exception as error:
+        raise ContestantError(index) from error
+    return _Look(board.clock(), batch.calls, read_at, reading, energy)
 
-    def run(start: _Mark) -> _Mark:
-        now = start
-        while now.seconds - start.seconds < seconds:
-            now = batch()
-        return until_it_moves(now)
 
-    begin = run(batch())
-    readings.clear()
-    end = run(begin)
-    ahead()
-    count = end.calls - begin.calls
-    latency_us = (end.seconds - begin.seconds) / count * 1e6
-    joules = None if begin.energy_j is None or end.energy_j is None else end.energy_j - begin.energy_j
-    counted = joules / (end.read_at - begin.read_at) if joules else None
-    return Settled(
-        calls=count,
-        latency_us=latency_us,
-        sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in readings]),
-        power_w=counted or median_or_none([reading.power_w for reading in readings]),
-        energy_mj=counted * latency_us * 1e-3 if counted else None,
+def _counted(looks: Sequence[_Look], since: float) -> bool:
+    """Whether enough batches have ended behind the first one that ended after `since`."""
+    return sum(look.ended >= since for look in looks) >= LEAST_BATCHES
+
+
+def _block(
+    number: int, position: int, predecessor: int, looks: Sequence[_Look], began: float, drop_seconds: float
+) -> Block:
+    first = next(place for place, look in enumerate(looks) if look.ended >= began + drop_seconds)
+    counted = looks[first + 1 :]  # what ran after the first batch that ended behind what is dropped
+    seconds = counted[-1].ended - looks[first].ended
+    calls = sum(look.calls for look in counted)
+    power = _counted_power_w(counted)
+    return Block(
+        round=number,
+        position=position,
+        predecessor=predecessor,
+        calls=calls,
+        seconds=seconds,
+        sm_clock_mhz=median_or_none([look.reading.sm_clock_mhz for look in counted]),
+        power_w=power or median_or_none([look.reading.power_w for look in counted]),
+        energy_mj=power * seconds / calls * 1e3 if power else None,
     )
+
+
+def _counted_power_w(looks: Sequence[_Look]) -> float | None:
+    """Energy over time between the first and the last step of the counter; None where two were not seen."""
+    steps = [now for was, now in itertools.pairwise(looks) if now.energy_j != was.energy_j and now.energy_j is not None]
+    if len(steps) < 2 or steps[0].energy_j is None or steps[-1].energy_j is None:
+        return None
+    return (steps[-1].energy_j - steps[0].energy_j) / (steps[-1].read_at - steps[0].read_at)

@@ -88,6 +88,12 @@ def median_or_none(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
+def mean_or_none(values: Sequence[float | None]) -> float | None:
+    """Mean of the values that could be read."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
 def throttle_text(readings: Sequence[Reading]) -> str:
     """Reasons seen, joined by `;`; `none` where none was; empty where nothing could be read."""
     known = [reading.throttle for reading in readings if reading.throttle is not None]

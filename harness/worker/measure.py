@@ -25,7 +25,9 @@ from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.seeds import derived
 from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, time_rounds
-from harness.timing.settled import Settled, settle
+from harness.timing.seats import few_orders
+from harness.timing.selection import settled_rounds, who_settles
+from harness.timing.settled import Alone, Block, Board, settle
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.timing.visits import Audits, Seen
 from harness.verification import TORCH_DTYPES, check_outputs
@@ -300,7 +302,7 @@ def _time(
             after = session.device.energy_j()
             for mine in series:
                 mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
-            settled = [_settled(session, position, entrants[position], mine) for position, mine in enumerate(series)]
+            settled = _settled(session, entrants, series)
         except ContestantError as error:
             loser = entrants.pop(error.index)
             cause = error.__cause__ or error
@@ -324,7 +326,7 @@ def _time(
         losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
         if not losers:
             for outcome, mine, alone in zip(judged, series, settled, strict=True):
-                session.send(replace(_timed(outcome, mine, [one.index for one in entrants]), settled=alone))
+                session.send(_timed(outcome, mine, alone, [one.index for one in entrants]))
             return after - before if before is not None and after is not None else None
         for outcome in losers:
             session.send(outcome)
@@ -386,18 +388,36 @@ def _rounds(
     return series
 
 
-def _settled(session: Session, position: int, entrant: Entrant, series: Series) -> Settled | None:
-    """What the contestant does alone on the board, where the timer asks for it."""
-    seconds, device = session.timer.settled_seconds, session.device
-    if not seconds:
-        return None
-    session.begin("settle", entrant.index, 2 * seconds + session.limits.call_seconds)
+def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
+    """The blocks of each entrant, none for those that are not settled."""
+    timer, device = session.timer, session.device
+    providers = [session.group.contestants[one.index].implementation for one in entrants]
+    chosen = who_settles(timer, providers, series)
+    blocks: list[list[Block]] = [[] for _ in entrants]
+    if not chosen:
+        return blocks
+    rounds = settled_rounds(timer, len(chosen))
+    seconds = rounds * len(chosen) * timer.settled_block_seconds
+    session.begin("settle", -1, 2 * seconds + session.limits.call_seconds)
+    alone = [Alone(series[place].calls, float(np.median(series[place].latency_us))) for place in chosen]
     try:
-        typical = float(np.median(series.latency_us))
         with session.ledger.during("calls"):
-            return settle(series.calls, typical, seconds, device.telemetry(), device.energy_j, device.mark)
-    except Exception as error:
-        raise ContestantError(position) from error
+            seen = settle(
+                alone,
+                few_orders(len(chosen), rounds, derived(session.group.seed, "settled")),
+                timer.settled_block_seconds,
+                timer.settled_drop_seconds,
+                Board(device.telemetry(), device.energy_j, device.mark),
+                lambda number: session.enter(entrants[chosen[number]].index),
+            )
+    except ContestantError as error:
+        raise ContestantError(chosen[error.index]) from error.__cause__
+    for place, mine in zip(chosen, seen, strict=True):
+        blocks[place] = [
+            replace(block, predecessor=NOBODY if block.predecessor < 0 else chosen[block.predecessor]) for block in mine
+        ]
+    session.enter(-1)
+    return blocks
 
 
 def _audited(
@@ -523,8 +543,9 @@ def _verified_inside(
     return results
 
 
-def _timed(outcome: CaseOutcome, series: Series, indexes: Sequence[int]) -> CaseOutcome:
+def _timed(outcome: CaseOutcome, series: Series, blocks: Sequence[Block], indexes: Sequence[int]) -> CaseOutcome:
     """The outcome with what was collected.  indexes: those in the group of the contestants that were timed."""
+    numbers = np.array([*indexes, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
     reason = outcome.reason
     if series.late:
         count = len(series.latency_us)
@@ -535,7 +556,8 @@ def _timed(outcome: CaseOutcome, series: Series, indexes: Sequence[int]) -> Case
         latency_us=np.asarray(series.latency_us),
         rounds=np.asarray(series.rounds, dtype=np.int32),
         positions=np.asarray(series.positions, dtype=np.int32),
-        predecessors=np.array([*indexes, NOBODY], dtype=np.int32)[series.predecessors],
+        predecessors=numbers[series.predecessors],
+        settled=tuple(replace(block, predecessor=int(numbers[block.predecessor])) for block in blocks),
         sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in series.readings]),
         power_w=median_or_none([reading.power_w for reading in series.readings]),
         throttled=throttle_text(series.readings),

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.timing.settled import Settled
+from harness.timing.settled import Block
 
 # ---- parent to worker
 
@@ -96,7 +96,7 @@ class Timing:
 @dataclass(frozen=True)
 class CaseOutcome:
     """How a case ended, before statistics.  latency_us, rounds, positions, predecessors: (n,) arrays, empty where
-    nothing was timed; a predecessor is the index of a contestant of the group, -1 for none.
+    nothing was timed; a predecessor, of a block too, is the index of a contestant of the group, -1 for none.
     """
 
     index: int
@@ -114,7 +114,7 @@ class CaseOutcome:
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     throttled: str = ""
-    settled: Settled | None = None
+    settled: tuple[Block, ...] = ()
     peak_memory_mib: float | None = None
     kernel_names: tuple[str, ...] = ()
     build: Mapping[str, Any] | None = None

@@ -253,7 +253,9 @@ class Supervisor:
 def _renumbered(outcome: CaseOutcome, numbers: Sequence[int]) -> CaseOutcome:
     """An outcome of a smaller group with the numbers that its contestants have in the whole one."""
     table = np.array([*numbers, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
-    return replace(outcome, index=numbers[outcome.index], predecessors=table[outcome.predecessors])
+    blocks = tuple(replace(block, predecessor=int(table[block.predecessor])) for block in outcome.settled)
+    index = numbers[outcome.index]
+    return replace(outcome, index=index, predecessors=table[outcome.predecessors], settled=blocks)
 
 
 class Worker:

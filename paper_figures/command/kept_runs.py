@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.naming import gpu_slug
 from harness.provenance import Source
 from harness.records import Status
 from harness.results import ResultsError, load_manifest, load_run
 from paper_figures.recorded.campaign import MANIFEST, ROOT
-from paper_figures.recorded.experiments import CONFIGS, load_experiment
+from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.exhibit import Exhibit
 
 QUICK = {
@@ -25,7 +23,7 @@ QUICK = {
     "timer.budget_seconds": 1.5,
     "timer.ci_width": 0.01,
     "timer.min_rounds": 10,
-    "timer.settled_seconds": 0.0,
+    "timer.settled": "never",
 }
 """How `--quick` times."""
 
@@ -89,24 +87,16 @@ def _refusal(exhibit: Exhibit, place: Place, quick: bool, manifest: Mapping[str,
 
 def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str, Any]:
     """The timer, problems and contestants that an exhibit is measured with, as a manifest has them: grids as grids."""
-    name = exhibit.experiment or exhibit.id
-    own = yaml.safe_load((configs / "experiment" / f"{name}.yaml").read_text())
-    timer = {**_timer(load_experiment(name, configs).timer, configs), **(own.get("timer") or {})}
+    config = composed(exhibit.experiment or exhibit.id, configs)
+    timer = config["timer"]
     if quick:
         timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})
     subset = quick and bool(exhibit.quick_problems)
     return {
         "timer": timer,
-        "problems": [dict(one) for one in exhibit.quick_problems] if subset else own["problems"],
-        "implementations": list(exhibit.quick_contestants if subset else own["implementations"]),
+        "problems": [dict(one) for one in exhibit.quick_problems] if subset else config["problems"],
+        "implementations": list(exhibit.quick_contestants if subset else config["implementations"]),
     }
-
-
-def _timer(choice: str, configs: Path) -> dict[str, Any]:
-    """A file of the group `timer`, on top of those that its defaults name."""
-    own = yaml.safe_load((configs / "timer" / f"{choice}.yaml").read_text())
-    below = [one for one in own.pop("defaults", []) if one != "_self_"]
-    return {**{key: value for one in below for key, value in _timer(one, configs).items()}, **own}
 
 
 def absent(folder: Path) -> tuple[str, ...]:

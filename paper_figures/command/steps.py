@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-import yaml
-
 from harness.naming import Contestant
 from harness.provenance import Source, source
 from harness.results import ResultsError, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import ROOT
-from paper_figures.recorded.experiments import CONFIGS
+from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.exhibit import Exhibit
 
 OK, CASES_FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
@@ -259,20 +257,20 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
     """About how long the harness takes, from its own estimate of a case and the timer's budget."""
     if timed:
         return sum(_measuring_seconds(exhibit, quick, configs) for exhibit in exhibits) / 60
-    case = float(_config(configs)["estimate"]["case_seconds"])
+    case = float(composed(configs=configs)["estimate"]["case_seconds"])
     return sum(case + len(exhibit.small_problems) for exhibit in exhibits) / 60  # starting, then a second a problem
 
 
 def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
     experiment = exhibit.load_experiment()
-    own = yaml.safe_load((configs / "experiment" / f"{experiment.name}.yaml").read_text())
     asked = settings(exhibit, quick, configs)
     timer, contestants = asked["timer"], len(asked["implementations"])
     problems = len((quick and exhibit.quick_problems) or experiment.problems)
-    case = float({**_config(configs)["estimate"], **(own.get("estimate") or {})}["case_seconds"])
-    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"])
-    return START_SECONDS + problems * (contestants * (case + 2 * float(timer["settled_seconds"])) + timing)
+    case = float(composed(experiment.name, configs)["estimate"]["case_seconds"])
+    settled = 0.0 if timer["settled"] == "never" else float(timer["settled_budget_seconds"])
+    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"]) + settled
+    return START_SECONDS + problems * (contestants * case + timing)
 
 
 def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
@@ -282,10 +280,6 @@ def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
         experiment = exhibit.load_experiment()
         cases += len(experiment.problems) * len(experiment.contestants)
     return len(exhibits) * RUN_MIB + cases * REPORT_MIB_A_CASE, BUILD_MIB
-
-
-def _config(configs: Path) -> Any:
-    return yaml.safe_load((configs / "config.yaml").read_text())
 
 
 def hopper_gpu() -> str | None:

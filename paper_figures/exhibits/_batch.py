@@ -47,7 +47,7 @@ PARTS = (
         named=True,
     ),
     _part("small_batch_based", "Based", "At 8 heads.", BASED_BASELINES[:2], normaliser),
-    _part("small_batch_hedgehog", "Hedgehog", "At 8 heads.", "fla"),
+    _part("small_batch_hedgehog", "Hedgehog", "At 8 heads.", "composed"),
     _part("small_batch_mamba2", "Mamba-2", "At 8 heads.", ("mamba_ssm", "simple_gla"), boundary, named=True),
     _part(
         "small_batch_linear_attention",

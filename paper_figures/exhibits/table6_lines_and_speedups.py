@@ -60,7 +60,9 @@ KERNELS = (
         lambda keys: keys["N"] == "4096" and _plain("filter", "causal")(keys),
     ),
     Kernel("Based", _kernels.BASED, "based", "fla_parallel", _plain("normalize"), published_baseline="fla"),
-    Kernel("Hedgehog", _kernels.HEDGEHOG, "hedgehog", "fla", lambda keys: keys["H"] == "8"),
+    Kernel(
+        "Hedgehog", _kernels.HEDGEHOG, "hedgehog", "composed", lambda keys: keys["H"] == "8", published_baseline="fla"
+    ),
     Kernel(
         "Mamba-2", _kernels.MAMBA2, "mamba2", "mamba_ssm", lambda keys: keys["H"] == "32" and "boundary" not in keys
     ),

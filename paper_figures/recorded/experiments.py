@@ -6,12 +6,9 @@ the list.  A problem's text leaves out options at their default, in the experime
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from harness.errors import HarnessError
 from harness.naming import (
@@ -23,8 +20,7 @@ from harness.naming import (
     same_problem,
 )
 from paper_figures.errors import PaperFiguresError
-
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+from paper_figures.recorded.configuration import CONFIGS, composed
 
 OURS, RELEASED = "tk", "thunderkittens"
 """The implementations that are this project's kernels, and the kernels that the paper's authors released."""
@@ -69,27 +65,22 @@ class StoredProblem:
     distribution: str
 
 
+@cache
 def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
     """The cases of an experiment; raises `PaperFiguresError` if its file is missing or lists none."""
-    path = configs / "experiment" / f"{name}.yaml"
-    try:
-        config = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        raise PaperFiguresError(f"there is no experiment {name}: {path} does not exist") from None
-    except yaml.YAMLError as error:
-        raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(config, Mapping) or not config.get("problems") or not config.get("implementations"):
+    config, path = composed(name, configs), configs / "experiment" / f"{name}.yaml"
+    if not config["problems"] or not config["implementations"]:
         raise PaperFiguresError(f"{path} names no problems or no implementations, an exhibit's experiment needs both")
     return Experiment(
         name=name,
-        workload=_workload(config, path),
-        direction=str(config.get("direction", "fwd")),
-        dtype=str(config.get("dtype", "bf16")),
-        distribution=str(config.get("distribution", "normal")),
+        workload=config["workload"]["name"],
+        direction=config["direction"],
+        dtype=config["dtype"] or "bf16",  # the workload's own: the experiment of gemm_fp8 names its e4m3
+        distribution=config["distribution"],
         problems=_problems(config["problems"], path),
         contestants=_contestants(config["implementations"], path),
-        profiled=bool(config.get("profile")),
-        timer=_choice(config, "timer") or "cuda_events",
+        profiled=bool(config["profile"]),
+        timer=config["timer"]["kind"],
     )
 
 
@@ -108,25 +99,3 @@ def _contestants(labels: object, path: Path) -> tuple[Contestant, ...]:
         return tuple(parse_contestant(str(label)) for label in labels)
     except HarnessError as error:
         raise PaperFiguresError(f"{path}: {error}") from None
-
-
-def _workload(config: Mapping[str, Any], path: Path) -> str:
-    """The workload's name: the choice of the configuration group, or the key of that name."""
-    if choice := _choice(config, "workload"):
-        return choice
-    workload = config.get("workload")
-    if isinstance(workload, Mapping):
-        workload = workload.get("name")
-    if not isinstance(workload, str):
-        raise PaperFiguresError(f"{path} names no workload, need `override /workload: <name>` among its defaults")
-    return workload
-
-
-def _choice(config: Mapping[str, Any], group: str) -> str | None:
-    """What the defaults of an experiment choose of a configuration group; None where they leave it alone."""
-    for choice in config.get("defaults", []):
-        if isinstance(choice, Mapping):
-            for key, value in choice.items():
-                if str(key).split()[-1].lstrip("/") == group:
-                    return str(value)
-    return None

@@ -24,6 +24,7 @@ FAST = [
     "timer.budget_seconds=0.3",
     "timer.min_rounds=20",
     "timer.max_rounds=60",
+    "timer.settled=never",
     "wandb=disabled",
 ]
 """A fake GPU and short timing."""

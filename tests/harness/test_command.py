@@ -1,6 +1,7 @@
 """The command from end to end, on the fake GPU and on the CPU."""
 
 import json
+import math
 import os
 import shlex
 import signal
@@ -9,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from harness_support import FAST, ROOT, bench, contestant, only_run, small
 
-from harness import provenance
+from harness import headline, provenance
 from harness.cli import main
 from harness.results import load_run
 from harness.worker.supervisor import Supervisor
@@ -180,17 +182,27 @@ def test_bound_by_its_launch(tmp_path, launch_us, bound):
 
 def test_settled_clock_power_and_energy_are_columns(tmp_path):
     """Guard: `_settled` in harness/worker/measure.py.  The fake's counter goes 10 J further each time it is read."""
-    arguments = [*FAST, *small(), *GOOD, "timer.settled_seconds=0.02", f"results_dir={tmp_path}"]
-    assert main(arguments) == 0
+    short = ["timer.settled=auto", "timer.settled_block_seconds=0.06", "timer.settled_drop_seconds=0.01"]
+    assert main([*FAST, *small(), *GOOD, *short, f"results_dir={tmp_path}"]) == 0
     run = load_run(only_run(tmp_path))
     for row in run.measurements.itertuples():
         assert row.status == "passed"
         assert row.settled_clock_mhz == 1755.0
         assert row.settled_latency_us > 0
-        assert row.settled_energy_mj == pytest.approx(row.settled_power_w * row.settled_latency_us / 1e3)
-        assert row.settled_power_w != row.power_w == 642.0
-        assert row.energy_mj == pytest.approx(642.0 * row.latency_us_p50 / 1e3)
+        assert row.power_w == 642.0
+        assert row.energy_mj == row.settled_energy_mj
+        assert row.tflops_per_w == pytest.approx(row.settled_tflops / row.settled_power_w)
+        blocks = run.settled[run.settled["case_id"] == row.case_id]
+        assert len(blocks) == row.settled_blocks >= 4
+        assert row.settled_energy_mj == pytest.approx(blocks["energy_mj"].mean())
+        assert row.settled_latency_us == pytest.approx(math.exp(np.log(blocks["latency_us"].astype(float)).mean()))
+        assert set(blocks["predecessor"]) <= {"", *run.measurements["case_id"]}
     assert run.manifest["groups"][0]["energy_j"] == 10.0, "of the rounds alone"
+    settled = dict(zip(run.measurements["case_id"], run.measurements["settled_latency_us"], strict=True))
+    for ratio in run.ratios.to_dict("records"):
+        wanted = settled[ratio["baseline_case_id"]] / settled[ratio["case_id"]]
+        assert ratio["settled_ratio"] == pytest.approx(wanted)
+        assert headline.of_ratio(ratio).value == pytest.approx(wanted)
 
 
 def test_the_cpu_verifies_and_never_times(tmp_path, capsys):

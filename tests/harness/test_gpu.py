@@ -45,7 +45,7 @@ def test_a_run(tmp_path, timer):
 def test_settled_clock_power_and_energy(tmp_path):
     """Zeros draw less power than normal inputs, and the counter agrees with the power that is read."""
     kinds = "problems=[{grid: {M: [4096], N: [4096], K: [4096], distribution: [normal, zeros]}}]"
-    arguments = [*SHORT, "timer.settled_seconds=1.0", kinds, "implementations=[cublas]", f"results_dir={tmp_path}"]
+    arguments = [*SHORT, "timer.settled=always", kinds, "implementations=[cublas]", f"results_dir={tmp_path}"]
     assert main(arguments) == 0
     rows = load_run(only_run(tmp_path)).measurements.set_index("distribution")
     normal, zeros = rows.loc["normal"], rows.loc["zeros"]

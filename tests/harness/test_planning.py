@@ -14,16 +14,17 @@ from harness.planning import KEYS, MAPPINGS, make_plan
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
-ATTENTION = ["tk", "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile"]
-BASED = ["tk", "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
-HEDGEHOG = ["tk", "fla", "torch", "torch_compile"]
-MAMBA2 = ["tk", "mamba_ssm", "simple_gla", "torch", "torch_compile"]
-LINEAR = ["tk", "simple_gla", "fla_linear_attn", "torch"]
-FFT_CONV = ["tk", "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
-ROWS = ["tk", "flash_attn_triton", "torch", "torch_compile"]
-ROTARY = ["tk", "flash_attn_triton", "liger", "torch", "torch_compile"]
+RELEASED = ["tk", "thunderkittens"]
+ATTENTION = [*RELEASED, "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused"]
+BASED = [*RELEASED, "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
+HEDGEHOG = [*RELEASED, "composed", "torch", "torch_compile"]
+MAMBA2 = [*RELEASED, "mamba_ssm", "simple_gla", "torch", "torch_compile"]
+LINEAR = [*RELEASED, "simple_gla", "fla_linear_attn", "torch"]
+FFT_CONV = [*RELEASED, "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
+ROWS = [*RELEASED, "flash_attn_triton", "torch", "torch_compile"]
+ROTARY = [*RELEASED, "flash_attn_triton", "liger", "torch", "torch_compile"]
 CASES = {
-    "fig7_gemm": (5, ["tk", "cublas", "torch_compile", "triton", "quack"]),
+    "fig7_gemm": (5, [*RELEASED, "cublas", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
     "table2_persistent": (5, ["tk", "tk[persistent=0]", "cublas"]),
     "fig8_attention": (20, ATTENTION),
@@ -41,21 +42,21 @@ CASES = {
     "fig9_hedgehog": (10, HEDGEHOG),
     "fig9_mamba2": (16, MAMBA2),
     "fig9_linear_attention": (15, LINEAR),
-    "small_batch_based": (6, BASED[:3]),
-    "small_batch_hedgehog": (6, HEDGEHOG[:2]),
-    "small_batch_mamba2": (12, MAMBA2[:3]),
-    "small_batch_linear_attention": (6, LINEAR[:2]),
+    "small_batch_based": (6, ["tk", *BASED[2:4]]),
+    "small_batch_hedgehog": (6, ["tk", "composed"]),
+    "small_batch_mamba2": (12, ["tk", *MAMBA2[2:4]]),
+    "small_batch_linear_attention": (6, ["tk", "simple_gla"]),
     "fig9_fft_conv": (6, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROTARY),
-    "rotary_cuda_graph": (3, ROTARY),
+    "rotary_cuda_graph": (3, ["tk", *ROTARY[2:]]),
     "app_c1_block_order": (2, ["tk[order=supergroup]", "tk[order=row_major]"]),
     "unaligned_gemm": (8, ["tk", "cublas"]),
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_4"]),
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_4"]),
-    "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "cublas_fast", "cublas", "deep_gemm"]),
+    "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "thunderkittens", "cublas_fast", "cublas", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
-    "table4_fft_conv": (1, [*FFT_CONV[:3], "torch_real"]),
+    "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),
 }
 
 
@@ -190,9 +191,10 @@ def test_cases_and_problems_are_listed_once():
 
 def test_estimate_grows_with_the_cases():
     made = plan("experiment=fig7_gemm")
-    case, rounds = made.estimate_case_seconds, made.timer.warmup_seconds + made.timer.budget_seconds
-    assert (case, rounds) == (3.0, 6.0)
-    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (5 * case + rounds) / 60)
+    rounds = made.timer.warmup_seconds + made.timer.budget_seconds + made.timer.settled_budget_seconds
+    case = made.estimate_case_seconds
+    assert (case, rounds) == (3.0, 18.0)
+    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (6 * case + rounds) / 60)
     assert made.estimated_minutes(timed=True, active=2) == pytest.approx(5 * (2 * case + rounds) / 60)
     assert made.estimated_minutes(timed=False, active=0) == 0
 
@@ -216,9 +218,11 @@ def test_estimate_grows_with_the_cases():
         (["timer.budget_seconds=0"], "needs a finite number above 0"),
         (["timer.warmup_seconds=inf"], "timer.warmup_seconds is inf, needs a finite number above 0"),
         (["timer.ci_width=nan"], "timer.ci_width is nan, needs a finite number above 0"),
-        (["timer.settled_seconds=-1"], "timer.settled_seconds is -1, needs a finite number of at least 0"),
-        (["timer.settled_seconds=inf"], "timer.settled_seconds is inf, needs a finite number of at least 0"),
-        (["timer.settled_seconds=true"], "timer.settled_seconds is True, needs"),
+        (["timer.settled=perhaps"], "timer.settled is 'perhaps': there is auto, always, never"),
+        (["timer.settled_own=tk"], "timer.settled_own is 'tk', needs a list"),
+        (["timer.settled_rounds=1"], "timer.settled_rounds is 1, needs to be at least 2"),
+        (["timer.settled_block_seconds=0"], "timer.settled_block_seconds is 0, needs a finite number above 0"),
+        (["timer.settled_drop_seconds=0.5"], "timer.settled_drop_seconds is 0.5, needs to be less than"),
         (["estimate.case_seconds=inf"], "estimate.case_seconds is inf, needs"),
         (["limits.call_seconds=inf"], "limits.call_seconds is inf, needs"),
         (["limits.memory_fraction=2"], "limits.memory_fraction is 2, needs to be at most 1"),

@@ -44,3 +44,16 @@ def test_orders_are_drawn(n):
     assert one == again
     assert one != other
     assert one[: many // 2] != one[many // 2 :]
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(2, 8), (3, 6), (4, 4), (5, 4), (6, 4), (8, 4)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_few_rounds_are_as_balanced_as_they_can_be(n, rounds, seed):
+    """Guard: the choice among draws, and rows of a design; random orders repeat neighbours."""
+    rows = seats.few_orders(n, rounds, seed)
+    assert all(sorted(row) == list(range(n)) for row in rows)
+    places = Counter(place for row in rows for place in enumerate(row))
+    assert max(places.values()) <= -(-rounds // n) + (n % 2)
+    within = Counter(pair for row in rows for pair in itertools.pairwise(row))
+    assert max(within.values()) <= -(-rounds // n) + (n % 2)
+    assert rows == seats.few_orders(n, rounds, seed)

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from paper_figures.command import digest, reproduce, steps
 from paper_figures.exhibits import choose_exhibits, load_exhibits
+from paper_figures.recorded.configuration import CONFIGS
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.report.making import make_report
@@ -88,6 +89,15 @@ def page(written: Path) -> Page:
     from report_support import Page
 
     return Page((written / "index.html").read_text())
+
+
+@pytest.fixture
+def configs(tmp_path: Path) -> Path:
+    """A folder of the project's configurations without its experiments."""
+    folder = tmp_path / "configs"
+    shutil.copytree(CONFIGS, folder, ignore=shutil.ignore_patterns("experiment"))
+    (folder / "experiment").mkdir()
+    return folder
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def _linear_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str
     if contestant.implementation == "mamba_ssm" and "boundary" in keys:
         return "unsupported: it prepares decays and values itself"
     base = 250.0 * int(keys["N"]) / (int(keys["N"]) + 400)
-    factors = {"fla_fused_chunk": 0.1, "simple_gla": 0.45, "mamba_ssm": 0.3, "fla": 0.17, "torch": 0.01}
+    factors = {"fla_fused_chunk": 0.1, "simple_gla": 0.45, "mamba_ssm": 0.3, "composed": 0.17, "torch": 0.01}
     if contestant.implementation == "fla_parallel":
         return base * 300 / int(keys["N"])
     return base * factors.get(contestant.implementation, 1.0 if contestant.implementation == "tk" else 0.05)
@@ -85,11 +85,11 @@ def _gemm_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
 def _attention_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
     if contestant.implementation == "flash_attn_3":
         return "unavailable: flash_attn_interface is not installed"
-    if contestant.implementation == "torch_compile" and int(keys["N"]) > 4000:
+    if contestant.implementation == "torch_unfused" and int(keys["N"]) > 4000:
         return "unsupported: the scores of N = 6144 and more do not fit"
     causal, backward = keys.get("causal") == "1", keys.get("direction") == "bwd"
     base = 690.0 * int(keys["N"]) / (int(keys["N"]) + (500 if causal else 180)) * (0.78 if backward else 1.0)
-    factors = {"flash_attn_4": 0.97, "sdpa_cudnn": 0.95, "sdpa_flash": 0.55, "flash_attn": 0.56, "torch_compile": 0.12}
+    factors = {"flash_attn_4": 0.97, "sdpa_cudnn": 0.95, "sdpa_flash": 0.55, "flash_attn": 0.56, "torch_unfused": 0.12}
     options = {"order=row_major": 0.8, **{f"blocks_per_sm={n};synchronous=1": 0.3 + 0.1 * n for n in (1, 2, 3, 4)}}
     return base * factors.get(contestant.implementation, 1.0) * options.get(contestant.variant, 1.0)
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from baselines.attention import flash_attn_3, sdpa_cudnn, sdpa_flash, torch_compile
+from baselines.attention import flash_attn_3, sdpa_cudnn, sdpa_flash, torch_unfused
 from baselines.common import layouts, sites
 from tests.baselines.test_contract import AttentionProblem, load
 
-MODULES = ("sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_compile")
+MODULES = ("sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused")
 
 # Names as the profiler gives them, by who runs them and in which direction.
 KERNELS = {
@@ -48,8 +48,8 @@ KERNELS = {
     ("flash_attn_4", "bwd"): (
         "kernel_cutlass_kernel_flash_attncuteflash_bwd_sm90FlashAttentionBackwardSm90_object_at__tensorptrbf16_0",
     ),
-    ("torch_compile", "fwd"): ("triton_per_fused__softmax__to_copy_mul_1", "triton_red_fused__softmax_0"),
-    ("torch_compile", "bwd"): ("triton_per_fused__softmax_backward_data_mul_2",),
+    ("torch_unfused", "fwd"): ("triton_per_fused__softmax__to_copy_mul_1", "triton_red_fused__softmax_0"),
+    ("torch_unfused", "bwd"): ("triton_per_fused__softmax_backward_data_mul_2",),
 }
 OURS = "void kittens::kernel_entry<tk::attention::forward<128>>(Globals)"
 
@@ -62,7 +62,7 @@ def test_a_baseline_knows_its_kernels_and_nobody_elses(module, direction):
     for (other, other_direction), kernels in KERNELS.items():
         for kernel in kernels:
             mine = (other, other_direction) == (module, direction)
-            if mine or (other, module) != ("torch_compile",) * 2:  # Inductor's names tell no direction
+            if mine or (other, module) != ("torch_unfused",) * 2:  # Inductor's names tell no direction
                 assert all(re.search(pattern, kernel) for pattern in own) is mine, kernel
             disowned = any(re.search(pattern, kernel) for pattern in foreign)
             assert disowned is (other != module), (kernel, foreign)
@@ -73,7 +73,7 @@ def test_a_baseline_knows_its_kernels_and_nobody_elses(module, direction):
 def test_a_head_dimension_that_is_none_of_theirs(module):
     implementation = load(f"baselines.attention.{module}.Attention")()
     reason = implementation.supports(AttentionProblem(D=52), "cuda")
-    if module == "torch_compile":  # products of any size
+    if module == "torch_unfused":  # products of any size
         assert "D=52" not in (reason or "")
     else:
         assert "got D=52, it takes multiples of 8" in (reason or "")
@@ -88,16 +88,16 @@ def test_causal_masks_that_pytorch_aligns_otherwise_are_refused():
     assert "got N=96 queries on Nkv=64 keys" in flash.supports(longer, "cuda")
     assert "Nkv=64" not in (flash.supports(shorter, "cuda") or "")
     assert "CPU attention is causal for N = Nkv" in flash.supports(shorter, "cpu")
-    assert "a softmax of no key is NaN" in load("baselines.attention.torch_compile.Attention")().supports(
+    assert "a softmax of no key is NaN" in load("baselines.attention.torch_unfused.Attention")().supports(
         longer, "cuda"
     )
 
 
 def test_score_matrices_that_do_not_fit_are_refused_with_their_size():
     paper = AttentionProblem(B=16, H=16, N=6144, Nkv=6144, D=128)
-    assert torch_compile.refuse_large(paper, 141 * 10**9) is None
-    reason = torch_compile.refuse_large(replace(paper, direction="bwd"), 141 * 10**9)
-    assert reason == "torch_compile: score matrices of 116 GB, half of this GPU's memory is 70 GB"
+    assert torch_unfused.refuse_large(paper, 141 * 10**9) is None
+    reason = torch_unfused.refuse_large(replace(paper, direction="bwd"), 141 * 10**9)
+    assert reason == "torch_unfused: score matrices of 116 GB, half of this GPU's memory is 70 GB"
 
 
 def draw(problem, seed=0):
@@ -163,12 +163,12 @@ def test_pytorch_attention_on_the_cpu_is_right(keys, layout, direction):
 def test_compiled_attention_is_right(keys):
     problem = replace(AttentionProblem(), **keys)
     inputs = draw(problem)
-    function = torch_compile.compile_attention(f"attention_{problem.direction}")
+    function = torch_unfused.compile_attention(f"attention_{problem.direction}")
     tensors = [inputs[name] for name in "qkv"]
     if problem.direction == "fwd":
-        call = torch_compile.forward_call(function, problem, *tensors)
+        call = torch_unfused.forward_call(function, problem, *tensors)
     else:
-        call = torch_compile.backward_call(function, problem, *tensors, inputs["dout"])
+        call = torch_unfused.backward_call(function, problem, *tensors, inputs["dout"])
     for _ in range(2):
         check(call(), problem, inputs)
 

@@ -12,8 +12,8 @@ import torch
 
 from baselines.common.compiled import compile_alone
 from baselines.linear import (
+    composed_hedgehog,
     flash_linear_attention,
-    flash_linear_hedgehog,
     hedgehog_steps,
     mamba_ssm,
     names,
@@ -141,7 +141,7 @@ KERNELS = {
 LIBRARIES = {
     "flash_linear_attention.LinearAttention": ("fla",),
     "flash_linear_attention.Mamba2": ("fla", "inductor"),
-    "flash_linear_hedgehog.Hedgehog": ("fla", "inductor"),
+    "composed_hedgehog.Hedgehog": ("fla", "inductor"),
     "mamba_ssm.Mamba2": ("mamba_ssm",),
     "torch_linear.Based": ("pytorch",),
 }
@@ -184,7 +184,7 @@ def test_compiled_and_eager_pytorch_are_told_apart():
         ("flash_linear_attention.Based", {}, {"return_state": True}, "got return_state=1, it returns no state"),
         ("flash_linear_attention.Based", {"kernel": "fused_chunk"}, {"F": 32}, "got F=32, it takes up to 16"),
         ("flash_linear_attention.LinearAttention", {"kernel": "linear_attn"}, {"decay": "head"}, "got decay=head"),
-        ("flash_linear_hedgehog.Hedgehog", {}, {"return_state": True}, "got return_state=1"),
+        ("composed_hedgehog.Hedgehog", {}, {"return_state": True}, "got return_state=1"),
         ("mamba_ssm.Mamba2", {}, {"boundary": "prepared"}, "got boundary=prepared"),
         ("torch_linear.Based", {"compiled": 1}, {}, "torch_compile runs on cuda, not on cpu"),
     ],
@@ -312,7 +312,7 @@ class Library:
             parent, _, own = name.rpartition(".")
             if parent:
                 setattr(sys.modules[parent], own, module)
-        for module in (flash_linear_attention, flash_linear_hedgehog):
+        for module in (flash_linear_attention, composed_hedgehog):
             monkeypatch.setattr(module, "short_kernels", lambda: ())
         monkeypatch.setattr(mamba_ssm, "short_kernels", lambda: ())
         monkeypatch.setattr(mamba_ssm, "import_kernels", lambda: self)
@@ -449,11 +449,11 @@ def window(q, k, v):
 def test_hedgehogs_parts_are_joined_to_the_same_function(monkeypatch, length):
     Library(monkeypatch)
     steps = {"features": hedgehog_steps.features, "window": window, "join": hedgehog_steps.join}
-    monkeypatch.setattr(flash_linear_hedgehog, "compile_steps", lambda problem, device: steps)
-    monkeypatch.setattr(flash_linear_hedgehog, "_compiled", {})
+    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem, device: steps)
+    monkeypatch.setattr(composed_hedgehog, "_compiled", {})
     p = problem("Hedgehog", B=2, H=3, N=length)
     inputs = draw("Hedgehog", p)
-    verify("Hedgehog", p, inputs, flash_linear_hedgehog.Hedgehog().prepare(p, inputs)())
+    verify("Hedgehog", p, inputs, composed_hedgehog.Hedgehog().prepare(p, inputs)())
 
 
 def test_flex_attention_is_given_the_window_in_blocks():
@@ -472,8 +472,8 @@ def test_compiled_steps_of_hedgehog_are_right(monkeypatch):
         "window": window,
         "join": compile_alone(hedgehog_steps.join, "join_here"),
     }
-    monkeypatch.setattr(flash_linear_hedgehog, "compile_steps", lambda problem, device: steps)
-    monkeypatch.setattr(flash_linear_hedgehog, "_compiled", {})
+    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem, device: steps)
+    monkeypatch.setattr(composed_hedgehog, "_compiled", {})
     p = problem("Hedgehog", N=200)
     inputs = draw("Hedgehog", p)
-    verify("Hedgehog", p, inputs, flash_linear_hedgehog.Hedgehog().prepare(p, inputs)())
+    verify("Hedgehog", p, inputs, composed_hedgehog.Hedgehog().prepare(p, inputs)())

@@ -27,9 +27,9 @@ CASES = [
     (f"{FLA}.Mamba2", CHUNK, {"N": 1000, "S": 128, "boundary": "prepared", "state": True}),
     ("mamba_ssm.Mamba2", {}, {"N": 1000, "state": True}),
     ("mamba_ssm.Mamba2", CHUNK, {"N": 300, "S": 128, "G": 1}),
-    ("flash_linear_hedgehog.Hedgehog", {}, {"N": 64}),
-    ("flash_linear_hedgehog.Hedgehog", {}, {"N": 300}),
-    ("flash_linear_hedgehog.Hedgehog", {}, {"N": 2048, "B": 2}),
+    ("composed_hedgehog.Hedgehog", {}, {"N": 64}),
+    ("composed_hedgehog.Hedgehog", {}, {"N": 300}),
+    ("composed_hedgehog.Hedgehog", {}, {"N": 2048, "B": 2}),
     *((f"{TORCH}.{name}", {"compiled": compiled}, {"N": 1000}) for name in WORKLOADS for compiled in (0, 1)),
 ]
 DECAYS = [

@@ -17,6 +17,7 @@ from reproduction_support import MEASURED, TABLE1
 
 from paper_figures.command import steps
 from paper_figures.errors import PaperFiguresError
+from paper_figures.recorded.configuration import composed
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -45,34 +46,25 @@ def test_commands_can_be_read_by_the_harness() -> None:
         assert isinstance(config, dict)
         plan = make_plan({str(key): value for key, value in config.items()}, words)
         assert len(plan.groups) == len(exhibit.small_problems) > 0
-        assert {str(one.variant) for one in plan.contestants} <= {
-            str(one) for one in exhibit.load_experiment().contestants
-        }
-        assert any(one.variant.provider == "tk" for one in plan.contestants)
+        assert {str(one) for one in plan.contestants} <= {str(one) for one in exhibit.load_experiment().contestants}
+        assert any(one.implementation == "tk" for one in plan.contestants)
 
 
 def test_experiments_are_read_as_the_harness_reads_them() -> None:
     """The problems' texts are those that the harness will store."""
-    from hydra import compose, initialize_config_dir
-    from omegaconf import OmegaConf
-
     from harness.planning import make_plan
 
     for exhibit in MEASURED:
         experiment = exhibit.load_experiment()
-        with initialize_config_dir(str(steps.CONFIGS), version_base="1.3"):
-            config = OmegaConf.to_container(
-                compose("config", overrides=[f"experiment={experiment.name}"]), resolve=True
-            )
-        assert isinstance(config, dict)
-        plan = make_plan({str(key): value for key, value in config.items()})
+        config = composed(experiment.name)
+        plan = make_plan(config)
         assert plan.name == experiment.name
         assert plan.workload == experiment.workload
         stored = [experiment.stored_problem(problem) for problem in experiment.problems]
         assert [(one.problem.text, one.problem.direction, one.problem.dtype) for one in plan.groups] == [
             (one.text, one.direction, one.dtype) for one in stored
         ]
-        assert tuple(str(one.variant) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
+        assert tuple(str(one) for one in plan.contestants) == tuple(str(one) for one in experiment.contestants)
         assert bool(plan.profile_metrics) == experiment.profiled
         assert {column.metric for column in exhibit.profile} <= set(plan.profile_metrics)
         assert config["distribution"] == experiment.distribution

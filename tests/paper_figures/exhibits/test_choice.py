@@ -6,7 +6,7 @@ import pytest
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
-from paper_figures.recorded.experiments import CONFIGS
+from paper_figures.recorded.configuration import CONFIGS
 from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.report.model import Report
 

@@ -135,14 +135,13 @@ def test_the_same_machine_code_is_not_stale(choose: Callable[..., tuple[Selected
     assert not any(cell.stale for one in selected for cell in one.cells)
 
 
-def test_an_entry_may_have_its_own_direction(tmp_path: Path, synthetic: ModuleType) -> None:
+def test_an_entry_may_have_its_own_direction(tmp_path: Path, configs: Path, synthetic: ModuleType) -> None:
     """Forward and backward in one list: rows are told apart by their columns, not by their text."""
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "both.yaml").write_text(
+    (configs / "experiment" / "both.yaml").write_text(
         "defaults: [{override /workload: gemm}]\nimplementations: [tk]\n"
         "problems: [{M: 64, N: 64, K: 64}, {M: 64, N: 64, K: 64, direction: bwd}]\n"
     )
-    both = load_experiment("both", tmp_path)
+    both = load_experiment("both", configs)
     assert [both.stored_problem(one).direction for one in both.problems] == ["fwd", "bwd"]
     assert {both.stored_problem(one).text for one in both.problems} == {"M=64;N=64;K=64"}
     plan = Experiment("both", "gemm", "bwd", "bf16", "normal", ("M=64;N=64;K=64",), (TK,), False)

@@ -40,7 +40,7 @@ class Attention:
     """
 
     def __init__(self, **options: Any) -> None:
-        chosen("torch_compile", options, {}, {})
+        chosen("torch_unfused", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install PyTorch with Triton."""
@@ -54,10 +54,10 @@ class Attention:
 
     def supports(self, problem: AttentionProblem, device: str) -> str | None:
         """bf16 problems whose score matrices fit; on a CPU it would be a slow compile for nothing."""
-        reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
+        reason = refuse(problem, device, devices=("cuda",), name="torch_unfused")
         if reason is None and problem.causal and problem.N > problem.Nkv:
-            reason = f"torch_compile: got N={problem.N} queries on Nkv={problem.Nkv} keys, a softmax of no key is NaN"
-        reason = reason or refuse_other_gpus("torch_compile")
+            reason = f"torch_unfused: got N={problem.N} queries on Nkv={problem.Nkv} keys, a softmax of no key is NaN"
+        reason = reason or refuse_other_gpus("torch_unfused")
         if reason is not None:
             return reason
         import torch
@@ -122,7 +122,7 @@ def refuse_large(problem: AttentionProblem, memory_bytes: int) -> str | None:
     share = MEMORY_SHARE * memory_bytes
     if scores > share:
         return (
-            f"torch_compile: score matrices of {scores / 1e9:.0f} GB, half of this GPU's memory is {share / 1e9:.0f} GB"
+            f"torch_unfused: score matrices of {scores / 1e9:.0f} GB, half of this GPU's memory is {share / 1e9:.0f} GB"
         )
     return None
 

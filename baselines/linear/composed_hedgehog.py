@@ -38,7 +38,7 @@ class Hedgehog:
     """
 
     def __init__(self, **options: Any) -> None:
-        chosen("fla", options, {}, {})
+        chosen("composed", options, {}, {})
 
     def available(self) -> str | None:
         """None, or how to install the library."""
@@ -55,10 +55,10 @@ class Hedgehog:
 
     def supports(self, problem: HedgehogProblem, device: str) -> str | None:
         """bf16 problems without a returned state."""
-        reason = refuse(problem, device, devices=("cuda",), name="fla")
+        reason = refuse(problem, device, devices=("cuda",), name="composed")
         if reason is None and problem.return_state:
-            reason = "fla: got return_state=1, its states are in bf16 and none is the one after the last row"
-        return reason or refuse_other_gpus("fla", least=AMPERE)
+            reason = "composed: got return_state=1, its states are in bf16 and none is the one after the last row"
+        return reason or refuse_other_gpus("composed", least=AMPERE)
 
     def kernel_names(self, problem: HedgehogProblem) -> tuple[str, ...]:
         """The library's states, Inductor's fused steps, and FlexAttention's template."""

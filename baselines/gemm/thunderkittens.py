@@ -1,0 +1,125 @@
+"""The matrix products of the ThunderKittens authors' release: kernels/gemm/{bf16_h100,fp8_h100_scaled}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.options import chosen
+from baselines.common.thunderkittens import NAME, Released, function, refuse_tail
+from baselines.common.tuning import fastest
+from baselines.gemm.problem import Fp8Problem, GemmProblem
+
+if TYPE_CHECKING:
+    import torch
+
+TILE = 64
+"""Rows and columns of the tile that the template's sizes count; steps of K are as long."""
+
+TILES = {
+    "2x4x1": 204001, "2x4x8": 204008, "2x4x11": 204011, "2x4x12": 204012, "2x4x128": 204128,
+    "3x3x8": 303008, "3x3x12": 303012,
+}  # fmt: skip
+"""Tiles that their benchmark names: rows and columns of 64, and rows of tiles that share the L2; and their numbers."""
+
+FP8_TILE = 128
+"""Rows, columns and step of K of a block of the e4m3 kernel."""
+
+# Tiles chosen by problem: a process asks for a problem once per set of inputs.
+_tuned: dict[tuple[int, int, int], str] = {}
+
+
+class Gemm(Released):
+    """C = A B, bf16, all row-major: gemm_bf16.so, gemm_bf16(a, b, c, M, N, K, tile).
+
+    Options:
+        tile: ``2x4x8``, two by four tiles of 64 in super blocks of eight rows, and so on; ``auto``, the default, is the
+            fastest of those that divide the problem, tuned outside the clock.
+    """
+
+    library = "gemm_bf16"
+    kernels = ("lcf.*matmul_template",)
+
+    def __init__(self, **options: Any) -> None:
+        self._options = chosen(NAME, options, {"tile": ("auto", *TILES)}, {"tile": "auto"})
+
+    def refuse_size(self, problem: GemmProblem) -> str | None:
+        """None if a tile divides C, and 64 divides K."""
+        asked = self._options["tile"]
+        if not self._dividing(problem):
+            tiles = "128 x 256 and 192 x 192" if asked == "auto" else " x ".join(map(str, _extent(asked)))
+            return f"{NAME}: got M={problem.M}, N={problem.N}, its tiles of {tiles} do not divide it"
+        return refuse_tail(problem, K=TILE)
+
+    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Tune unless that was done, and bind a: (M, K) and b: (K, N) as they are."""
+        a, b = inputs["a"], inputs["b"]
+        key = (problem.M, problem.N, problem.K)
+        tiles = self._dividing(problem)
+        tile = tiles[0]
+        if len(tiles) > 1:
+            if key not in _tuned:
+                _tuned[key] = tiles[fastest([(one, _bind(a, b, one)) for one in tiles])]
+            tile = _tuned[key]
+        return _bind(a, b, tile)
+
+    def _dividing(self, problem: GemmProblem) -> list[str]:
+        asked = self._options["tile"]
+        tiles = TILES if asked == "auto" else (asked,)
+        return [tile for tile in tiles if not (problem.M % _extent(tile)[0] or problem.N % _extent(tile)[1])]
+
+
+def _extent(tile: str) -> tuple[int, int]:
+    """Rows and columns of C that a block of this template computes."""
+    rows, columns, _ = map(int, tile.split("x"))
+    return rows * TILE, columns * TILE
+
+
+def _bind(a: torch.Tensor, b: torch.Tensor, tile: str) -> Callable[[], torch.Tensor]:
+    import torch
+
+    run = function("gemm_bf16", "gemm_bf16")
+    m, n, k = a.shape[0], b.shape[1], a.shape[1]
+
+    def call() -> torch.Tensor:
+        c = torch.empty(m, n, dtype=a.dtype, device=a.device)
+        run(a, b, c, m, n, k, TILES[tile])
+        return c
+
+    return call
+
+
+class GemmFp8(Released):
+    """C = scale_a scale_b A B of e4m3 matrices: gemm_fp8_scaled.so, gemm_fp8_scaled(a, bt, c, sa, sb, M, N, K).
+
+    The kernel takes a scale a row of A and a column of B, in which a problem's one scale is repeated outside the clock,
+    and writes fp32. PyTorch rounds that to the problem's type in the call: no other kernel of the release has scales.
+    Their kernel with e4m3 out (kernels/gemm/fp8_h100), which the paper times, takes none, so it is another operation.
+    """
+
+    library = "gemm_fp8_scaled"
+    kernels = ("lcf.*matmul_template",)
+    dtype = "e4m3"
+
+    def refuse_size(self, problem: Fp8Problem) -> str | None:
+        """None for multiples of 128."""
+        return refuse_tail(problem, M=FP8_TILE, N=FP8_TILE, K=FP8_TILE)
+
+    def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Repeat the scales, and bind a: (M, K) and the transpose of b: (K, N)."""
+        import torch
+
+        a, bt = inputs["a"], inputs["b"].t()
+        scale_a = inputs["scale_a"].expand(problem.M, 1).contiguous()
+        scale_b = inputs["scale_b"].expand(1, problem.N).contiguous()
+        run = function("gemm_fp8_scaled", "gemm_fp8_scaled")
+        largest = torch.finfo(torch.float8_e4m3fn).max
+
+        def call() -> torch.Tensor:
+            c = torch.empty(problem.M, problem.N, dtype=torch.float32, device=a.device)
+            run(a, bt, c, scale_a, scale_b, problem.M, problem.N, problem.K)
+            if problem.out == "bf16":
+                return c.bfloat16()
+            return c.clamp_(-largest, largest).to(torch.float8_e4m3fn)
+
+        return call

@@ -1,0 +1,159 @@
+"""The linear attentions of the ThunderKittens authors' release: kernels/{based,hedgehog,mamba2,linear_attention}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from baselines.common.thunderkittens import NAME, Released, function, refuse_other, refuse_tail
+from baselines.linear import names
+from baselines.linear.problem import (
+    BasedProblem,
+    HedgehogProblem,
+    LinearAttentionProblem,
+    Mamba2Problem,
+    refuse_state,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+ROWS = 64
+"""Rows of a chunk, of which a length is a multiple."""
+
+
+class _Linear(Released):
+    """What the four have in common."""
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Everyone else's kernels."""
+        return names.others(names.THUNDERKITTENS)
+
+
+class Based(_Linear):
+    """Based without a normaliser: based.so, based(q, k, v, o, a2, a1, a0, B, H, N).
+
+    q, k (B, H, N, 16), v, o (B, H, N, 64). It always writes its states, in bf16: a2 (B, H, 256, 64), a1 (B, H, 64, 16),
+    a0 (B, H, 1, 64). They are allocated in the call and not returned.
+    """
+
+    library = "based"
+    kernels = ("based_linear_attention",)
+
+    def refuse_size(self, problem: BasedProblem) -> str | None:
+        """None for 16 features, values of 64, whole chunks, no normaliser and no state."""
+        if problem.normalize:
+            return f"{NAME}: got normalize=1, its Based has no normaliser"
+        fixed = refuse_other(problem, F=16, D=64) or refuse_tail(problem, N=ROWS)
+        return fixed or refuse_state(problem, f"{NAME}: its states are bf16")
+
+    def prepare(self, problem: BasedProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Bind the inputs as they are."""
+        q, k, v = (inputs[name] for name in "qkv")
+        run = function("based", "based")
+        heads = (problem.B, problem.H)
+
+        def call() -> torch.Tensor:
+            out = v.new_empty(v.shape)
+            states = [v.new_empty(*heads, *shape) for shape in ((256, 64), (64, 16), (1, 64))]
+            run(q, k, v, out, *states, *heads, problem.N)
+            return out
+
+        return call
+
+
+class Hedgehog(_Linear):
+    """Hedgehog with its window: hedgehog.so, hedgehog(q, k, v, o, q_map, k_map, ks, kvs, alpha, beta, B, H, N).
+
+    q, k, v, o (B, H, N, 128), the maps (H, 128, 64) bf16; alpha, beta (H,) and the states ks (B, H, 128) and kvs
+    (B, H, 128, 128), which it always writes, fp32. It clamps no feature and adds nothing to the divisor.
+    """
+
+    library = "hedgehog"
+    kernels = ("hedgehog_linear_attention_smd",)
+
+    def refuse_size(self, problem: HedgehogProblem) -> str | None:
+        """None for heads of 128, 64 + 64 features and whole chunks."""
+        return refuse_other(problem, D=128, F=64) or refuse_tail(problem, N=ROWS)
+
+    def prepare(self, problem: HedgehogProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+        """Bind the inputs as they are."""
+        import torch
+
+        q, k, v, q_map, k_map, alpha, beta = (
+            inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
+        )
+        run = function("hedgehog", "hedgehog")
+        heads = (problem.B, problem.H)
+
+        def call() -> Any:
+            out = torch.empty_like(v)
+            k_state = torch.empty(*heads, 128, dtype=torch.float32, device=v.device)
+            kv_state = torch.empty(*heads, 128, 128, dtype=torch.float32, device=v.device)
+            run(q, k, v, out, q_map, k_map, k_state, kv_state, alpha, beta, *heads, problem.N)
+            return (out, k_state, kv_state) if problem.return_state else out
+
+        return call
+
+
+class Mamba2(_Linear):
+    """Mamba-2 from prepared inputs, as the authors time it: mamba2.so, mamba2(q, k, v, o, a, B, H, N).
+
+    q, k (B, 1, N, 64), v, o (B, H, N, 64) bf16, a (B, H, N) fp32, the logarithm of each step's decay.
+    """
+
+    library = "mamba2"
+    kernels = ("lcsf.*mamba2_fwd_template",)
+
+    def refuse_size(self, problem: Mamba2Problem) -> str | None:
+        """None for prepared inputs of one group, heads in pairs, heads and states of 64, whole chunks, no state."""
+        if problem.boundary != "prepared":
+            return f"{NAME}: got boundary={problem.boundary}, it takes decays and values made before: boundary=prepared"
+        fixed = refuse_other(problem, P=64, S=64, G=1) or refuse_tail(problem, H=2, N=ROWS)
+        return fixed or refuse_state(problem, NAME)
+
+    def prepare(self, problem: Mamba2Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Bind the inputs as they are."""
+        q, k, v, decay = (inputs[name] for name in ("q", "k", "v", "log_decay"))
+        run = function("mamba2", "mamba2")
+
+        def call() -> torch.Tensor:
+            out = v.new_empty(v.shape)
+            run(q, k, v, out, decay, problem.B, problem.H, problem.N)
+            return out
+
+        return call
+
+
+class LinearAttention(_Linear):
+    """Linear attention with a decay a head: linear_attention.so, linear_attention(q, k, v, o, slopes, B, H, N).
+
+    q, k, v, o (B, H, N, 128) bf16, slopes (H,) fp32, the decay's negative logarithm; zeros where the problem has none.
+    It adds to its output, which the call zeroes, and it has no scale, by which the call multiplies the output.
+    """
+
+    library = "linear_attention"
+    kernels = ("la_kernel.*la_globals",)
+
+    def refuse_size(self, problem: LinearAttentionProblem) -> str | None:
+        """None for heads of 128, a decay a head or none, whole chunks, no state."""
+        if problem.decay == "step":
+            return f"{NAME}: got decay=step, its decay is one number a head"
+        fixed = refuse_other(problem, D=128) or refuse_tail(problem, N=ROWS)
+        return fixed or refuse_state(problem, NAME)
+
+    def prepare(self, problem: LinearAttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+        """Turn the decays' sign, and bind q, k and v as they are."""
+        import torch
+
+        q, k, v = (inputs[name] for name in "qkv")
+        none = torch.zeros(problem.H, dtype=torch.float32, device=q.device)
+        slopes = none if problem.decay == "none" else -inputs["log_decay"]
+        run = function("linear_attention", "linear_attention")
+
+        def call() -> torch.Tensor:
+            out = torch.zeros_like(v)
+            run(q, k, v, out, slopes, problem.B, problem.H, problem.N)
+            return out.mul_(problem.scale)
+
+        return call

@@ -1,0 +1,47 @@
+"""Who is measured settled, and in how many rounds of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.planning import TimerSettings
+from harness.timing.rounds import Series
+from harness.timing.seats import design_rounds
+
+POWER_CAP = "sw_power_cap"
+"""The throttle reason of a board at its power limit."""
+
+CAPPED_SHARE = 0.1
+"""Of the readings of a group: a board that was at its limit less often was not limited by it."""
+
+
+def who_settles(settings: TimerSettings, providers: Sequence[str], series: Sequence[Series]) -> list[int]:
+    """The contestants that are measured settled, by their places: own ones, and the fastest of the others.
+
+    providers: the implementation of each.  With `auto`, nobody where calls are short and the board was not at its power
+    limit in the rounds.
+    """
+    if settings.settled == "never":
+        return []
+    medians = [float(np.median(one.latency_us)) for one in series]
+    others = [place for place, name in enumerate(providers) if name not in settings.settled_own]
+    fastest = sorted(others, key=lambda place: medians[place])[: settings.settled_fastest]
+    chosen = sorted({*range(len(series))} - {*others} | {*fastest})
+    long = any(medians[place] > settings.settled_over_us for place in chosen)
+    return chosen if long or settings.settled == "always" or power_capped(series) else []
+
+
+def power_capped(series: Sequence[Series]) -> bool:
+    """Whether the board was at its power limit in the rounds."""
+    seen = [reading.throttle for one in series for reading in one.readings if reading.throttle is not None]
+    return sum(POWER_CAP in reasons for reasons in seen) > CAPPED_SHARE * len(seen)
+
+
+def settled_rounds(settings: TimerSettings, contestants: int) -> int:
+    """Blocks of each contestant: whole designs of those that fit into the budget, twice the least at most."""
+    least, most = settings.settled_rounds, 2 * settings.settled_rounds
+    affordable = int(settings.settled_budget_seconds / (contestants * settings.settled_block_seconds))
+    design = design_rounds(contestants)
+    return max(least, min(most, affordable) // design * design)
