@@ -152,7 +152,7 @@ class LayernormProblem:
 
 HEAVY = (
     *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
-    *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm", "liger_kernel"),
+    *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm", "liger_kernel", "nvmath"),
 )
 PROBLEMS = {
     "Gemm": Problem,

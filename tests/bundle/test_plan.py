@@ -48,13 +48,13 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "liger", "kernels")),
+        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "liger", "nvmath", "kernels")),
         ((), (), True, ("core", "kernels")),
-        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "liger", "wandb", "kernels")),
-        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "liger", "kernels")),
+        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "liger", "nvmath", "wandb", "kernels")),
+        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "liger", "nvmath", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
         (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
-        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "liger", "kernels")),
+        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "liger", "nvmath", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
@@ -62,7 +62,7 @@ def test_choose(groups, with_, without, minimal, parts):
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, wandb, kernels"
+    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, nvmath, wandb, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
         choose(groups, (), ("flash",), False)
 
@@ -166,3 +166,13 @@ def test_unknown_key_and_bad_requirement_are_named(tmp_path):
         read_groups(groups, project)
     with pytest.raises(BundleError, match=r"missing; run from a checkout"):
         read_groups(tmp_path / "gone.toml", project)
+
+
+def test_nvmath_is_the_version_that_the_project_measures_with(groups):
+    from baselines.gemm.cublas_tuned import INSTALL
+
+    (pin,) = groups["nvmath"].requirements
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
+    assert str(pin) in extras
+    assert str(pin) in INSTALL
+    assert str(pin) in (ROOT / "constraints.txt").read_text().splitlines()

@@ -15,6 +15,7 @@ from harness.planning import KEYS, MAPPINGS, make_plan
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
 RELEASED = ["tk", "thunderkittens"]
+FP8 = ["tk", "tk[fast_accum=0]", "thunderkittens"]
 ATTENTION = [*RELEASED, "sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused"]
 BASED = [*RELEASED, "fla_parallel", "fla_fused_chunk", "torch", "torch_compile"]
 HEDGEHOG = [*RELEASED, "composed", "torch", "torch_compile"]
@@ -24,7 +25,7 @@ FFT_CONV = [*RELEASED, "flash_fft_conv", "triton_monarch", "torch", "torch_real"
 ROWS = [*RELEASED, "flash_attn_triton", "torch", "torch_compile"]
 ROTARY = [*RELEASED, "flash_attn_triton", "liger", "torch", "torch_compile"]
 CASES = {
-    "fig7_gemm": (5, [*RELEASED, "cublas", "torch_compile", "triton", "quack"]),
+    "fig7_gemm": (5, [*RELEASED, "cublas", "cublas_tuned", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
     "table2_persistent": (5, ["tk", "tk[persistent=0]", "cublas"]),
     "fig8_attention": (20, ATTENTION),
@@ -54,7 +55,7 @@ CASES = {
     "unaligned_gemm": (8, ["tk", "cublas"]),
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_4"]),
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_4"]),
-    "fig10_fp8": (12, ["tk", "tk[fast_accum=0]", "thunderkittens", "cublas_fast", "cublas", "deep_gemm"]),
+    "fig10_fp8": (12, [*FP8, "cublas_fast", "cublas", "cublas_tuned_fast", "cublas_tuned", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
     "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),
 }
@@ -194,7 +195,7 @@ def test_estimate_grows_with_the_cases():
     rounds = made.timer.warmup_seconds + made.timer.budget_seconds + made.timer.settled_budget_seconds
     case = made.estimate_case_seconds
     assert (case, rounds) == (3.0, 18.0)
-    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (6 * case + rounds) / 60)
+    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (7 * case + rounds) / 60)
     assert made.estimated_minutes(timed=True, active=2) == pytest.approx(5 * (2 * case + rounds) / 60)
     assert made.estimated_minutes(timed=False, active=0) == 0
 
