@@ -21,7 +21,10 @@ NORM_ROWS = 16
 class Rotary(Released):
     """Rotary embedding of entries half a head apart: rotary.so, rotary(x, o, cos, sin, B, H, N, D).
 
-    x, o (B, H, N, D), cos, sin (N, D / 2), all bf16. q and k are two calls, as the authors time them.
+    x, o (B, H, N, D), cos, sin (N, D / 2), all bf16. q and k are two calls, as the authors time them. At this commit
+    the result is wrong: rows are taken 16 a warp, but a warp reads the tables from the row of its own number on, not of
+    16 times that. The errors measured on an H200 are those that this predicts: 0.93, 1.02 and 1.31 (relative L2) at
+    N = 128, D = 128; N = 256, D = 64; N = 4096, D = 128.
     """
 
     library = "rotary"
