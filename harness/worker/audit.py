@@ -110,6 +110,8 @@ class Audit:
     draw: Callable[[int], Mapping[str, torch.Tensor]]
     expected: Reference
     output_bytes: tuple[int, ...]
+    random: bool = False
+    """Whether two calls on the same inputs have to give different outputs, as dropout does."""
     spent: Callable[[str, float], None] = lambda activity, seconds: None
     """Is told what contestants took for themselves: "calls" that were observed, "prepare" where they prepared again."""
 
@@ -149,6 +151,7 @@ class Audit:
         when that has been overwritten.
         """
         fresh: list[Sample] = []
+        draws: list[tuple[Any, ...]] = []
         verified = self.draw(0)
         hold_us = 2 * subject.latency_us
         for kind in ORDER:
@@ -166,11 +169,15 @@ class Audit:
                 check = self._check(subject, seen.sample.held)
                 if not check.passed:
                     return check, fresh
+                if self.random:
+                    draws.append(seen.sample.held)
             outputs.scribble(seen.sample.output)
             call = seen.call
             del seen
         seen = self._observed(subject, lambda: verified, lambda: call, hold_us)
         self._look_at_form(subject, seen)
+        if len(draws) > 1 and all(same_bytes(left, right) for left, right in zip(*draws[:2], strict=True)):
+            raise _ComplaintError("draws the same random numbers in each call: two calls gave the same outputs")
         return self._check(subject, seen.sample.held), fresh
 
     def _check(self, subject: Subject, held: Sequence[object]) -> Check:

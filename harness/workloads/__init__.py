@@ -55,6 +55,12 @@ def followed(workload: Workload, problem: Any, inputs: Mapping[str, Any]) -> tup
     return tuple(inputs) if own is None else tuple(own(problem))
 
 
+def draws(workload: Workload, problem: Any) -> bool:
+    """Whether each call draws random numbers of its own (`draws(problem)` of the workload); most do not."""
+    own = getattr(workload, "draws", None)
+    return own is not None and bool(own(problem))
+
+
 def names() -> tuple[str, ...]:
     """Every workload there is, sorted."""
     modules = (info.name for info in pkgutil.iter_modules(__path__))

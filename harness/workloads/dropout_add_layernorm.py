@@ -35,6 +35,13 @@ DEVIATIONS = 6
 """Standard deviations by which the share of kept elements may be off: 2e-9 of all fair masks are further away."""
 
 
+EVENLY, ENOUGH = 12.0, 10.0
+"""And any row, column or lag, of which there are many thousands; those with a variance of fewer elements are left
+out, since their tails are longer."""
+MOST_LAG = 64
+"""Distances between elements of a row that are looked at; beyond, a generator of random numbers has no period."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem(ProblemSpec):
     """B sequences of N rows of D entries, each dropped with probability p."""
@@ -56,6 +63,18 @@ class KeepRate(Expected):
 
     count: int = 0
     statistic: bool = True
+
+
+@dataclass(frozen=True)
+class FairMask(Expected):
+    """Deviations of a mask's rows, columns and lags; what chance explains counts as `EVENLY`."""
+
+    statistic: bool = True
+
+
+def draws(problem: Problem) -> bool:
+    """Whether each call draws a mask."""
+    return problem.p > 0
 
 
 def flops(problem: Problem) -> int:
@@ -140,7 +159,41 @@ def _keep_rate(
         return ((chosen(r) != residual) & visible).sum(dtype=torch.float64).reshape(1) / count
 
     values = torch.full((1,), 1 - problem.p, dtype=torch.float64, device=x.device)
-    return (KeepRate("r", values, share, "dropout checked by its own mask, and the share that it keeps", count=count),)
+    whole = KeepRate(
+        "r", values, share, "dropout checked by its own mask, the share that it keeps and where", count=count
+    )
+    return (whole, *_evenly(problem, residual, visible, chosen))
+
+
+def _evenly(
+    problem: Problem,
+    residual: torch.Tensor,
+    visible: torch.Tensor,
+    chosen: Callable[[torch.Tensor], torch.Tensor],
+) -> tuple[Expected, ...]:
+    """That no row, no column and no distance between neighbours keeps more than others, in deviations of a fair mask.
+
+    Of each row and column the largest deviation counts; of each lag, the product of what two elements of a row at that
+    distance deviate by, summed over all: a mask that comes back every tenth element has much of it.
+    """
+    kept, dropped = 1 - problem.p, problem.p
+
+    def scores(r: torch.Tensor) -> torch.Tensor:
+        off = ((chosen(r) != residual).double() - kept) * visible
+        found = [_deviations(off.sum(way), visible.sum(way) * kept * dropped).max() for way in (0, 1)]
+        for lag in range(1, min(MOST_LAG, problem.D - 1) + 1):
+            pairs = (visible[:, lag:] & visible[:, :-lag]).sum()
+            found.append(_deviations((off[:, lag:] * off[:, :-lag]).sum(), pairs * (kept * dropped) ** 2))
+        return torch.stack(found).clamp(min=EVENLY)
+
+    count = 2 + min(MOST_LAG, problem.D - 1)
+    fair = torch.full((count,), EVENLY, dtype=torch.float64, device=residual.device)
+    return (FairMask("r", fair, scores),)
+
+
+def _deviations(total: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+    """A sum in standard deviations; none where it is of so few that it cannot be near a normal variable."""
+    return torch.where(variance >= ENOUGH, total.abs() / variance.clamp(min=1e-9).sqrt(), 0.0)
 
 
 def _rows(problem: Problem, seed: int, device: torch.device) -> torch.Tensor:
@@ -162,6 +215,8 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     times as much in the L2 norm, and up to three half units for an element.  Statistics over the wrong columns, or
     without the mean, cost far more; so does a mask that differs between y and r.
     """
+    if isinstance(expected, FairMask):
+        return Tolerance(1e-9, 1e-9, f"rows, columns and lags within {EVENLY:g} deviations of a fair mask")
     if isinstance(expected, KeepRate):
         kept = 1 - problem.p
         far = DEVIATIONS * math.sqrt(kept * problem.p / expected.count)

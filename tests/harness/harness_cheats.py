@@ -566,3 +566,23 @@ class WritesIntoTheReference(_Cheat):
         for one in references(tuple(own.shape)):
             one.copy_(own)
         return own
+
+
+class OneMask:
+    """Dropout, residual and norm with the mask of its first call in all others."""
+
+    def __init__(self, fixed=1):
+        self.fixed = fixed
+
+    def prepare(self, problem, inputs):
+        generator = torch.Generator().manual_seed(3)
+        shape = inputs["x"].shape
+        first = torch.rand(shape, generator=generator) >= problem.p
+
+        def call():
+            mask = first if self.fixed else torch.rand(shape, generator=generator) >= problem.p
+            r = inputs["residual"].double() + torch.where(mask, inputs["x"].double() / (1 - problem.p), 0.0)
+            y = torch.nn.functional.layer_norm(r, r.shape[-1:], inputs["weight"].double(), inputs["bias"].double())
+            return y.bfloat16(), r.bfloat16()
+
+        return Told(call)

@@ -309,6 +309,21 @@ def test_outputs_are_read_once_they_are_plain():
     assert "is on meta, its inputs are on cpu" in unusable("c", torch.ones(4, 4, device="meta"), {"a": a})
 
 
+@pytest.mark.parametrize(("fixed", "status"), [(1, Status.FAILED_VERIFICATION), (0, Status.PASSED)])
+def test_the_same_mask_in_each_call(fixed, status):
+    """Guard: the audit compares what two calls on the same inputs gave; fair masks are others each time."""
+    problem = workloads.parse_problem(
+        "dropout_add_layernorm", {"B": 2, "N": 64, "D": 128, "p": 0.1}, dtype="bf16", direction="fwd"
+    )
+    one = Candidate.of("one", {"_target_": "harness_cheats.OneMask", "fixed": fixed})
+    sent = []
+    group = Group("dropout_add_layernorm", problem, "normal", 0, (one,))
+    measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
+    (outcome,) = [one for one in sent if isinstance(one, CaseOutcome)]
+    assert outcome.status is status, outcome.reason
+    assert ("draws the same random numbers in each call" in outcome.reason) == bool(fixed)
+
+
 def less_precise(name, monkeypatch):
     import harness_fakes
 

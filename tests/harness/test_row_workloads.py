@@ -200,3 +200,30 @@ def test_a_run_on_the_cpu(tmp_path, workload: str, problems: str):
     rows = load_run(only_run(tmp_path)).measurements
     assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
     assert len(rows) == 4
+
+
+def periodic(shape: torch.Size, p: float) -> Tensor:
+    return (torch.arange(shape.numel()) % round(1 / p) != 0).reshape(shape)
+
+
+def first_columns(shape: torch.Size, p: float) -> Tensor:
+    return (torch.arange(shape[-1]) >= p * shape[-1]).expand(shape)
+
+
+def whole_rows(shape: torch.Size, p: float) -> Tensor:
+    rows = torch.arange(shape[0] * shape[1]).reshape(*shape[:2], 1) % round(1 / p) != 0
+    return rows.expand(shape)
+
+
+@pytest.mark.parametrize("mask", [periodic, first_columns, whole_rows])
+def test_a_mask_with_a_pattern_fails(mask: Callable[[torch.Size, float], Tensor]):
+    """Guard: the share alone is right; a mask of every tenth element, of the first columns or of whole rows costs no
+    random numbers."""
+    norm, p = workloads.load(NORM), 0.1
+    rows = problem(NORM, B=4, N=100, D=1000, p=p)
+    inputs = norm.make_inputs(rows, torch.Generator().manual_seed(0), "normal")
+    expected = norm.reference(rows, inputs, 0)
+    failed = check_outputs(norm, rows, normalised(inputs, p, mask(inputs["x"].shape, p)), expected)
+    assert not failed.passed
+    assert "deviations of a fair mask" in failed.reason or "standard deviations of a share" in failed.reason
+    assert check_outputs(norm, rows, normalised(inputs, p), expected).passed
