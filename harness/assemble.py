@@ -5,7 +5,7 @@ Pure, but for the defaults in `configs/` that a row's command is told from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,15 @@ from harness.records import Measurement, Ratio, SettledBlock, Status
 from harness.repetition import repro_command
 from harness.samples import UNKNOWN, Samples
 from harness.store import StoredGroup
+from harness.timing.seats import block_rounds
 from harness.timing.settled import Block
 from harness.timing.telemetry import mean_or_none, median_or_none
 from harness.worker.messages import CaseOutcome, Machine
 from harness.worker.supervisor import GroupResult
+
+LONG_US = 1000.0
+"""Calls that take longer than this are compared after the same predecessors.  Recorded attention on an H200: of calls
+under 4 ms the predecessor decided nothing, of calls above 9 ms up to 14 %."""
 
 READABLE_US = 1000.0
 """The board is read at the beginning of a call, and takes about so long to be read: what is read of a longer call is
@@ -55,7 +60,10 @@ class Timed:
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
     """The rows and samples of a group, in the order of its contestants."""
     outcomes = [_judge(plan, group, outcome, machine) for outcome in result.outcomes]
-    measurements = tuple(_measurement(plan, group, outcome, machine, run_id) for outcome in outcomes)
+    noise = _noise_pct(outcomes)
+    measurements = tuple(
+        _measurement(plan, group, outcome, machine, run_id, noise.get(str(outcome.index), 0.0)) for outcome in outcomes
+    )
     samples = {
         measurement.case_id: _samples(group, outcome)
         for measurement, outcome in zip(measurements, outcomes, strict=True)
@@ -123,9 +131,38 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
     )
 
 
-def _measurement(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine, run_id: str) -> Measurement:
+def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
+    """By the contestants' numbers: the samples of those that were timed, with their seats."""
+    timed = [outcome for outcome in outcomes if len(outcome.latency_us)]
+    block = block_rounds(max(1, len(timed)))
+    return {
+        str(one.index): stats.Seated(one.latency_us, one.rounds // block, one.predecessors.astype(str)) for one in timed
+    }
+
+
+def _by_predecessor(seated: Mapping[str, stats.Seated]) -> bool:
+    """Whether cases are compared after the same predecessors: their calls are long, and all seats are known."""
+    known = all(len(one.predecessors) == len(one.latency_us) > 0 for one in seated.values())
+    return known and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
+
+
+def _noise_pct(outcomes: Sequence[CaseOutcome]) -> dict[str, float]:
+    """The A/A noise of each case that was timed, by its number: one tick of the clock at least."""
+    seated = _seated(outcomes)
+    tick = stats.tick_us([one.latency_us for one in seated.values()])
+    noise = (
+        stats.same_predecessor_noise_pct(seated)
+        if _by_predecessor(seated)
+        else {str(one.index): stats.aa_noise_pct(one.latency_us, one.rounds) for one in outcomes if len(one.latency_us)}
+    )
+    return {case: max(pct, 100 * tick / float(np.median(seated[case].latency_us))) for case, pct in noise.items()}
+
+
+def _measurement(
+    plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine, run_id: str, noise_pct: float
+) -> Measurement:
     contestant, problem = group.contestants[outcome.index], group.problem
-    timed = _timed(group, outcome, machine)
+    timed = _timed(group, outcome, machine, noise_pct)
     numbers: dict[str, Any] = vars(timed) if timed else dict.fromkeys(Timed.__dataclass_fields__)
     return Measurement(
         run_id=run_id,
@@ -157,7 +194,7 @@ def _measurement(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machin
     )
 
 
-def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None:
+def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: float) -> Timed | None:
     if not len(outcome.latency_us):
         return None
     workload, problem = workloads.load(group.workload), group.problem
@@ -173,7 +210,7 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine) -> Timed | None
         gbps=traffic.total / (p50 * 1e3),
         roof_pct_measured=roofline.roof_pct(measured, flops, traffic, p50) if measured else None,
         roof_pct_datasheet=roofline.roof_pct(datasheet, flops, traffic, p50) if datasheet else None,
-        aa_noise_pct=stats.aa_noise_pct(outcome.latency_us, outcome.rounds),
+        aa_noise_pct=noise_pct,
         sm_clock_mhz=outcome.sm_clock_mhz if readable else None,
         power_w=outcome.power_w if readable else None,
         **_settled(outcome.settled, flops),
@@ -220,7 +257,7 @@ def _ratios(
     """Every ordered pair of cases of the group that were timed together."""
     timed = {m.case_id: o for m, o in zip(measurements, outcomes, strict=True) if len(o.latency_us)}
     noise = {m.case_id: m.aa_noise_pct or 0.0 for m in measurements}
-    per_round = {case: stats.per_round_medians(o.latency_us, o.rounds)[1] for case, o in timed.items()}
+    estimates = _estimates(timed, seed)
     settled = stats.settled_ratios(
         {case: np.array([block.latency_us for block in o.settled]) for case, o in timed.items() if o.settled}
     )
@@ -235,8 +272,18 @@ def _ratios(
             verdict=stats.verdict(estimate, [noise[case], noise[baseline]]),
             **_settled_ratio(settled.get((case, baseline))),
         )
-        for (case, baseline), estimate in stats.paired_ratios(per_round, seed=seed).items()
+        for (case, baseline), estimate in estimates.items()
     )
+
+
+def _estimates(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, str], stats.RatioEstimate]:
+    """Every ordered pair of cases: paired in rounds, or where calls are long after the same predecessors."""
+    names = {str(outcome.index): case for case, outcome in timed.items()}
+    seated = _seated(list(timed.values()))
+    if _by_predecessor(seated):
+        return stats.same_predecessor_ratios({names[number]: one for number, one in seated.items()}, seed=seed)
+    per_round = {case: stats.per_round_medians(one.latency_us, one.rounds)[1] for case, one in timed.items()}
+    return stats.paired_ratios(per_round, seed=seed)
 
 
 def _settled_ratio(estimate: stats.RatioEstimate | None) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Measurement(_Row):
     bound: str
     """`compute` or `memory`: which roof is the lower one for this problem; `launch`: an empty kernel takes longer."""
     aa_noise_pct: float | None
-    """Distance between the medians of the interleaved halves of the case's own samples."""
+    """Distance between the medians of halves of the case's own samples; at least one tick of the clock."""
     sm_clock_mhz: float | None
     """Median SM clock over the rounds; empty for long calls, at whose beginning it is their predecessor's."""
     power_w: float | None

@@ -7,6 +7,7 @@ compared was sampled in the same rounds.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,8 @@ def paired_ratios(
     per_round: case -> (rounds,) one latency a round, equally long for all.  Rounds are resampled with replacement, the
     *same* rounds for every case, so that what moved all cases alike (clock, heat) cancels in the ratio; the interval is
     the percentile interval of the resampled ratios of medians (Efron and Tibshirani, An Introduction to the Bootstrap,
-    chapter 13), widened where needed to hold the estimate itself.
+    chapter 13), widened where needed to hold the estimate itself.  Where the ratios of neighbouring rounds are alike,
+    rounds are resampled in blocks of `block_length`.
     """
     lengths = {len(values) for values in per_round.values()}
     if len(lengths) > 1:
@@ -115,28 +117,142 @@ def paired_ratios(
     names = tuple(per_round)
     medians = {name: float(np.median(per_round[name])) for name in names}
     table = np.stack([per_round[name] for name in names])
-    resampled = dict(zip(names, _bootstrap_medians(table, seed, resamples), strict=True))
-    tail = (1 - confidence) / 2
+    resampled: dict[int, dict[str, np.ndarray]] = {}
     ratios = {}
-    for case in names:
-        for baseline in names:
-            if case == baseline:
-                continue
-            value = medians[baseline] / medians[case]
-            low, high = np.quantile(resampled[baseline] / resampled[case], [tail, 1 - tail])
-            ratios[case, baseline] = RatioEstimate(value, Interval(min(float(low), value), max(float(high), value)))
+    for case, baseline in itertools.permutations(names, 2):
+        length = block_length(np.log(per_round[baseline] / per_round[case]))
+        if length not in resampled:
+            drawn = _bootstrap_medians(table, seed, resamples, length)
+            resampled[length] = dict(zip(names, drawn, strict=True))
+        value = medians[baseline] / medians[case]
+        interval = _percentiles(resampled[length][baseline] / resampled[length][case], value, confidence)
+        ratios[case, baseline] = RatioEstimate(value, interval)
     return ratios
 
 
-def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int) -> np.ndarray:
-    """(cases, resamples): medians of rows of `table` (cases, rounds) over rounds drawn with replacement."""
+def block_length(values: np.ndarray) -> int:
+    """Neighbours that are resampled together, for values of successive rounds: 1 where they are independent.
+
+    For an autoregressive series of lag-1 correlation r the length of least error is (2 r / (1 - r^2))^(2/3) n^(1/3)
+    (Carlstein, Annals of Statistics 14, 1986), here rounded up to a power of two; r below two standard errors of none,
+    2 / sqrt(n), is none.
+    """
+    n = len(values)
+    centred = values - values.mean() if n else values
+    power = float(np.dot(centred, centred))
+    if n < 3 or power == 0:
+        return 1
+    r = min(float(np.dot(centred[:-1], centred[1:])) / power, 0.95)
+    if r <= 2 / math.sqrt(n):
+        return 1
+    wanted = (2 * r / (1 - r * r)) ** (2 / 3) * n ** (1 / 3)
+    return min(2 ** math.ceil(math.log2(wanted)), max(1, n // 4))
+
+
+def _percentiles(resampled: np.ndarray, value: float, confidence: float) -> Interval:
+    """The percentile interval, widened where needed to hold the estimate itself."""
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    return Interval(min(float(low), value), max(float(high), value))
+
+
+@dataclass(frozen=True)
+class Seated:
+    """Samples with their seats.  latency_us, blocks, predecessors: (n,), a block being that of `timing.seats`, over
+    which every case of the group follows every one equally often.
+    """
+
+    latency_us: np.ndarray
+    blocks: np.ndarray
+    predecessors: np.ndarray
+
+
+def same_predecessor_ratios(
+    samples: Mapping[str, Seated], *, seed: int, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
+) -> dict[tuple[str, str], RatioEstimate]:
+    """Every ordered pair (case, baseline), compared after the same predecessors: for long calls at the power limit.
+
+    There a call's time depends on who ran before it.  The logarithm of the ratio is the mean, over the predecessors
+    that both cases had, of the differences of their medians after that predecessor.  What drifts is taken out first:
+    the mean logarithm over all cases of each block, in which all have the same predecessors, so that it holds nothing
+    of them.  The interval resamples within each case and predecessor; its half width is Student's t times the standard
+    deviation of the resampled estimates, with as many degrees of freedom as the samples of a case less its
+    predecessors.  Raises `ValueError` for a pair without a predecessor in common.
+    """
+    strata = _strata(samples)
+    generator = np.random.default_rng(seed)
+    medians = {key: float(np.median(values)) for key, values in strata.items()}
+    spread = {
+        key: np.median(values[generator.integers(len(values), size=(resamples, len(values)))], axis=1)
+        for key, values in strata.items()
+    }
+    ratios = {}
+    for case, baseline in itertools.permutations(samples, 2):
+        common = sorted({p for who, p in strata if who == case} & {p for who, p in strata if who == baseline})
+        if not common:
+            raise ValueError(f"{case} and {baseline} have no predecessor in common")
+        mean = float(np.mean([medians[baseline, p] - medians[case, p] for p in common]))
+        drawn = np.mean([spread[baseline, p] - spread[case, p] for p in common], axis=0)
+        freedom = max(1, min(sum(len(strata[who, p]) - 1 for p in common) for who in (case, baseline)))
+        half = float(stdtrit(freedom, (1 + confidence) / 2) * np.std(drawn, ddof=1))
+        interval = Interval(math.exp(mean - half), math.exp(mean + half))
+        ratios[case, baseline] = RatioEstimate(math.exp(mean), interval)
+    return ratios
+
+
+def same_predecessor_noise_pct(samples: Mapping[str, Seated]) -> dict[str, float]:
+    """A/A noise of each case after the same predecessors, in percent: every other sample after each, against the rest.
+
+    The halves have the same predecessors equally often, which even and odd rounds have not.
+    """
+    strata = _strata(samples)
+    noise = {}
+    for case in samples:
+        halves = [
+            (np.median(v[::2]) - np.median(v[1::2])) for (who, _), v in strata.items() if who == case and len(v) > 1
+        ]
+        noise[case] = float(abs(np.expm1(np.mean(halves))) * 100) if halves else 0.0
+    return noise
+
+
+def _strata(samples: Mapping[str, Seated]) -> dict[tuple[str, str], np.ndarray]:
+    """(case, predecessor) -> logarithms less the mean over all cases of their block, in the order of the rounds."""
+    logs = {case: np.log(one.latency_us) for case, one in samples.items()}
+    blocks = np.concatenate([one.blocks for one in samples.values()])
+    everything = np.concatenate(list(logs.values()))
+    level = np.bincount(blocks, everything) / np.maximum(np.bincount(blocks), 1)
+    return {
+        (case, str(p)): (logs[case] - level[one.blocks])[one.predecessors == p]
+        for case, one in samples.items()
+        for p in np.unique(one.predecessors.astype(str))
+    }
+
+
+def tick_us(samples: Sequence[np.ndarray]) -> float:
+    """The step in which the clock tells latencies, in microseconds: the smallest difference between any two.
+
+    Differences below a nanosecond are rounding: the events' milliseconds are float32.
+    """
+    values = (
+        np.unique(np.concatenate([np.asarray(one, dtype=np.float64) for one in samples])) if samples else np.empty(0)
+    )
+    steps = np.diff(values)
+    steps = steps[steps > 1e-3]
+    return float(steps.min()) if len(steps) else 0.0
+
+
+def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int, length: int) -> np.ndarray:
+    """(cases, resamples): medians of rows of `table` (cases, rounds) over runs of `length` rounds drawn with
+    replacement, the last round followed by the first.
+    """
     cases, rounds = table.shape
     generator = np.random.default_rng(seed)
     step = max(1, _BOOTSTRAP_CELLS // (cases * rounds))
     medians = np.empty((cases, resamples))
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
-        drawn = generator.integers(rounds, size=(stop - start, rounds))
+        starts = generator.integers(rounds, size=(stop - start, -(-rounds // length)))
+        drawn = ((starts[:, :, None] + np.arange(length)) % rounds).reshape(stop - start, -1)[:, :rounds]
         medians[:, start:stop] = np.median(table[:, drawn], axis=2)
     return medians
 
