@@ -26,10 +26,19 @@ def guarded(module: str) -> int:
         try:
             return run()
         finally:
+            _ignore_interrupts()
             sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
     except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:  # between the command's end and the line above
+        return 130
+
+
+def _ignore_interrupts() -> None:
+    """All is stored and said: one more Ctrl-C would only interrupt what libraries tidy up while the process ends."""
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave(number: int, frame: object) -> None:

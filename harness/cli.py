@@ -241,8 +241,20 @@ def sentence(error: BaseException) -> str:
         return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())
-        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see configs/config.yaml for the keys"
+        near = _near_key(error.__cause__)
+        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see configs/config.yaml for the keys{near}"
     return words
+
+
+def _near_key(error: BaseException) -> str:
+    """`; did you mean X?` for a key that the configuration has not, where it has one like it."""
+    key, parent = getattr(error, "key", None), getattr(error, "parent_node", None)
+    if not isinstance(key, str) or not isinstance(parent, DictConfig):
+        return ""
+    known = [str(one) for one in parent]
+    whole = str(getattr(error, "full_key", "") or key)
+    prefix = whole.removesuffix(key)
+    return closest(whole, [f"{prefix}{one}" for one in known] + ([] if prefix else ["resume"]))
 
 
 @contextmanager

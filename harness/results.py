@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -228,8 +229,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
 
 
 def _check_cases(path: Path, table: pd.DataFrame) -> None:
-    """Every status is one of `Status`, only a pass has samples, only samples have latencies, and no group has a case
-    twice; raises `ResultsError`.
+    """Every status is one of `Status`, only a pass has samples, only samples have latencies, every command can be read,
+    and no group has a case twice; raises `ResultsError`.
 
     A group that was timed again begins with its first case again; any other case that comes back was written twice.
     """
@@ -250,6 +251,13 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
         )
         if impossible:
             raise ResultsError(f"{path} line {line} has {impossible}: restore the file or measure again")
+        try:
+            shlex.split(str(row["repro_command"]))
+        except ValueError as error:
+            raise ResultsError(
+                f"{path} line {line} has a repro_command that no shell reads ({error}): "
+                "restore the file or measure again"
+            ) from None
         case, own = str(row["case_id"]), tuple(row[name] for name in GROUP)
         if own != problem or case == first:
             problem, first, seen = own, case, set()

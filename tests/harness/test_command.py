@@ -40,6 +40,9 @@ def one_line(text):
         (["experiment=fig77"], "experiment=fig77 is no choice: there is app_c1_block_order, attention_small_grids"),
         (["workload=gem"], "workload=gem is no choice: there is attention, based, dropout_add_layernorm, fft_conv,"),
         (["workload=gem"], "did you mean gemm?"),
+        (["campain=x"], "; did you mean campaign?"),
+        (["resum=x"], "; did you mean resume?"),
+        (["timer.budget_second=3"], "; did you mean timer.budget_seconds?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
@@ -391,6 +394,20 @@ sys.exit(main())
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 130
     assert one_line(done.stderr) == "interrupted; nothing had been measured"
+
+
+def test_interrupting_the_end():
+    """Guard: a second Ctrl-C met what PyTorch tidies up at the end, and was a traceback."""
+    code = """
+import atexit, os, signal, sys
+import harness.cli
+from harness.__main__ import main
+harness.cli.main = lambda: 130
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):

@@ -107,6 +107,7 @@ DAMAGES = {
     ),
     "a time of nothing": (first_row(n_samples="0"), r"line 2 has 0 samples beside the latencies \[9.0, 10.0, 11.0\]"),
     "samples without a time": (first_row(latency_us_p50=""), r"line 2 has 30 samples beside .*\[9.0, nan, 11.0\]"),
+    "a command that no shell reads": (first_row(repro_command="echo '" + "x" * 40), "line 2 has a repro_command"),
     "fewer than none": (first_row(n_samples="-1"), "line 2 has -1 samples beside the latencies"),
     "short row": (short_row, "has 3 cells, needs 7"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
