@@ -94,7 +94,8 @@ def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
 def _samples(group: Group, outcome: CaseOutcome) -> Samples:
     """The samples of a case, with the ids of the cases that ran before them."""
     ids = np.array([*group.case_ids, UNKNOWN["predecessor"]], dtype=object)  # NOBODY, -1, is the last
-    return Samples(outcome.latency_us, outcome.rounds, outcome.positions, ids[outcome.predecessors])
+    seats = (outcome.positions, ids[outcome.predecessors], outcome.placements)
+    return Samples(outcome.latency_us, outcome.rounds, *seats)
 
 
 def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
@@ -124,6 +125,7 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
         rounds=np.empty(0, dtype=np.int32),
         positions=np.empty(0, dtype=np.int32),
         predecessors=np.empty(0, dtype=np.int32),
+        placements=np.empty(0, dtype=np.int32),
         sm_clock_mhz=None,
         power_w=None,
         throttled="",
@@ -283,7 +285,15 @@ def _estimates(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, s
     if _by_predecessor(seated):
         return stats.same_predecessor_ratios({names[number]: one for number, one in seated.items()}, seed=seed)
     per_round = {case: stats.per_round_medians(one.latency_us, one.rounds)[1] for case, one in timed.items()}
-    return stats.paired_ratios(per_round, seed=seed)
+    estimates = stats.paired_ratios(per_round, seed=seed)
+    moved = next((one.placements for one in timed.values()), np.empty(0))
+    if not moved.any():
+        return estimates
+    parts = [
+        {case: one.latency_us[one.placements == placement] for case, one in timed.items()}
+        for placement in np.unique(moved)
+    ]
+    return stats.over_placements(estimates, parts)
 
 
 def _settled_ratio(estimate: stats.RatioEstimate | None) -> dict[str, Any]:

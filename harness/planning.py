@@ -44,6 +44,8 @@ class TimerSettings:
     min_rounds: int
     max_rounds: int
     telemetry_interval_ms: float
+    placements: int = 1
+    placements_under_us: float = 20.0
     settled: str = "never"
     settled_over_us: float = 1000.0
     settled_own: tuple[str, ...] = ()
@@ -144,7 +146,7 @@ MAPPINGS = {
 TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
 SETTLED = ("auto", "always", "never")
 """When groups are measured settled too."""
-_WHOLE = ("min_rounds", "max_rounds", "settled_fastest", "settled_rounds")
+_WHOLE = ("min_rounds", "max_rounds", "placements", "settled_fastest", "settled_rounds")
 """Keys of the timer that are whole numbers."""
 WANDB_MODES = ("offline", "online", "disabled")
 
@@ -303,6 +305,8 @@ def _timer(values: Mapping[str, Any]) -> TimerSettings:
         min_rounds=rounds["min_rounds"],
         max_rounds=rounds["max_rounds"],
         telemetry_interval_ms=checked["telemetry_interval_ms"],
+        placements=max(1, rounds["placements"]),
+        placements_under_us=checked["placements_under_us"],
         settled=values["settled"],
         settled_over_us=checked["settled_over_us"],
         settled_own=tuple(own),

@@ -14,13 +14,14 @@ COLUMNS = {
     "latency_us": np.float64,
     "position": np.int32,
     "predecessor": str,
+    "placement": np.int32,
 }
 """Columns of `samples.parquet`, with their types."""
 
 FIRST_COLUMNS = ("case_id", "round", "latency_us")
 """Those of runs from before the others were stored."""
 
-UNKNOWN = {"position": -1, "predecessor": ""}
+UNKNOWN = {"position": -1, "predecessor": "", "placement": 0}
 """What stands in the other columns where nothing is known."""
 
 
@@ -29,7 +30,7 @@ class Samples:
     """One case's samples, in the order of the rounds.  latency_us, rounds: (n,).
 
     positions: (n,) places in the round, -1 where not known; predecessors: (n,) ids of the cases that ran right before,
-    "" where not known.  Both may be left out.
+    "" where not known; placements: (n,) where the buffers lay, 0 and up.  All three may be left out.
     """
 
     latency_us: np.ndarray
@@ -37,15 +38,20 @@ class Samples:
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     predecessors: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=object))
 
+    placements: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
     def __post_init__(self) -> None:
         n = len(self.latency_us)
         if not len(self.positions):
             object.__setattr__(self, "positions", np.full(n, UNKNOWN["position"], dtype=np.int32))
         if not len(self.predecessors):
             object.__setattr__(self, "predecessors", np.full(n, UNKNOWN["predecessor"], dtype=object))
-        lengths = [len(getattr(self, name)) for name in ("latency_us", "rounds", "positions", "predecessors")]
+        if not len(self.placements):
+            object.__setattr__(self, "placements", np.full(n, UNKNOWN["placement"], dtype=np.int32))
+        names = ("latency_us", "rounds", "positions", "predecessors", "placements")
+        lengths = [len(getattr(self, name)) for name in names]
         if len(set(lengths)) > 1:
-            raise ValueError(f"latencies, rounds, positions and predecessors have the lengths {lengths}, need the same")
+            raise ValueError(f"{', '.join(names)} have the lengths {lengths}, need the same")
 
     def __len__(self) -> int:
         return len(self.latency_us)
@@ -58,7 +64,7 @@ class Samples:
 
 def table(case_id: str, samples: Samples) -> pd.DataFrame:
     """The rows of one case."""
-    columns = (case_id, samples.rounds, samples.latency_us, samples.positions, samples.predecessors)
+    columns = (case_id, samples.rounds, samples.latency_us, samples.positions, samples.predecessors, samples.placements)
     return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True))).astype(COLUMNS)
 
 
@@ -80,6 +86,7 @@ def of_rows(rows: pd.DataFrame) -> Samples:
         columns["round"].astype(np.int64),
         columns["position"].astype(np.int32),
         columns["predecessor"].astype(object),
+        columns["placement"].astype(np.int32),
     )
 
 

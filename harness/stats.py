@@ -130,6 +130,27 @@ def paired_ratios(
     return ratios
 
 
+def over_placements(
+    pooled: Mapping[tuple[str, str], RatioEstimate],
+    parts: Sequence[Mapping[str, np.ndarray]],
+    confidence: float = CONFIDENCE,
+) -> dict[tuple[str, str], RatioEstimate]:
+    """The ratios of cases that were timed with their buffers at several places, which are drawn like rounds are.
+
+    pooled: the ratios over all samples; parts: a place each, case -> (n,) latencies there.  The logarithm of the ratio
+    of medians at one place is one observation; the estimate is their mean, with the interval of Student's t, which
+    knows both levels: places differ, and rounds at one place do.  Widened where needed to hold the pooled interval.
+    """
+    ratios = {}
+    for (case, baseline), within in pooled.items():
+        logs = np.array([np.log(np.median(part[baseline]) / np.median(part[case])) for part in parts])
+        over = _mean_ratio(logs, confidence)
+        low = min(over.interval.low, within.interval.low)
+        high = max(over.interval.high, within.interval.high)
+        ratios[case, baseline] = RatioEstimate(over.value, Interval(low, high))
+    return ratios
+
+
 def block_length(values: np.ndarray) -> int:
     """Neighbours that are resampled together, for values of successive rounds: 1 where they are independent.
 

@@ -91,6 +91,8 @@ class Series:
     """The place in its round of each sample."""
     predecessors: list[int] = field(default_factory=list)
     """Which contestant ran right before each sample."""
+    placements: list[int] = field(default_factory=list)
+    """Where the buffers of each sample lay: 0 first, 1 when all were moved, and so on."""
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
@@ -98,6 +100,19 @@ class Series:
     last_set: int = 0
     calls: Sequence[Call] = ()
     """What was timed, on each input set."""
+
+
+def moved(series: Series, more: Series, placement: int) -> None:
+    """Adds to a contestant's samples those that it had when its buffers lay elsewhere."""
+    first = series.rounds[-1] + 1  # a whole number of blocks
+    series.latency_us += more.latency_us
+    series.rounds += [first + number for number in more.rounds]
+    series.positions += more.positions
+    series.predecessors += more.predecessors
+    series.placements += [placement] * len(more.rounds)
+    series.readings += more.readings
+    series.late += more.late
+    series.own_us += more.own_us
 
 
 @dataclass(frozen=True)
@@ -175,6 +190,7 @@ def time_rounds(
             mine.rounds.append(number)
             mine.positions.append(position)
             mine.predecessors.append(before)
+            mine.placements.append(0)
             before = index
             mine.late += not sample.in_time
             mine.last_output, mine.last_set = sample.output, current

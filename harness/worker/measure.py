@@ -24,7 +24,7 @@ from harness.outputs import snapshot
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.seeds import derived
-from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, time_rounds
+from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, moved, time_rounds
 from harness.timing.seats import few_orders
 from harness.timing.selection import settled_rounds, who_settles
 from harness.timing.settled import Alone, Block, Board, settle
@@ -43,6 +43,9 @@ TAMPERED = "wrote into the reference that outputs are held against"
 CHEAP_FLOPS = {"cuda": 2**42, "cpu": 2**33}
 """Up to this size an audit inside the rounds is checked on inputs of its own, the float64 reference of which takes some
 tenths of a second; beyond, on those of the verification, whose reference is there."""
+
+MOVED_SETS = 4
+"""Input sets when buffers are moved: the L2 is flushed before each call in any case."""
 
 MAX_INPUT_SETS = 16
 """Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
@@ -299,6 +302,7 @@ def _time(
             stopwatch = session.device.stopwatch(session.timer)
             audits = _audits(session, sets, len(entrants))
             series = _rounds(session, entrants, calls, stopwatch, audits)
+            _elsewhere(session, entrants, series, len(sets), stopwatch)
             after = session.device.energy_j()
             for mine in series:
                 mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
@@ -366,6 +370,7 @@ def _rounds(
     calls: list[list[Call]],
     stopwatch: Stopwatch,
     audits: Audits | None,
+    placement: int = 0,
 ) -> list[Series]:
     timer, quiet = session.timer, session.limits.call_seconds
 
@@ -379,13 +384,38 @@ def _rounds(
             stopwatch,
             timer,
             session.device.telemetry(),
-            seed=derived(session.group.seed, "order"),
+            seed=derived(session.group.seed, "order", placement),
             enter=lambda position: session.enter(entrants[position].index),
             report=report,
             audits=audits,
         )
     session.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
     return series
+
+
+def _elsewhere(
+    session: Session, entrants: list[Entrant], series: list[Series], sets: int, stopwatch: Stopwatch
+) -> None:
+    """Adds samples of short calls with their buffers elsewhere: where those lie can decide several percent.
+
+    What was prepared before stays where it is, so that inputs and what `prepare()` makes get other memory; free blocks
+    of the outputs' sizes are held, so that outputs do.
+    """
+    timer = session.timer
+    held: list[Any] = []
+    if min(float(np.median(mine.latency_us)) for mine in series) >= timer.placements_under_us:
+        return
+    short = replace(timer, warmup_seconds=timer.warmup_seconds / 10, budget_seconds=timer.budget_seconds / 5)
+    for placement in range(1, timer.placements):
+        fresh = [session.inputs(1 + number) for number in range(min(sets, MOVED_SETS))]
+        device = next(iter(fresh[0].values())).device
+        room = [size + 512 * placement for size in _output_bytes(session)]
+        held.append([torch.empty(size, dtype=torch.uint8, device=device) for size in room])
+        calls = [_prepared(session, position, entrant, fresh) for position, entrant in enumerate(entrants)]
+        seen = _rounds(replace(session, timer=short), entrants, calls, stopwatch, None, placement)
+        for mine, more in zip(series, seen, strict=True):
+            moved(mine, more, placement)
+        held.append([fresh, calls])
 
 
 def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
@@ -558,6 +588,7 @@ def _timed(outcome: CaseOutcome, series: Series, blocks: Sequence[Block], indexe
         rounds=np.asarray(series.rounds, dtype=np.int32),
         positions=np.asarray(series.positions, dtype=np.int32),
         predecessors=numbers[series.predecessors],
+        placements=np.asarray(series.placements, dtype=np.int32),
         settled=tuple(replace(block, predecessor=int(numbers[block.predecessor])) for block in blocks),
         sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in series.readings]),
         power_w=median_or_none([reading.power_w for reading in series.readings]),

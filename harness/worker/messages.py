@@ -111,6 +111,7 @@ class CaseOutcome:
     rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     predecessors: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    placements: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     sm_clock_mhz: float | None = None
     power_w: float | None = None
     throttled: str = ""

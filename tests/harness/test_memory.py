@@ -7,7 +7,7 @@ import pytest
 from test_rounds import SETTINGS, Clock, Stopwatch, contestants
 
 from harness import assemble, stats
-from harness.records import Status
+from harness.records import Status, Verdict
 from harness.timing import rounds as timing
 from harness.timing import seats
 from harness.timing.rounds import Sample, time_rounds
@@ -24,7 +24,7 @@ class Board(Stopwatch):
         super().__init__(clock, seconds=0.01)
         self.random, self.before = np.random.default_rng(seed), None
 
-    def sample(self, call, while_running):
+    def sample(self, call, while_running, visit=None):
         output = call()
         self.clock.now += self.seconds
         while_running()
@@ -139,3 +139,29 @@ def test_rounds_that_are_alike_are_resampled_together(rho, longer):
         hits += interval.low <= 1.05 <= interval.high
     assert bool(np.median(lengths) > 1) is longer
     assert hits / trials >= (0.85 if longer else 0.92)
+
+
+def placed(ratios, spread=0.0005):
+    """Two cases of 8 us, at several places of their buffers, where their ratio is another each time."""
+    generator = np.random.default_rng(0)
+    numbers = np.repeat(np.arange(len(ratios)), 100)
+    noise = generator.lognormal(0, spread, (2, len(numbers)))
+    latency = {0: 8.0 * noise[0], 1: 8.0 * np.array(ratios)[numbers] * noise[1]}
+    return {
+        str(i): CaseOutcome(
+            i, Status.PASSED, latency_us=us, rounds=np.arange(len(us)), placements=numbers.astype(np.int32)
+        )
+        for i, us in latency.items()
+    }
+
+
+def test_a_ratio_that_depends_on_where_buffers_lie_is_ambiguous():
+    """Guard: `over_placements`.  GEMM of 1024 was 1.053 and 0.985 of another, each with an interval of no width."""
+    differing = assemble._estimates(placed([1.053, 0.985, 1.05, 1.052, 0.987]), 0)["0", "1"]
+    assert differing.interval.low < 0.985 < 1.0 < 1.053 < differing.interval.high
+    assert stats.verdict(differing, ()) is Verdict.AMBIGUOUS
+    alike = assemble._estimates(placed([1.03] * 5), 0)["0", "1"]
+    assert stats.verdict(alike, ()) is Verdict.FASTER
+    assert alike.value == pytest.approx(1.03, abs=1e-3)
+    alone = assemble._estimates(placed([1.053]), 0)["0", "1"]
+    assert stats.verdict(alone, ()) is Verdict.FASTER

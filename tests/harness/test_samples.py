@@ -15,7 +15,7 @@ from harness.worker.supervisor import _renumbered
 
 
 def test_samples_of_one_case_have_one_length():
-    with pytest.raises(ValueError, match=r"\[2, 2, 1, 2\], need the same"):
+    with pytest.raises(ValueError, match=r"\[2, 2, 1, 2, 2\], need the same"):
         Samples(np.ones(2), np.arange(2), np.zeros(1, dtype=np.int32))
 
 
@@ -74,3 +74,17 @@ def test_other_columns_are_refused(old):
     odd.to_parquet(old / "samples.parquet")
     with pytest.raises(ResultsError, match=r"has columns .*'position'.*predecessor"):
         load_run(old)
+
+
+def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):
+    """Guard: `_elsewhere` in harness/worker/measure.py; rounds go on counting, in whole blocks."""
+    words = [*FAST, *small(), *contestant("one", "Good", speed=20), *contestant("two", "Good", speed=10)]
+    process = bench([*words, "implementations=[one,two]", "timer.placements=3", f"results_dir={tmp_path}"])
+    process.communicate(timeout=120)
+    run = load_run(only_run(tmp_path))
+    for case in run.measurements["case_id"]:
+        seats = run.seats(case)
+        assert set(seats.placements) == {0, 1, 2}
+        assert seats.rounds.tolist() == list(range(len(seats)))
+        assert (np.diff(seats.placements) >= 0).all()
+        assert all(np.sum(seats.placements == place) % 4 == 0 for place in range(3))
