@@ -42,7 +42,7 @@ PARTS = (
         "batch_attention",
         "Attention",
         "Forward and backward at 16 heads, N = 2048, D = 128.",
-        ("sdpa_cudnn", "flash_attn_4"),
+        ("sdpa_cudnn", "flash_attn_3", "flash_attn_4"),
         _direction,
         named=True,
     ),

@@ -28,7 +28,7 @@ EXHIBIT = Exhibit(
     problem_label="{panel}, M = N = K = {M}",
     axis="M = N = K",
     tick="{M}",
-    baseline="cublas_fast",
+    baseline=("cublas_fast", "cublas_tuned_fast"),
     panel=_panel,
     names={"tk[fast_accum=0]": "TK (ours), promoted", "cublas": "cuBLAS, promoted"},
     small_problems=(

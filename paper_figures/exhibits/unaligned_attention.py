@@ -17,7 +17,7 @@ EXHIBIT = Exhibit(
     problem_label="{panel}, N = {N}",
     axis="Sequence length, at B = H = 16, D = 128",
     tick="{N}",
-    baseline=("sdpa_cudnn", "flash_attn_4"),
+    baseline=("sdpa_cudnn", "flash_attn_3", "flash_attn_4"),
     panel=pass_and_mask,
     small_problems=({"B": 1, "H": 1, "N": 101, "D": 128}, {"B": 1, "H": 1, "N": 67, "D": 128, "direction": "bwd"}),
 )

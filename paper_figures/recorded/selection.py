@@ -133,7 +133,9 @@ def _asked(run: Run, experiment: Experiment) -> tuple[Contestant, ...]:
     chosen = any(str(word).lstrip("+").startswith("implementations") for word in manifest.get("arguments") or ())
     if manifest.get("experiment") != experiment.name or not named or chosen:
         return experiment.contestants
-    known = {parse_contestant(str(name)) for name in named}
+    table = run.measurements[run.measurements["workload"] == experiment.workload]
+    stored = zip(table["implementation"], table["variant"], strict=True)  # under the names of today
+    known = {parse_contestant(str(name)) for name in named} | {Contestant(*one) for one in stored}
     return tuple(one for one in experiment.contestants if one in known)
 
 
