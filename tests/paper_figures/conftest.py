@@ -6,6 +6,9 @@ The modules beside this file that are no tests are found by name, so this folder
 from __future__ import annotations
 
 import datetime
+import fcntl
+import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,7 +28,7 @@ from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.writing import write_report
 
 if TYPE_CHECKING:
-    from report_support import Page
+    from report_support import Page, Recorded
     from reproduction_support import Processes
 
 
@@ -77,10 +80,28 @@ def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
-    """The report on the runs that the repository keeps, and what comparing it with the kept digests ended with."""
-    out = tmp_path_factory.mktemp("recorded") / "report"
-    return reproduce.main(["--check", "--output", str(out)]), out
+def kept_report(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The report on the runs that the repository keeps: made once for all workers of a session, in a minute."""
+    from report_support import OVERLAPPING_TICKS, Recorded, save_and_look
+
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    out, made = shared / "recorded" / "report", shared / "recorded.json"
+    with (shared / "recorded.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("paper_figures.shown.report.writing.save_figure", save_and_look)
+                status = reproduce.main(["--check", "--output", str(out)])
+            made.write_text(json.dumps({"status": status, "overlapping_ticks": OVERLAPPING_TICKS}))
+    return Recorded(out, **json.loads(made.read_text()))
+
+
+@pytest.fixture(scope="session")
+def recorded_report(kept_report: Recorded) -> tuple[int, Path]:
+    """What comparing it with the kept digests ended with, and its folder."""
+    return kept_report.status, kept_report.folder
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,16 @@
-"""Readers of a written report."""
+"""Readers of a written report, and of its figures as they are written."""
 
 from __future__ import annotations
 
+import datetime
+import itertools
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from paper_figures.shown.charts import save_figure
 from paper_figures.shown.report.model import ExhibitReport, Report
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
@@ -54,3 +60,27 @@ def case_pages(written: Path) -> dict[str, Page]:
 
 def part(report: Report, name: str) -> ExhibitReport:
     return next(exhibit for exhibit in report.exhibits if exhibit.exhibit.id == name)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The report on the kept runs: its folder, the status of its comparison, and ticks that run into each other."""
+
+    folder: Path
+    status: int
+    overlapping_ticks: dict[str, list[str]]
+
+
+OVERLAPPING_TICKS: dict[str, list[str]] = {}
+"""Of the figures that `save_and_look` has saved: labels of ticks that run into their neighbours."""
+
+
+def save_and_look(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> str:
+    """Saves a figure and notes its ticks, which it has just laid out: drawing all of them again takes half a minute."""
+    saved = save_figure(figure, folder, name, when)
+    for axis in figure.get_axes():
+        texts = [text for text in axis.get_xticklabels() if text.get_text()]
+        for left, right in itertools.pairwise(texts):
+            if left.get_window_extent().x1 >= right.get_window_extent().x0:
+                OVERLAPPING_TICKS.setdefault(name, []).append(f"{left.get_text()} | {right.get_text()}")
+    return saved

@@ -275,6 +275,34 @@ MUTANTS = (
 )
 
 
+# One of each kind of mistake: a wait, a phase, a release, a count of bytes, a load, a stage, a start, a fence, the end,
+# the numbers, a turn, a cluster, promoted sums. The others with --long.
+QUICK = {
+    "no_full_wait",
+    "wrong_phase_of_consumers",
+    "released_before_multiply_ends",
+    "last_stage_not_released",
+    "too_few_bytes_expected",
+    "operand_not_loaded",
+    "signals_another_stage",
+    "one_arrival_too_few_expected",
+    "no_start_sync",
+    "no_fence_before_epilogue_store",
+    "epilogue_buffer_reused_too_early",
+    "accumulator_not_reset",
+    "no_turn_wait",
+    "skipped_task_not_counted",
+    "released_in_own_block_only",
+    "no_last_cluster_sync",
+    "promoted_sums_not_waited_for",
+}
+CASES = [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.long) for m in MUTANTS]
+
+
+def test_the_quick_mutants_are_there() -> None:
+    assert {mutant.name for mutant in MUTANTS} >= QUICK
+
+
 @pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "gemm", schedule, None)
@@ -282,6 +310,6 @@ def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
         assert run(seed) == (0, "")
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", CASES)
 def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
     check_every_seed(tmp_path, "gemm", mutant)

@@ -1,0 +1,64 @@
+"""What the rows say of times and roofs, from made-up outcomes: no command, no worker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness_fakes import GPU
+from harness_support import config
+
+from harness.assemble import assemble
+from harness.planning import make_plan
+from harness.records import Status
+from harness.worker.messages import CaseOutcome, Machine
+from harness.worker.supervisor import GroupResult
+
+ROOFS = {"copy_gbps": 4250.0, "read_gbps": 4000.0, "matmul_bf16_tflops": 700.0}
+ROUNDS = 20
+
+
+def outcome(index: int, microseconds: float) -> CaseOutcome:
+    rounds = np.arange(ROUNDS, dtype=np.int32)
+    order = np.full(ROUNDS, index, dtype=np.int32)
+    times = microseconds * (1 + 0.001 * (rounds % 3))
+    return CaseOutcome(
+        index,
+        Status.PASSED,
+        latency_us=times,
+        rounds=rounds,
+        positions=order,
+        predecessors=order,
+        rel_l2_error=1e-3,
+        max_abs_error=1e-3,
+        worst_output="c",
+        tolerance=0.01,
+    )
+
+
+def stored(microseconds: list[float], **roofs: float):
+    """The group of 256 x 256 x 256 products with these medians, in bf16; roofs: beside `ROOFS`."""
+    plan = make_plan(config("problems=[{M: 256, N: 256, K: 256}]", "implementations=[tk,cublas]"))
+    machine = Machine("cuda", True, GPU, {"torch": "2.13.0"}, {**ROOFS, **roofs})
+    outcomes = [outcome(index, time) for index, time in enumerate(microseconds)]
+    return assemble(plan, plan.groups[0], GroupResult(outcomes, 10.0), machine, "20260101T000000Z-aaaaaa")
+
+
+def test_above_the_datasheet_roof_is_an_error():
+    """Guard: `_judge`.  256^3 reads 262 kB, which takes an H200 0.055 us."""
+    group = stored([0.001, 20.0])
+    magic, other = group.measurements
+    assert magic.status is Status.ERROR
+    assert "datasheet allows at the maximum clock" in magic.reason
+    assert magic.n_samples == 0
+    assert magic.latency_us_p50 is None
+    assert set(group.samples) == {other.case_id}
+    assert other.status is Status.PASSED
+    assert group.ratios == ()
+
+
+@pytest.mark.parametrize(("launch_us", "bound"), [(2.0, "launch"), (0.05, "memory")])
+def test_bound_by_its_launch(launch_us: float, bound: str):
+    """Guard: `launch_us` in `_bound`.  256^3 takes 0.09 us of this copy bandwidth."""
+    rows = stored([20.0, 24.0], launch_us=launch_us).measurements
+    assert {row.bound for row in rows} == {bound}
+    assert all(row.roof_pct_measured for row in rows)
