@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ import pandas as pd
 
 from harness import former_names
 from harness import samples as stored_samples
-from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row
+from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row, case_id
 
 MANIFEST = "manifest.json"
 MEASUREMENTS = "measurements.csv"
@@ -30,6 +31,11 @@ RATIOS = "ratios.csv"
 SAMPLES = "samples.parquet"
 SETTLED = "settled.parquet"
 PROFILE = "profile.csv"
+
+NAMED = ("case_id", "workload", "direction", "problem", "dtype", "distribution", "implementation", "variant")
+"""A case's id, and the columns that it is made of."""
+_CASE_ID = re.compile(r"[0-9a-f]{12}")
+_PROBLEM = re.compile(r"[^=;]+=[^=;]+(;[^=;]+=[^=;]+)*")
 
 GROUP = ("workload", "direction", "problem", "dtype", "distribution")
 """Columns of measurements.csv that the cases of one group have in common."""
@@ -116,7 +122,9 @@ def load_run(path: str | Path) -> Run:
         settled=_read_blocks(folder / SETTLED),
         _samples=samples,
     )
+    _check_names(run)
     _check_samples(run)
+    _check_latencies(run)
     return replace(run, measurements=former_names.today(run.measurements))
 
 
@@ -325,6 +333,42 @@ def _read_blocks(path: Path) -> pd.DataFrame:
         needed = list(SettledBlock.columns())
         raise ResultsError(f"{path} has columns {list(blocks.columns)}, needs {needed}: measure again")
     return blocks
+
+
+def _check_names(run: Run) -> None:
+    """Each row's case_id is that of its columns, its problem reads `KEY=value;...`, and no profile is lost."""
+    for row in run.measurements[list(NAMED)].itertuples(index=False):
+        own = dict(zip(NAMED, row, strict=True))
+        stored = own.pop("case_id")
+        if not _PROBLEM.fullmatch(own["problem"]):
+            raise ResultsError(
+                f"{run.path / MEASUREMENTS} has problem {own['problem']!r} of case {stored}, needs KEY=value;...: "
+                "restore the file or measure again"
+            )
+        if _CASE_ID.fullmatch(stored) and case_id(**own) != stored:  # else the name is no digest
+            raise ResultsError(
+                f"{run.path / MEASUREMENTS} calls {own['implementation']} on {own['problem']} case {stored}, "
+                f"its columns make it {case_id(**own)}: the row was changed; restore the file or measure again"
+            )
+    if any(PROFILE in group.get("bytes", {}) for group in run.manifest["groups"]) and not (run.path / PROFILE).exists():
+        raise ResultsError(
+            f"{run.path / PROFILE} is missing, {MANIFEST} says there is one: restore it or measure again"
+        )
+
+
+def _check_latencies(run: Run) -> None:
+    """Each row's percentiles are those of its samples."""
+    found = run._samples.groupby("case_id", sort=False)["latency_us"].quantile([0.1, 0.5, 0.9]).unstack()
+    timed = run.measurements[run.measurements["n_samples"] > 0].set_index("case_id")
+    for share, name in ((0.1, "latency_us_p10"), (0.5, "latency_us_p50"), (0.9, "latency_us_p90")):
+        own = found[share].reindex(timed.index) if len(found) else timed[name]
+        odd = ~np.isclose(timed[name], own, rtol=1e-9, atol=0.0)
+        if odd.any():
+            case = timed.index[odd][0]
+            raise ResultsError(
+                f"{run.path / MEASUREMENTS} has {name} = {timed[name][case]:g} of case {case}, {SAMPLES} makes it "
+                f"{own[case]:g}: one of the two was changed; restore it or measure again"
+            )
 
 
 def _check_samples(run: Run) -> None:

@@ -167,8 +167,10 @@ MANIFEST = {
 """A manifest as an invocation begins one."""
 
 
-def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
+def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, median=10.0, **changes):
     """A group as it is handed to the store."""
+    latencies = dict(zip(("p10", "p50", "p90"), (median - 1, median, median + 1), strict=True))
+    changes = {f"latency_us_{name}": value for name, value in latencies.items()} | changes
     measurements = tuple(replace(TIMED, case_id=case, problem=problem, n_samples=n, **changes) for case in cases)
     ratios = tuple(
         Ratio(
@@ -184,7 +186,7 @@ def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, **changes):
         for y in cases
         if x != y
     )
-    samples = {case: Samples(np.linspace(9, 11, n), np.arange(n)) for case in cases}
+    samples = {case: Samples(np.linspace(median - 1.25, median + 1.25, n), np.arange(n)) for case in cases}
     return StoredGroup(measurements, ratios, samples, energy_j=12.0)
 
 

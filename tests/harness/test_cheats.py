@@ -151,9 +151,11 @@ def test_device_left_busy(contest):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("cheat", ["CachedByPointer", "KeepsAThird", "FilledLater", "StartsEarly"])
-def test_honest_while_it_is_looked_at(contest, cheat, seed):
+def test_honest_while_it_is_looked_at(contest, device, cheat, seed):
     """Guard: rounds at random are audited, through the same frames as all others; the audit after them passes it."""
-    assert_caught(contest(f"{cheat}InTheRounds", seed=seed), INSIDE, LAST)
+    # A real GPU's clock sees the honest calls of the audit behind the rounds, too, which the fake one is told are late.
+    words = (INSIDE, LAST) if device == "cpu" else (INSIDE, LAST, "earlier results")
+    assert_caught(contest(f"{cheat}InTheRounds", seed=seed), *words)
 
 
 @pytest.mark.parametrize("device", ["cpu"])  # the times are told

@@ -1,6 +1,8 @@
 """Readers of run folders: older files, damaged ones, campaigns."""
 
+import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -148,7 +150,7 @@ def test_a_case_may_be_timed_again_in_a_later_group(folder):
     """Guard: what a repetition of the last group appends is no damage."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
-        made.append(group(latency_us_p50=9.0))
+        made.append(group(median=9.0))
     assert load_run(folder).measurements["latency_us_p50"].tolist() == [9.0, 9.0]
 
 
@@ -186,7 +188,7 @@ def test_ratios_are_of_cases_of_one_group(folder):
     """Guard: `home` in `_timed_together`; a case that was timed again without another is not paired with it."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group(cases=("a", "b", "c")))
-        made.append(group(cases=("a", "b"), latency_us_p50=9.0))
+        made.append(group(cases=("a", "b"), median=9.0))
     run = load_run(folder)
     assert run.measurements["n_samples"].tolist() == [30, 30, 30]
     assert set(zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)) == {("a", "b"), ("b", "a")}
@@ -214,3 +216,36 @@ def test_the_readers_need_neither_torch_nor_hydra_nor_what_plans_a_run():
     heavy = ("torch", "hydra", "wandb", "harness.planning", "harness.workloads")
     code = f"import sys, harness.naming, harness.results; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=results.__file__.rsplit("/", 2)[0]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("latency_us_p50", "1.5", "latency_us_p50 = 1.5 of case"),
+        ("latency_us_p10", "0.5", "latency_us_p10 = 0.5 of case"),
+        ("problem", "M=64;N=48;K=65", "its columns make it"),
+        ("variant", "stages=9", "its columns make it"),
+        ("problem", "M=;N", "needs KEY=value;..."),
+    ],
+)
+def test_a_number_or_a_name_that_was_edited_is_refused(stored_run, tmp_path, column, value, words):
+    """Guards: a page from such a table would be wrong, and nothing in it would say so."""
+    copy = shutil.copytree(stored_run, tmp_path / "run")
+    rows = list(csv.DictReader((copy / "measurements.csv").open()))
+    rows[0][column] = value
+    with (copy / "measurements.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(ResultsError, match=re.escape(words)):
+        load_run(copy)
+    assert load_run(stored_run).run_id
+
+
+def test_a_profile_that_is_gone_is_missed(stored_run, tmp_path):
+    copy = shutil.copytree(stored_run, tmp_path / "run")
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["groups"][0]["bytes"]["profile.csv"] = 10
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ResultsError, match=r"profile\.csv is missing"):
+        load_run(copy)
