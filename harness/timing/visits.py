@@ -156,6 +156,15 @@ class Audits:
         self._count += 1
         self._prepare()
 
+    def join(self, later: Audits) -> None:
+        """Adds what was seen in rounds with the buffers elsewhere; whose outputs are checked is drawn."""
+        instead = self._random.random() < 0.5
+        for mine, more in zip(self.seen, later.seen, strict=True):
+            mine.fresh += more.fresh
+            mine.same += more.same
+            if instead and more.held:
+                mine.held, mine.number = more.held, more.number
+
     def _prepare(self) -> None:
         """Draws the inputs of the next audited pair, whenever that will be."""
         checked = self._count == self._checked_pair

@@ -29,7 +29,7 @@ from harness.timing.seats import few_orders
 from harness.timing.selection import settled_rounds, who_settles
 from harness.timing.settled import Alone, Block, Board, settle
 from harness.timing.telemetry import median_or_none, throttle_text
-from harness.timing.visits import Audits, Seen
+from harness.timing.visits import FRESH_FROM, Audits, Seen
 from harness.verification import TORCH_DTYPES, check_outputs
 from harness.worker.audit import SLOW, Audit, Subject, digest, keep, same_bytes
 from harness.worker.messages import Broken, CaseOutcome, Done, Inspected, Phase, Timing
@@ -302,7 +302,7 @@ def _time(
             stopwatch = session.device.stopwatch(session.timer)
             audits = _audits(session, sets, len(entrants))
             series = _rounds(session, entrants, calls, stopwatch, audits)
-            _elsewhere(session, entrants, series, len(sets), stopwatch)
+            _elsewhere(session, entrants, series, len(sets), stopwatch, audits)
             after = session.device.energy_j()
             for mine in series:
                 mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
@@ -347,16 +347,23 @@ def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict
         raise ContestantError(position) from error
 
 
-def _audits(session: Session, sets: list[dict[str, torch.Tensor]], contestants: int) -> Audits | None:
-    """The audits inside the rounds; None where there is no memory for other inputs."""
+def _audits(
+    session: Session, sets: list[dict[str, torch.Tensor]], contestants: int, placement: int = 0
+) -> Audits | None:
+    """The audits inside the rounds; None where there is no memory for other inputs.
+
+    What is only timed is new in each placement; what is checked is the same in all.
+    """
     flops = session.workload.flops(session.group.problem)
     try:
         return Audits(
             [{name: one[name] for name in session.followed(one)} for one in sets],
-            lambda number: session.followed_inputs(number, "inside"),
+            lambda number: session.followed_inputs(
+                number, "inside" if number < FRESH_FROM else f"inside, placement {placement}"
+            ),
             contestants,
             max(1, session.timer.min_rounds // 2),
-            derived(session.group.seed, "audits"),
+            derived(session.group.seed, "audits", placement),
             checked=int(flops <= CHEAP_FLOPS[session.device.kind]),
         )
     except torch.OutOfMemoryError:
@@ -394,7 +401,12 @@ def _rounds(
 
 
 def _elsewhere(
-    session: Session, entrants: list[Entrant], series: list[Series], sets: int, stopwatch: Stopwatch
+    session: Session,
+    entrants: list[Entrant],
+    series: list[Series],
+    sets: int,
+    stopwatch: Stopwatch,
+    audits: Audits | None,
 ) -> None:
     """Adds samples of short calls with their buffers elsewhere: where those lie can decide several percent.
 
@@ -412,7 +424,10 @@ def _elsewhere(
         room = [size + 512 * placement for size in _output_bytes(session)]
         held.append([torch.empty(size, dtype=torch.uint8, device=device) for size in room])
         calls = [_prepared(session, position, entrant, fresh) for position, entrant in enumerate(entrants)]
-        seen = _rounds(replace(session, timer=short), entrants, calls, stopwatch, None, placement)
+        own = _audits(session, fresh, len(entrants), placement) if audits else None
+        seen = _rounds(replace(session, timer=short), entrants, calls, stopwatch, own, placement)
+        if audits and own:
+            audits.join(own)
         for mine, more in zip(series, seen, strict=True):
             moved(mine, more, placement)
         held.append([fresh, calls])
