@@ -200,21 +200,21 @@ def same_predecessor_ratios(
     deviation of the resampled estimates, with as many degrees of freedom as the samples of a case less its
     predecessors.  Raises `ValueError` for a pair without a predecessor in common.
     """
-    strata = _strata(samples)
+    parts = strata(samples)
     generator = np.random.default_rng(seed)
-    medians = {key: float(np.median(values)) for key, values in strata.items()}
+    medians = {key: float(np.median(values)) for key, values in parts.items()}
     spread = {
         key: np.median(values[generator.integers(len(values), size=(resamples, len(values)))], axis=1)
-        for key, values in strata.items()
+        for key, values in parts.items()
     }
     ratios = {}
     for case, baseline in itertools.permutations(samples, 2):
-        common = sorted({p for who, p in strata if who == case} & {p for who, p in strata if who == baseline})
+        common = sorted({p for who, p in parts if who == case} & {p for who, p in parts if who == baseline})
         if not common:
             raise ValueError(f"{case} and {baseline} have no predecessor in common")
         mean = float(np.mean([medians[baseline, p] - medians[case, p] for p in common]))
         drawn = np.mean([spread[baseline, p] - spread[case, p] for p in common], axis=0)
-        freedom = max(1, min(sum(len(strata[who, p]) - 1 for p in common) for who in (case, baseline)))
+        freedom = max(1, min(sum(len(parts[who, p]) - 1 for p in common) for who in (case, baseline)))
         half = float(stdtrit(freedom, (1 + confidence) / 2) * np.std(drawn, ddof=1))
         interval = Interval(math.exp(mean - half), math.exp(mean + half))
         ratios[case, baseline] = RatioEstimate(math.exp(mean), interval)
@@ -226,17 +226,17 @@ def same_predecessor_noise_pct(samples: Mapping[str, Seated]) -> dict[str, float
 
     The halves have the same predecessors equally often, which even and odd rounds have not.
     """
-    strata = _strata(samples)
+    parts = strata(samples)
     noise = {}
     for case in samples:
         halves = [
-            (np.median(v[::2]) - np.median(v[1::2])) for (who, _), v in strata.items() if who == case and len(v) > 1
+            (np.median(v[::2]) - np.median(v[1::2])) for (who, _), v in parts.items() if who == case and len(v) > 1
         ]
         noise[case] = float(abs(np.expm1(np.mean(halves))) * 100) if halves else 0.0
     return noise
 
 
-def _strata(samples: Mapping[str, Seated]) -> dict[tuple[str, str], np.ndarray]:
+def strata(samples: Mapping[str, Seated]) -> dict[tuple[str, str], np.ndarray]:
     """(case, predecessor) -> logarithms less the mean over all cases of their block, in the order of the rounds."""
     logs = {case: np.log(one.latency_us) for case, one in samples.items()}
     blocks = np.concatenate([one.blocks for one in samples.values()])

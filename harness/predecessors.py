@@ -1,0 +1,220 @@
+"""`python -m harness.predecessors RUN...`: does who ran before decide any headline ratio?  A permutation test.
+
+The effect on a ratio of the rounds is how far it is from the ratio after the same predecessors; on a settled one, what
+predecessors leave behind, fitted beside cases and rounds of blocks, makes of those that its two cases happened to have.
+Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case.
+A ratio is found fault with if its effect is beyond its own interval and at most one deal in a hundred gives as much.
+Exit code 1 if there is one, 2 for a folder that cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness import headline, stats
+from harness.results import ResultsError, Run, load_run
+from harness.stats import Seated
+from harness.timing.seats import block_rounds
+
+DEALS = 200
+"""Permutations of the predecessors."""
+
+RARE = 0.01
+"""Share of the deals with as large an effect, up to which an effect is one."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What predecessors do to one headline ratio.  effect_pct: its shift; half_width_pct: of its interval; p: share of
+    the deals that shift it as far.
+    """
+
+    case_id: str
+    baseline_case_id: str
+    source: str
+    effect_pct: float
+    half_width_pct: float
+    p: float
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the ratio is found fault with."""
+        return abs(self.effect_pct) > self.half_width_pct and self.p <= RARE
+
+
+def effects(run: Run, deals: int = DEALS) -> list[Effect]:
+    """The effect on each headline ratio of a run, each pair once; none for samples whose predecessors are not known."""
+    generator = np.random.default_rng(0)
+    rows = {(str(row["case_id"]), str(row["baseline_case_id"])): row for row in run.ratios.to_dict("records")}
+    found: list[Effect] = []
+    for group in run.manifest["groups"]:
+        pairs = [pair for pair in itertools.combinations(group["case_ids"], 2) if pair in rows]
+        heads = {pair: headline.of_ratio(rows[pair]) for pair in pairs}
+        by_source = {
+            source: {pair: head for pair, head in heads.items() if head.source == source}
+            for source in (headline.ROUNDS, headline.SETTLED)
+        }
+        cases = sorted({case for pair in pairs for case in pair})
+        if by_source[headline.ROUNDS]:
+            found += _of_rounds(run, cases, by_source[headline.ROUNDS], generator, deals)
+        if by_source[headline.SETTLED]:
+            found += _of_blocks(run, cases, by_source[headline.SETTLED], generator, deals)
+    return found
+
+
+_Heads = Mapping[tuple[str, str], headline.RatioHeadline]
+
+
+def _of_rounds(
+    run: Run, cases: Sequence[str], heads: _Heads, generator: np.random.Generator, deals: int
+) -> Iterator[Effect]:
+    stored = {case: run.seats(case) for case in cases}
+    if not all(one.seated for one in stored.values()):
+        return
+    block = block_rounds(len(cases))
+    samples = {
+        case: Seated(one.latency_us, one.rounds // block, one.predecessors.astype(str)) for case, one in stored.items()
+    }
+    seen = _same_predecessor_logs(samples, list(heads))
+    drawn = [_same_predecessor_logs(_dealt(samples, generator), list(heads)) for _ in range(deals)]
+    for pair, head in heads.items():
+        middle = float(np.mean([one[pair] for one in drawn]))
+        spread = [one[pair] - middle for one in drawn]
+        yield _effect(pair, head, math.log(head.value) - seen[pair], seen[pair] - middle, spread)
+
+
+def _same_predecessor_logs(
+    samples: Mapping[str, Seated], pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], float]:
+    """The logarithm of each pair's ratio after the same predecessors."""
+    medians = {key: float(np.median(values)) for key, values in stats.strata(samples).items()}
+    names = sorted({p for _, p in medians})
+    return {
+        (case, baseline): float(
+            np.mean(
+                [
+                    medians[baseline, p] - medians[case, p]
+                    for p in names
+                    if (case, p) in medians and (baseline, p) in medians
+                ]
+            )
+        )
+        for case, baseline in pairs
+    }
+
+
+def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
+    """The predecessors of each case dealt anew within its blocks."""
+    return {case: replace(one, predecessors=_shuffled(one, generator)) for case, one in samples.items()}
+
+
+def _shuffled(one: Seated, generator: np.random.Generator) -> np.ndarray:
+    order = np.lexsort((generator.random(len(one.blocks)), one.blocks))  # blocks stay in order, shuffled inside
+    dealt = one.predecessors.copy()
+    dealt[np.argsort(one.blocks, kind="stable")] = one.predecessors[order]
+    return dealt
+
+
+def _of_blocks(
+    run: Run, cases: Sequence[str], heads: _Heads, generator: np.random.Generator, deals: int
+) -> Iterator[Effect]:
+    table = run.settled[run.settled["case_id"].isin(list(cases))].sort_values(["block", "position"])
+    logs = np.log(table["latency_us"].astype(float))
+    rest = logs - logs.groupby(table["case_id"]).transform("mean") - logs.groupby(table["block"]).transform("mean")
+    values = (rest + logs.mean()).to_numpy()
+    names = [table[name].to_numpy() for name in ("case_id", "block", "predecessor")]
+    solve = np.linalg.pinv(np.hstack([(name[:, None] == np.unique(name)).astype(float) for name in names]))
+    after = solve[-len(np.unique(names[2])) :]
+    seen = _block_effects(table, after @ values, list(heads))
+    drawn = []
+    places = [np.flatnonzero(table["case_id"].to_numpy() == case) for case in table["case_id"].unique()]
+    for _ in range(deals):
+        dealt = values.copy()
+        for place in places:
+            dealt[place] = generator.permutation(values[place])
+        drawn.append(_block_effects(table, after @ dealt, list(heads)))
+    for pair, head in heads.items():
+        yield _effect(pair, head, seen[pair], seen[pair], [one[pair] for one in drawn])
+
+
+def _block_effects(
+    table: pd.DataFrame, after: np.ndarray, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], float]:
+    """What predecessors make of each pair's ratio.  after: what each leaves behind, in the order of their names."""
+    level = dict(zip(np.unique(table["predecessor"].to_numpy()), after, strict=True))
+    left = pd.Series(table["predecessor"].map(level).to_numpy()).groupby(table["case_id"].to_numpy()).mean()
+    return {(case, baseline): float(left[baseline] - left[case]) for case, baseline in pairs}
+
+
+def _effect(
+    pair: tuple[str, str], head: headline.RatioHeadline, shift: float, seen: float, drawn: Sequence[float]
+) -> Effect:
+    """shift: of the headline, as a logarithm; seen, drawn: what is tested, as it is and in the deals."""
+    p = (1 + sum(abs(one) >= abs(seen) for one in drawn)) / (1 + len(drawn))
+    half = 50 * math.log(head.high / head.low)
+    return Effect(*pair, head.source, 100 * shift, half, p)
+
+
+def report(run: Run, found: Sequence[Effect]) -> str:
+    """The result of a run in words: a line, and one for each ratio that is found fault with."""
+    if not found:
+        return f"{run.run_id}: no ratio whose predecessors are known"
+    worst = max(found, key=lambda one: abs(one.effect_pct))
+    faults = [one for one in found if one.beyond]
+    settled = sum(one.source == headline.SETTLED for one in found)
+    labels = _labels(run)
+    lines = [
+        f"{run.run_id}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
+        f"{abs(worst.effect_pct):.2f} % at most (its interval: +-{worst.half_width_pct:.2f} %, p {worst.p:.3f}); "
+        f"beyond its interval: {len(faults)}"
+    ]
+    lines += [
+        f"  {labels[one.case_id]} over {labels[one.baseline_case_id]}, {one.source}: {one.effect_pct:+.2f} %, interval "
+        f"+-{one.half_width_pct:.2f} %, p {one.p:.3f}"
+        for one in faults
+    ]
+    return "\n".join(lines)
+
+
+def _labels(run: Run) -> dict[str, str]:
+    rows: list[dict[str, Any]] = run.measurements[["case_id", "implementation", "variant", "problem"]].to_dict(
+        "records"
+    )
+    return {
+        row[
+            "case_id"
+        ]: f"{row['implementation']}{'[' + row['variant'] + ']' if row['variant'] else ''} {row['problem']}"
+        for row in rows
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m harness.predecessors", description=__doc__.split("\n\n")[0])
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
+    code = 0
+    for folder in parser.parse_args(argv).runs:
+        try:
+            run = load_run(folder)
+        except ResultsError as error:
+            print(error, file=sys.stderr)
+            code = 2
+            continue
+        found = effects(run)
+        print(report(run, found))
+        code = max(code, int(any(one.beyond for one in found)))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""The permutation test: whether who ran before decides a headline ratio."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from harness_support import MANIFEST, group
+from test_memory import outcomes
+
+from harness import assemble, stats
+from harness.predecessors import effects, main, report
+from harness.records import SettledBlock
+from harness.results import load_run
+from harness.samples import Samples
+from harness.store import Store
+from harness.timing import rounds as timing
+
+CASES = ("0", "1", "2")
+
+
+def stored(folder, plain=False, blocks=()):
+    """A run of three equal cases whose predecessor leaves 10 % behind; plain: compared whatever ran before."""
+    seen = outcomes(3, 4)
+    made = group(cases=CASES, n=len(seen["0"].latency_us))
+    per_round = {case: one.latency_us for case, one in seen.items()}
+    estimates = stats.paired_ratios(per_round, seed=0) if plain else assemble._estimates(seen, 0)
+    found = {pair: (one.value, one.interval.low, one.interval.high) for pair, one in estimates.items()}
+    ratios = []
+    for ratio in made.ratios:
+        value, low, high = found[ratio.case_id, ratio.baseline_case_id]
+        ratios.append(replace(ratio, ratio_p50=value, ci_low=low, ci_high=high))
+    samples = {
+        case: Samples(one.latency_us, one.rounds, one.positions, one.predecessors.astype(str).astype(object))
+        for case, one in seen.items()
+    }
+    with Store.create(folder, MANIFEST) as store:
+        store.append(replace(made, ratios=tuple(ratios), samples=samples, settled=tuple(blocks)))
+    return folder
+
+
+def test_ratios_after_the_same_predecessors_have_no_effect_of_them(tmp_path, capsys):
+    folder = stored(tmp_path / "run")
+    assert main([str(folder)]) == 0
+    assert "3 headline ratios, 0 of them settled" in capsys.readouterr().out
+
+
+def lopsided(count, seed):
+    """Orders in which contestant 1 mostly runs after contestant 0."""
+    while True:
+        yield from [(0, 1, 2)] * 3 + [(2, 1, 0), (1, 2, 0), (0, 2, 1)]
+
+
+def test_a_ratio_that_its_predecessors_decided_is_found(tmp_path, capsys, monkeypatch):
+    """Guard: the comparison with the interval and with the deals."""
+    monkeypatch.setattr(timing.seats, "orders", lopsided)
+    folder = stored(tmp_path / "run", plain=True)
+    assert main([str(folder)]) == 1
+    assert "beyond its interval: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("memory", "found"), [(0.0, False), (0.05, True)])
+def test_settled_blocks_are_looked_at_too(tmp_path, memory, found):
+    """Case 1 has case 0 before it more often than case 2 has, and what that leaves behind is in its ratio."""
+    generator = np.random.default_rng(1)
+    rows = [(0, 1, 2), (0, 1, 2), (2, 1, 0), (0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 1, 2), (1, 0, 2)]
+    blocks, before = [], -1
+    for place, index in enumerate(index for row in rows for index in row):
+        own = 1 - memory * (before == 0) + 0.0005 * generator.standard_normal()
+        blocks.append(
+            SettledBlock(
+                case_id=str(index), block=place // 3, position=place % 3, predecessor=str(before) if place else "",
+                calls=9, seconds=0.3, latency_us=9.0 * own, sm_clock_mhz=None, power_w=None, energy_mj=None,
+            )
+        )  # fmt: skip
+        before = index
+    folder = stored(tmp_path / "run", blocks=blocks)
+    run = load_run(folder)
+    settled = run.ratios.assign(settled_ratio=1.0, settled_ci_low=0.999, settled_ci_high=1.001, settled_verdict="SAME")
+    seen = effects(replace(run, ratios=settled))
+    assert {one.source for one in seen} == {"settled"}
+    assert any(one.beyond for one in seen) is found
+
+
+def test_runs_from_before_say_that_nothing_is_known(tmp_path):
+    with Store.create(tmp_path / "run", MANIFEST) as store:
+        store.append(group())
+    run = load_run(tmp_path / "run")
+    assert effects(run) == []
+    assert report(run, []).endswith("no ratio whose predecessors are known")
+
+
+def test_a_folder_that_is_no_run_is_said(tmp_path):
+    assert main([str(tmp_path)]) == 2
