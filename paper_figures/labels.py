@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from harness.naming import Contestant
 
+OURS, RELEASED = "tk", "thunderkittens"
+"""The implementations that are this project's kernels, and the kernels that the paper's authors released."""
+
 IMPLEMENTATIONS: dict[str, str] = {
     "tk": "TK (ours)",
     "thunderkittens": "ThunderKittens, as released",

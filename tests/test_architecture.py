@@ -20,7 +20,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "baselines": (),
     "harness": (),
     "paper_figures": tuple(
-        f"harness.{name}" for name in ("results", "naming", "errors", "provenance", "records", "stats")
+        f"harness.{name}" for name in ("results", "naming", "errors", "provenance", "records", "stats", "headline")
     ),
 }
 

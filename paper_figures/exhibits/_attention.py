@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.recorded.experiments import RELEASED
+from paper_figures.labels import RELEASED
 from paper_figures.shown.exhibit import ProfileColumn
 
 BASELINES = ("flash_attn_3", "flash_attn_4", "sdpa_cudnn", "sdpa_flash", "flash_attn", "torch_unfused", RELEASED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.recorded.experiments import RELEASED
+from paper_figures.labels import RELEASED
 
 BASELINES = ("flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile", RELEASED)
 """The fastest of them on a problem is what ratios are against: the paper's own baselines and those of today."""

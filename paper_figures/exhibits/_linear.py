@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.recorded.experiments import RELEASED
+from paper_figures.labels import RELEASED
 
 BASED_BASELINES = ("fla_parallel", "fla_fused_chunk", "torch_compile", "torch", RELEASED)
 HEDGEHOG_BASELINES = ("composed", "torch_compile", "torch", RELEASED)

@@ -11,10 +11,9 @@ from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import speedup
 from paper_figures.judged.verdicts import Missing
-from paper_figures.labels import contestant_label
+from paper_figures.labels import RELEASED, contestant_label
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.reference import Published, load_reference
-from paper_figures.recorded.experiments import RELEASED
 from paper_figures.recorded.selection import Selected, kernel_build
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit import Exhibit

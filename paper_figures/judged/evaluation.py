@@ -22,11 +22,10 @@ from paper_figures.judged.quantities import (
     why_missing,
 )
 from paper_figures.judged.verdicts import Missing, Verdict, combine, judge_point, overtaken, summary
-from paper_figures.labels import short_run
+from paper_figures.labels import OURS, RELEASED, short_run
 from paper_figures.numbers import given, with_unit
 from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
-from paper_figures.recorded.experiments import OURS, RELEASED
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
 NOT_MEASURED = "not measured yet in this campaign"

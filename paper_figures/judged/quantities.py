@@ -13,9 +13,8 @@ from harness.results import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
 from paper_figures.judged.verdicts import Missing, Verdict
-from paper_figures.labels import contestant_label, words
+from paper_figures.labels import OURS, contestant_label, words
 from paper_figures.published.reference import Gpu
-from paper_figures.recorded.experiments import OURS
 from paper_figures.recorded.headline import headline_latency, headline_ratio, rounds_ratio, settled_tflops
 from paper_figures.recorded.selection import EXCUSED, Cell, Selected
 
@@ -40,10 +39,19 @@ def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
 
 
 def rate(cell: Cell) -> Measured:
-    """The rate of a timed cell in TFLOPS: of calls back to back where they were timed, else of the rounds."""
+    """The rate of a timed cell in TFLOPS: of calls back to back where they were timed, else of the rounds.
+
+    The bounds of the former are those of its slowest and its fastest block, of the latter of the median latency.
+    """
+    assert cell.run is not None
     assert cell.row is not None
     settled = settled_tflops(cell.row)
-    return rounds_rate(cell) if settled is None else Measured(settled, settled, settled, settled=True)
+    if settled is None:
+        return rounds_rate(cell)
+    table = cell.run.settled
+    blocks = table.loc[table["case_id"] == cell.row["case_id"], "latency_us"].astype(float)
+    work = settled * headline_latency(cell.row)
+    return Measured(settled, work / max(blocks), work / min(blocks), settled=True)
 
 
 def roof_share(cell: Cell) -> Measured | None:

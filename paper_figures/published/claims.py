@@ -20,7 +20,7 @@ from harness.errors import HarnessError
 from harness.naming import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
-from paper_figures.recorded.experiments import OURS
+from paper_figures.labels import OURS
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")

@@ -22,9 +22,6 @@ from harness.naming import (
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.configuration import CONFIGS, composed
 
-OURS, RELEASED = "tk", "thunderkittens"
-"""The implementations that are this project's kernels, and the kernels that the paper's authors released."""
-
 
 @dataclass(frozen=True)
 class Experiment:

@@ -1,8 +1,4 @@
-"""Which of a case's two times speaks for it: calls back to back where both sides have them, else the rounds.
-
-A call of the interleaved rounds starts on a board that the contestant before has warmed or rested; blocks of one
-contestant's calls, back to back, are what a training loop and the paper's own timing see.
-"""
+"""The headline of stored rows as measured numbers; `harness.headline` says which one speaks for a case or a pair."""
 
 from __future__ import annotations
 
@@ -10,13 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from harness import headline
 from paper_figures.intervals import Measured
-
-
-def stored(row: Mapping[str, Any], column: str) -> float | None:
-    """A number of a row; None where it is empty, or where the run is older than the column."""
-    value = row.get(column)
-    return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
 def rounds_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
@@ -25,23 +16,19 @@ def rounds_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
 
 
 def headline_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
-    """The settled ratio of a row of `ratios.csv` where it has one, else that of the rounds; with its verdict."""
-    ends = [stored(row, name) for name in ("settled_ratio", "settled_ci_low", "settled_ci_high")]
-    value, low, high = ends
-    if value is None or low is None or high is None:
-        return rounds_ratio(row)
-    return Measured(value, low, high, settled=True), str(row["settled_verdict"])
+    """The headline of a row of `ratios.csv`, with its verdict."""
+    found = headline.of_ratio(row)
+    settled = found.source == headline.SETTLED
+    return Measured(found.value, found.low, found.high, settled), str(found.verdict)
 
 
 def settled_tflops(row: Mapping[str, Any]) -> float | None:
-    """The rate of a case's calls back to back; None where they were not timed so."""
-    latency, rounds, rate = (stored(row, name) for name in ("settled_latency_us", "latency_us_p50", "tflops"))
-    if latency is None or rounds is None or rate is None:
-        return None
-    return rate * rounds / latency
+    """The rate of a case's calls back to back, in TFLOPS; None where that is not the headline."""
+    found = headline.of_case(row)
+    return found.tflops if found.source == headline.SETTLED else None
 
 
 def headline_latency(row: Mapping[str, Any]) -> float:
-    """The settled time of a call in us where there is one, else the median of the rounds."""
-    settled = stored(row, "settled_latency_us")
-    return float(row["latency_us_p50"]) if settled is None else settled
+    """What a call of a timed case takes, in us; infinite where nothing was timed."""
+    latency = headline.of_case(row).latency_us
+    return math.inf if latency is None else latency

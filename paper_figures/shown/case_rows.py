@@ -21,9 +21,8 @@ from paper_figures.judged.quantities import (
     rounds_rate,
 )
 from paper_figures.judged.verdicts import Missing
-from paper_figures.labels import contestant_label, words
+from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.published.reference import Published, find, load_gpus, load_reference
-from paper_figures.recorded.experiments import OURS, RELEASED
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.recorded.selection import Cell, Selected
 from paper_figures.shown.exhibit import Exhibit, ProfileColumn

@@ -21,10 +21,12 @@ from harness.records import (
     Measurement,
     ProfileMetric,
     Ratio,
+    SettledBlock,
     Status,
     Verdict,
     case_id,
 )
+from harness.results import block_table
 from paper_figures.recorded.experiments import Experiment, load_experiment
 
 ROUNDS = 60
@@ -83,6 +85,8 @@ def _gemm_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
 
 
 def _attention_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
+    if contestant.implementation == "thunderkittens" and int(keys["N"]) % 384:
+        return "unsupported: N is a multiple of 384"
     if contestant.implementation == "flash_attn_3":
         return "unavailable: flash_attn_interface is not installed"
     if contestant.implementation == "torch_unfused" and int(keys["N"]) > 4000:
@@ -141,8 +145,12 @@ def write_run(
     problems: tuple[str, ...] | None = None,
     manifest: Mapping[str, Any] | None = None,
     without: tuple[Contestant, ...] = (),
+    settled: float = 0.0,
 ) -> Path:
-    """A run of an experiment; `problems` and `without` leave some out, `manifest` replaces entries."""
+    """A run of an experiment; `problems` and `without` leave some out, `manifest` replaces entries.
+
+    settled: by what a call of ours takes longer back to back than in the rounds; 0 where nothing was settled.
+    """
     plan = load_experiment(experiment) if isinstance(experiment, str) else experiment
     folder = campaign / run_id
     folder.mkdir(parents=True)
@@ -163,6 +171,9 @@ def write_run(
             pd.DataFrame({"case_id": case, "round": np.arange(ROUNDS, dtype=np.int32), "latency_us": values})
             for case, values in group.items()
         ]
+    if settled:
+        measurements, ratios, blocks = _settle(measurements, ratios, settled)
+        block_table(blocks).to_parquet(folder / "settled.parquet", index=False)
     _write_csv(folder / "measurements.csv", Measurement.columns(), measurements)
     _write_csv(folder / "ratios.csv", Ratio.columns(), ratios)
     if profile:
@@ -222,6 +233,35 @@ def _settled(latency_us: float) -> dict[str, float]:
         "settled_latency_us": latency_us, "settled_clock_mhz": 1410.0, "settled_power_w": 690.0,
         "settled_energy_mj": latency_us * 0.69,
     }  # fmt: skip
+
+
+def _settle(
+    measurements: list[Measurement], ratios: list[Ratio], ours: float
+) -> tuple[list[Measurement], list[Ratio], list[SettledBlock]]:
+    """The rows with settled columns, and four blocks a timed case: ours takes `ours` times as long as in the rounds."""
+    timed = [row for row in measurements if row.n_samples]
+    latency = {row.case_id: (row.latency_us_p50 or 0.0) * (ours if row.implementation == "tk" else 1) for row in timed}
+    blocks = [
+        SettledBlock(
+            case_id=case, block=block, position=0, predecessor="", calls=100, seconds=0.35,
+            latency_us=value * (0.99, 1.0, 1.0, 1.01)[block], sm_clock_mhz=1410.0, power_w=690.0, energy_mj=None,
+        )
+        for case, value in latency.items() for block in range(4)
+    ]  # fmt: skip
+    rows = [
+        replace(
+            row, settled_latency_us=latency[row.case_id], settled_blocks=4,
+            settled_tflops=(row.tflops or 0.0) * (row.latency_us_p50 or 0.0) / latency[row.case_id],
+        ) if row.n_samples else row
+        for row in measurements
+    ]  # fmt: skip
+    pairs = []
+    for ratio in ratios:
+        value = latency[ratio.baseline_case_id] / latency[ratio.case_id]
+        verdict = Verdict.FASTER if value > 1.01 else Verdict.SLOWER if value < 0.99 else Verdict.SAME
+        ends = {"settled_ci_low": value * 0.995, "settled_ci_high": value * 1.005}
+        pairs.append(replace(ratio, settled_ratio=value, settled_verdict=verdict, **ends))
+    return rows, pairs, blocks
 
 
 def _ratios(run_id: str, group: dict[str, np.ndarray]) -> list[Ratio]:

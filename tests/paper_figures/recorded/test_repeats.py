@@ -9,9 +9,12 @@ from types import ModuleType
 import pytest
 from report_support import part
 
+from harness.naming import Contestant
 from harness.results import load_campaign
+from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment
-from paper_figures.recorded.repeats import Spread, repeated, repeated_text, spread
+from paper_figures.recorded.repeats import Spread, contradict, contradictions, repeated, repeated_text, spread
+from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import reading
 from paper_figures.shown.report.model import Report
@@ -55,6 +58,45 @@ def test_rates_move_with_the_clock_and_ratios_do_not(tmp_path: Path, synthetic: 
     assert ratios.greatest < 1
     assert "11.1 % at most" in repeated_text(runs)
     assert repeated_text(runs) in reading(runs)
+
+
+def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
+    tmp_path: Path, synthetic: ModuleType
+) -> None:
+    """Guard: GEMM 1024 was 1.053 FASTER in one run and 0.985 SLOWER in another; the page printed the first."""
+    for number, ours in enumerate((440.0, 360.0), start=1):
+        rates = {"tk": ours}
+        synthetic.write_run(
+            tmp_path / "c", "unaligned_gemm", f"2026010{number}T000000Z-aaaaa{number}",
+            rate=lambda problem, one, rates=rates: rates.get(one.implementation, 400.0),
+        )  # fmt: skip
+    runs = load_campaign(tmp_path / "c")
+    found = contradictions(runs)
+    assert len(found) == len(load_experiment("unaligned_gemm").problems)
+    assert [verdict for _, _, verdict in found[0].told] == ["FASTER", "SLOWER"]  # of cuBLAS, the newest run first
+    selected = select(runs, load_experiment("unaligned_gemm"))[0]
+    ours, theirs = (selected.cell(Contestant(name)) for name in ("tk", "cublas"))
+    assert ours is not None
+    assert theirs is not None
+    ratio = cell_ratio(ours, theirs)
+    assert ratio is not None
+    assert (ratio[0].value, ratio[1]) == (pytest.approx(0.9, rel=5e-3), "AMBIGUOUS")
+    assert contradictions(runs[:1]) == ()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "contradicted"),
+    [
+        (("FASTER", "FASTER"), False),
+        (("FASTER", "SLOWER"), True),
+        (("FASTER", "SAME"), True),
+        (("FASTER", "AMBIGUOUS"), False),
+        (("SAME", "AMBIGUOUS", "SLOWER"), True),
+        (("SAME",), False),
+    ],
+)
+def test_verdicts_that_exclude_each_other(verdicts: tuple[str, ...], contradicted: bool) -> None:
+    assert contradict(verdicts) is contradicted
 
 
 @pytest.mark.parametrize("edit", [("sw_power_cap", "none"), (",synthetic,", ",other,")])
