@@ -12,14 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness import headline, ledger
+from harness import headline, ledger, workloads
 from harness.planning import Group, Plan
 from harness.records import Measurement, Ratio, Status
+from harness.small_problems import as_argument, smaller
 from harness.store import Store, StoredGroup
 from harness.worker.messages import Inspected, Machine, Phase, Timing
 
 FILE_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
+PATIENCE_MINUTES = 2.0
+"""A CPU that may take longer says so before it starts."""
+SECONDS_A_CASE = 1.0
+"""How long a CPU may compute in a problem that is offered instead."""
 
 
 class _Stdout(Console):
@@ -85,6 +90,16 @@ class Screen:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
+            self._advise(plan, machine, plan.estimated_minutes(False, cpu_gflops=machine.cpu_gflops))
+
+    def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
+        """Where a CPU is asked for minutes of work: how many, and what takes seconds."""
+        if machine.timed or not machine.cpu_gflops or minutes < PATIENCE_MINUTES:
+            return
+        least = min((group.problem for group in plan.groups), key=workloads.load(plan.workload).flops)
+        small = smaller(plan.workload, least, SECONDS_A_CASE * machine.cpu_gflops * 1e9)
+        offer = f"; seconds with smaller problems, such as {as_argument(small)}" if small else ""
+        self._line(f"this may take {minutes:.0f} minutes on this CPU{offer}")
 
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
@@ -124,7 +139,8 @@ class Screen:
         """Where the time went."""
         seconds = store.manifest.get("seconds", {})
         if seconds:
-            self._line(f"time: {ledger.sentence(seconds)}")
+            timed = store.manifest["device"] == "cuda"  # else nothing is measured that the rest could be overhead of
+            self._line(f"time: {ledger.sentence(seconds) if timed else f'{sum(seconds.values()):.1f} s'}")
 
     def merged(self, store: Store) -> None:
         """The jobs of a cluster have become one run."""
@@ -138,10 +154,11 @@ class Screen:
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
         able = [one for one in inspected if not one.missing]
-        minutes = plan.estimated_minutes(machine.timed, len(able))
+        minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops)
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
+        self._advise(plan, machine, minutes)
         self._print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
@@ -170,7 +187,9 @@ def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], 
     timed = any(m.n_samples for m in measurements)
     baseline = next((m for m in measurements if (m.implementation, m.variant) == (plan.baseline, "")), measurements[-1])
     by_case = {ratio.case_id: ratio for ratio in ratios if ratio.baseline_case_id == baseline.case_id}
-    table = Table(title=Text(f"{group.workload} {group.problem.direction} {group.problem.dtype} {group.problem.text}"))
+    inputs = "" if group.distribution == "normal" else f", {group.distribution} inputs"
+    title = f"{group.workload} {group.problem.direction} {group.problem.dtype} {group.problem.text}{inputs}"
+    table = Table(title=Text(title))
     table.add_column("implementation")
     table.add_column("status")
     for heading in ("us", "TFLOPS", "GB/s", "% of roof") if timed else ("relative error", "allowed"):

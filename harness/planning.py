@@ -120,14 +120,22 @@ class Plan:
         """The contestants, which are the same in every group."""
         return self.groups[0].contestants
 
-    def estimated_minutes(self, timed: bool, active: int | None = None) -> float:
-        """Upper estimate; `active`: how many contestants can run at all."""
+    def estimated_minutes(self, timed: bool, active: int | None = None, cpu_gflops: float = 0.0) -> float:
+        """Upper estimate; `active`: how many contestants can run at all; `cpu_gflops`: of a CPU where nothing is timed.
+
+        On a CPU the one call of each case computes for as long as its operations take, at most until its time limit.
+        """
         count = len(self.contestants) if active is None else active
         timer = self.timer
         rounds = timer.warmup_seconds + timer.budget_seconds
         settled = 0.0 if timer.settled == "never" else timer.settled_budget_seconds
         timing = rounds + settled if timed and count else 0.0
-        return len(self.groups) * (count * self.estimate_case_seconds + timing) / 60
+        computing = 0.0
+        if not timed and cpu_gflops:
+            module = workloads.load(self.workload)
+            seconds = (module.flops(group.problem) / (cpu_gflops * 1e9) for group in self.groups)
+            computing = count * sum(min(one, self.limits.case_seconds) for one in seconds)
+        return (len(self.groups) * (count * self.estimate_case_seconds + timing) + computing) / 60
 
 
 KEYS = (

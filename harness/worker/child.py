@@ -38,6 +38,7 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     import torch  # noqa: F401  after the environment is set, and in this process only
     from hydra.utils import instantiate
 
+    from harness.devices.cpu import product_gflops
     from harness.errors import one_line
     from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, status_of
 
@@ -66,7 +67,8 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
                     pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error, named=True)}"))
                     return
                 took = time.perf_counter() - began
-                pipe.send(Machine(here.kind, here.timed, here.describe(), here.libraries(), roofs, took))
+                gflops = 0.0 if here.timed else product_gflops()
+                pipe.send(Machine(here.kind, here.timed, here.describe(), here.libraries(), roofs, took, gflops))
             case Inspect():
                 for index, contestant in enumerate(request.contestants):
                     enter(index)

@@ -58,6 +58,8 @@ class Machine:
     roofs: dict[str, float]
     roofs_seconds: float = 0.0
     """How long measuring them took."""
+    cpu_gflops: float = 0.0
+    """Of a CPU: how fast PyTorch multiplies bf16 matrices; 0 for a device that times."""
 
 
 @dataclass(frozen=True)
