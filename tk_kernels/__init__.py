@@ -9,33 +9,8 @@ An operator that is called before its kernel is built builds it, which takes abo
 
 __version__ = "0.1.0"
 
-from .ops import (
-    attention,
-    based,
-    dropout_add_layernorm,
-    fft_conv,
-    fft_conv_filter,
-    gemm,
-    gemm_fp8,
-    hedgehog,
-    linear_attention,
-    mamba2,
-    rotary,
-    scaled_dot_product_attention,
-)
+from . import ops
+from .ops import *  # noqa: F403
 
-__all__ = [
-    "__version__",
-    "attention",
-    "based",
-    "dropout_add_layernorm",
-    "fft_conv",
-    "fft_conv_filter",
-    "gemm",
-    "gemm_fp8",
-    "hedgehog",
-    "linear_attention",
-    "mamba2",
-    "rotary",
-    "scaled_dot_product_attention",
-]
+__all__ = ["__version__"]
+__all__ += ops.__all__
