@@ -86,15 +86,26 @@ def added(*accounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def sentence(seconds: Mapping[str, float]) -> str:
-    """An account in words: the whole, the contestants' part, and the overhead, its largest entries first."""
+    """An account in words: the whole, the contestants' part, and the overhead, of everything and of what is not
+    compiling or tuning, its largest entries first.
+    """
     share = overhead_pct(seconds)
     if share is None:
         return "none"
     theirs = [f"{name} {seconds[name]:.1f}" for name in THEIRS if name in seconds]
     others = sorted((name for name in seconds if name not in THEIRS), key=lambda name: -seconds[name])
     rest = [f"{name} {seconds[name]:.1f}" for name in others if seconds[name] >= 0.05]
-    overhead = f"overhead {share:.0f} %" + (f": {', '.join(rest)}" if rest else "")
+    working = working_overhead_pct(seconds)
+    both = (
+        f", {working:.0f} % of what is not compiling or tuning" if working is not None and "prepare" in seconds else ""
+    )
+    overhead = f"overhead {share:.0f} %{both}" + (f": {', '.join(rest)}" if rest else "")
     return ", ".join([f"{sum(seconds.values()):.1f} s", *theirs, overhead])
+
+
+def working_overhead_pct(seconds: Mapping[str, float]) -> float | None:
+    """The same of the time in which nobody compiled or tuned."""
+    return overhead_pct({name: value for name, value in seconds.items() if name != "prepare"})
 
 
 def overhead_pct(seconds: Mapping[str, float]) -> float | None:

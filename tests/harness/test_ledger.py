@@ -62,7 +62,9 @@ def test_the_overhead_is_what_is_not_the_contestants():
 
 def test_an_account_in_words():
     said = ledger.sentence({"calls": 6.0, "prepare": 2.0, "clock": 0.5, "start": 1.5, "inputs": 0.001})
-    assert said == "10.0 s, calls 6.0, prepare 2.0, overhead 20 %: start 1.5, clock 0.5"
+    assert said == (
+        "10.0 s, calls 6.0, prepare 2.0, overhead 20 %, 25 % of what is not compiling or tuning: start 1.5, clock 0.5"
+    )
     assert ledger.sentence({}) == "none"
 
 

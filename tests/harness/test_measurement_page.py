@@ -30,6 +30,6 @@ def test_the_overhead_of_the_page_is_the_recorded_one():
     runs, seconds, share = re.search(r"^(\d+) runs .*: ([\d.]+) s, .*overhead (\d+) %", said).groups()
     text = " ".join(PAGE.split())
     assert f"{share} % of the {float(seconds):.0f} s of its {runs} runs with an account" in text
-    spent = dict(re.findall(r"(\w+) ([\d.]+)", said.partition("%: ")[2]))
+    spent = dict(re.findall(r"(\w+) ([\d.]+)", said.partition("tuning: ")[2]))
     for names, value in re.findall(r"^\| (`\w+`(?: and `\w+`)?) \| (\d+) \|", PAGE, flags=re.MULTILINE):
         assert int(value) == round(sum(float(spent[name]) for name in re.findall(r"\w+", names) if name != "and"))

@@ -28,11 +28,12 @@ def test_a_campaign_adds_up(campaign, capsys):
     """Guard: what is estimated is called a bound, and is not in the sum."""
     assert main([str(campaign)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "a a: 10.0 s, calls 6.0, prepare 2.0, overhead 20 %: start 2.0",
+        "a a: 10.0 s, calls 6.0, prepare 2.0, overhead 20 %, 25 % of what is not compiling or tuning: start 2.0",
         "b b: 10.0 s, calls 1.0, overhead 90 %: reference 9.0",
         "c c: no account; 8 s from begin to end, 2.0 in timed calls, overhead at most 75 %",
         "d d: no account, and it did not end",
-        "2 runs with an account: 20.0 s, calls 7.0, prepare 2.0, overhead 55 %: reference 9.0, start 2.0",
+        "2 runs with an account: 20.0 s, calls 7.0, prepare 2.0, overhead 55 %, "
+        "61 % of what is not compiling or tuning: reference 9.0, start 2.0",
     ]
 
 
