@@ -11,6 +11,7 @@ from harness import stats
 from harness.compare.cases import Row, compare_cases
 from harness.compare.environment import Difference, differences, suppressing
 from harness.errors import HarnessError
+from harness.records import Verdict
 from harness.results import MANIFEST, ResultsError, Run, load_manifest, load_run
 
 NOTHING, REGRESSED, MISTAKE, SUSPECTED = 0, 1, 2, 3
@@ -35,6 +36,30 @@ class Comparison:
     def suppressed(self) -> bool:
         """Whether something else than the code changed, so that slower is no alarm."""
         return bool(suppressing(self.found))
+
+    @property
+    def controls_held(self) -> bool:
+        """Whether there are controls, and each took as long as before: then the machine, whatever it is now, does not
+        explain a case that is slower.
+        """
+        views = [row.time for row in self.rows if not row.subject and row.time is not None]
+        return bool(views) and all(view.verdict is Verdict.SAME for view in views)
+
+    @property
+    def unexplained(self) -> tuple[Row, ...]:
+        """Slower on another machine or driver, while the controls were not: for somebody to look at."""
+        if not self.suppressed or not self.controls_held:
+            return ()
+        return tuple(row for row in self.rows if row.suspected or row.regression)
+
+    @property
+    def undecided(self) -> tuple[Row, ...]:
+        """Cases under test whose time is slower and whose other views do not say so."""
+        return tuple(
+            row
+            for row in self.rows
+            if row.subject and row.verdict is Verdict.AMBIGUOUS and row.time and row.time.verdict is Verdict.SLOWER
+        )
 
     @property
     def complete(self) -> bool:
@@ -72,7 +97,7 @@ class Comparison:
             return REGRESSED
         if not self.compared:
             return MISTAKE
-        return SUSPECTED if self.suspects else NOTHING
+        return SUSPECTED if self.suspects or self.unexplained else NOTHING
 
     @property
     def controls_speed(self) -> float | None:
@@ -129,6 +154,10 @@ def history(folder: Path, new: Run, last: int) -> list[Run]:
 
 def load(folder: Path) -> Run:
     """A run; raises `HarnessError` with the reader's sentence."""
+    if not (folder / MANIFEST).exists() and any(folder.glob(f"[!.]*/{MANIFEST}")):
+        raise HarnessError(
+            f"{folder} is a campaign, needs a run: give one of its folders, or --against {folder} and the new run"
+        )
     try:
         return load_run(folder)
     except ResultsError as error:

@@ -13,6 +13,9 @@ HEADER = ("problem", "implementation", "before, us", "after, us", "speed", "95 %
           "control", "verdict", "remark")  # fmt: skip
 
 
+ROOF_MOVED = 0.05
+"""A roof that differs by more than this share is said to."""
+
 LEGEND = (
     "Speed is the earlier median latency over the new one: above 1, the new run is faster. The margin is what runs of "
     "unchanged code differ by. A case is FASTER or SLOWER only if its time, its clock cycles, and its time relative to "
@@ -98,7 +101,19 @@ def _around(comparison: Comparison) -> str:
     lines = [_line(one) for one in comparison.found]
     for run, reasons in comparison.left_out:
         lines.append(f"- {run.run_id} left out: {'; '.join(str(one) for one in reasons)}")
-    return "\n".join(["## What is different", "", *lines]) if lines else "Nothing is different but the times."
+    return "\n".join(["## What is different", "", *lines]) if lines else _alike(comparison)
+
+
+def _alike(comparison: Comparison) -> str:
+    """That settings, libraries and board are the same, and whether the roofs are."""
+    before, after = comparison.earlier[-1].manifest["roofs"], comparison.new.manifest["roofs"]
+    moved = [
+        f"{name} {(after[name] / before[name] - 1) * 100:+.0f} %"
+        for name in before
+        if before[name] and name in after and abs(after[name] / before[name] - 1) > ROOF_MOVED
+    ]
+    same = "Board, driver, libraries, settings and code are the same"
+    return f"{same}; the measured roofs are not: {', '.join(moved)}." if moved else f"{same}."
 
 
 def _line(one: Difference) -> str:
@@ -115,9 +130,20 @@ def _outcome(comparison: Comparison) -> str:
         f"- suspected: {_name(row)} is {_slower(row)}; measure it again, and give that run with --again"
         for row in comparison.suspects
     ]
-    if comparison.suppressed and slower:
+    lines += [
+        f"- suspected: {_name(row)} is {_slower(row)}; {comparison.found[0].what} is not the same, but the controls "
+        "are as fast as before: look at it before these times become what later nights are compared with"
+        for row in comparison.unexplained
+    ]
+    if comparison.suppressed and slower and not comparison.unexplained:
         lines.append(
             f"- {len(slower)} cases are slower, and no alarm is raised: {comparison.found[0].what} is not the same"
+        )
+    if comparison.undecided:
+        names = ", ".join(_name(row) for row in comparison.undecided)
+        lines.append(
+            f"- undecided: {len(comparison.undecided)} cases took longer, of which cycles or controls do not say the "
+            f"same: {names}"
         )
     if not comparison.compared:
         lines.append("- Nothing is compared: no case under test was timed alike in both runs.")

@@ -15,7 +15,7 @@ from harness_support import ROOT, config
 
 from harness.change import planned_rounds
 from harness.compare.__main__ import main
-from harness.compare.comparison import compare, history, load
+from harness.compare.comparison import Comparison, compare, history, load
 from harness.errors import HarnessError
 from harness.planning import make_plan
 from harness.records import _TIMED, Measurement, Verdict
@@ -62,7 +62,7 @@ def subjects(comparison):
 def test_equal_code_on_two_nights_is_the_same(nights, capsys):
     assert main([str(nights["first"]), str(nights["second"])]) == 0
     said = capsys.readouterr().out
-    assert "Nothing is different but the times." in said
+    assert "Board, driver, libraries, settings and code are the same." in said
     assert "No case is slower" in said
     found = compare(load(nights["second"]), [load(nights["first"])], ["tk"])
     assert [row.verdict for row in found.rows] == [Verdict.SAME] * 6
@@ -125,8 +125,9 @@ def test_a_control_that_strays_is_no_cover(nights, tmp_path):
         ({"table": ("good 1.0", "good 1.1")}, "version of cublas: good 1.0 -> good 1.1"),
     ],
 )
-def test_other_circumstances_come_first_and_suppress_the_alarm(nights, tmp_path, capsys, other, words):
-    """Guard: suppression.  The same slower run under the same circumstances ends with 3."""
+def test_other_circumstances_come_first_and_suppress_the_alarm(nights, tmp_path, capsys, monkeypatch, other, words):
+    """Guard: suppression, where the controls moved too; under the same circumstances it ends with 3."""
+    monkeypatch.setattr(Comparison, "controls_held", False)
     run, again = (altered(nights[name], tmp_path / name, **other) for name in ("slowed", "slowed_again"))
     assert main([str(nights["first"]), str(run), "--again", str(again)]) == 0
     said = capsys.readouterr().out
@@ -247,7 +248,37 @@ def test_moving_baseline_leaves_out_other_circumstances(nights, tmp_path, capsys
     said = capsys.readouterr().out
     assert f"{nights['first'].name} left out: driver: 570.0 -> 580.0" in said
     shutil.rmtree(campaign / nights["second"].name)
-    assert main(["--against", str(campaign), str(nights["slowed"])]) == 0
+    assert main(["--against", str(campaign), str(nights["second"])]) == 0
+
+
+def test_a_regression_on_the_night_of_a_driver_update_is_not_lost(nights, tmp_path, capsys):
+    """Guard: that night's times are what later nights are compared with; the controls say that it is the code."""
+    for again in ([], ["--again", str(altered(nights["slowed_again"], tmp_path / "again", gpu={"driver": "590.1"}))]):
+        run = altered(nights["slowed"], tmp_path / f"run{len(again)}", gpu={"driver": "590.1"})
+        assert main([str(nights["first"]), str(run), *again]) == 3
+        assert "the controls are as fast as before: look at it" in capsys.readouterr().out
+    moved = record(tmp_path, "20261126T030000Z-00000c", seed=3, speed=1 / 1.03, clock=0.95, driver="590.1")
+    assert main([str(nights["first"]), str(moved)]) == 0, "controls that are slower too"
+
+
+def test_what_moved_is_said(nights, tmp_path, capsys):
+    """Guards: roofs that are lower are no "nothing is different"; a campaign is no run."""
+    roofs = {name: 0.85 * value for name, value in load(nights["second"]).manifest["roofs"].items()}
+    assert main([str(nights["first"]), str(altered(nights["second"], tmp_path / "run", roofs=roofs))]) == 0
+    assert "the measured roofs are not: copy_gbps -15 %" in capsys.readouterr().out
+    assert main([str(nights["first"].parent), str(nights["second"])]) == 2
+    assert "is a campaign, needs a run" in capsys.readouterr().err
+
+
+def test_a_time_that_is_slower_and_a_verdict_that_is_not(nights, tmp_path, capsys):
+    """Guard: "no case is slower" was said of two that are AMBIGUOUS with a slower time."""
+    slow = record(tmp_path, "20261125T030000Z-00000b", seed=11, speed=1 / 1.015)
+    found = compare(load(slow), [load(nights["first"])], ["tk"])
+    assert found.undecided, [(row.verdict, row.time.verdict) for row in subjects(found)]
+    main([str(nights["first"]), str(slow)])
+    said = capsys.readouterr().out
+    assert "undecided: " in said
+    assert "No case is slower" not in said
 
 
 def test_moving_baseline_leaves_out_unfinished_runs_and_other_experiments(nights, tmp_path):

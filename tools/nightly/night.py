@@ -168,8 +168,9 @@ def _require_passes(night: Night, experiment: str, run: Run) -> None:
 
 def _again(night: Night, experiment: str, first: Comparison) -> Comparison:
     """The comparison with a second measurement of the problems in which something is slower."""
-    problems = f"problems=[{','.join(dict.fromkeys(problem_override(first, row) for row in first.suspects))}]"
-    night.say(experiment, f"{len(first.suspects)} cases are slower, and are measured again")
+    slower = (*first.suspects, *first.unexplained)
+    problems = f"problems=[{','.join(dict.fromkeys(problem_override(first, row) for row in slower))}]"
+    night.say(experiment, f"{len(slower)} cases are slower, and are measured again")
     folder = _measured(night, experiment, f"{night.options.campaign}-again", (problems,))
     if folder is None:
         return first
@@ -182,6 +183,7 @@ def _verdict(comparison: Comparison) -> tuple[str, bool]:
         (len(comparison.failures), "fail or are gone that passed before"),
         (len(comparison.regressions), "are slower in two measurements"),
         (len(comparison.suspects), "are slower, and a second measurement could not settle it"),
+        (len(comparison.unexplained), "are slower on a machine that is not the same, while the controls are not"),
     ]
     bad = [f"{count} cases {what}" for count, what in counts if count]
     if not comparison.complete:
