@@ -108,13 +108,13 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
     """What does not hold against the fastest of today, a sentence a subject, with the numbers and who was absent.
 
-    It is overtaken where a claim on the subject holds against what the paper compared with.
+    It is no longer true where a claim on the subject holds against what the paper compared with.
     """
     sentences = []
     for subject in (one for one in subjects if one.lost is not None):
         assert subject.lost is not None
         overtaken = any(one.verdict is Verdict.OVERTAKEN for one in subject.every)
-        before = "Overtaken" if overtaken else "Falls short of the fastest of today"
+        before = "No longer true" if overtaken else "Not true"
         sentences.append(f"{before}: {subject.lost.claim.sentence.rstrip('.')} ({claim_line(subject.lost)}).")
     return sentences
 

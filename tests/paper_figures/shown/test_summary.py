@@ -54,12 +54,12 @@ def test_what_the_field_has_overtaken_is_said() -> None:
         fig8_backward_beats_todays_best=Verdict.SHORT,
     )
     assert said[0] == "Of 3 claims: 1 holds, 1 overtaken, 1 falls short."
-    assert any(one.startswith("Overtaken: Attention backward is 10 to 40 % faster than the fastest") for one in said)
+    assert any(one.startswith("No longer true: Attention backward is 10 to 40 % faster") for one in said)
 
 
 def test_what_falls_short_today_without_having_held_is_not_called_overtaken() -> None:
     said = sentences(fig9_mamba2_rates=Verdict.SHORT, fig9_mamba2_over_todays_best=Verdict.SHORT)
-    assert any(one.startswith("Falls short of the fastest of today: Mamba-2 is") for one in said)
+    assert any(one.startswith("Not true: Mamba-2 is") for one in said)
     assert "Falls short of the paper itself, in part or in all: Mamba-2." in said
 
 
