@@ -72,7 +72,7 @@ build: env ## compile every kernel for the targets this machine can run
 env: $(STAMP) ## create the virtual environment with pinned versions
 
 clean: ## delete what the commands generate, the environment and the kernel cache excepted
-	rm -rf report bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf report report-quick report-part bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine

@@ -1,8 +1,18 @@
-"""`python -m paper_figures.reproduce`, the same as `reproduce-paper`."""
+"""`reproduce-paper`, and `python -m paper_figures.reproduce`."""
 
 from __future__ import annotations
 
-from paper_figures.command.reproduce import main
+from collections.abc import Sequence
+
+from paper_figures.command.progress import Working
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status.  Loading its libraries takes seconds, of which a slow disk makes many."""
+    with Working("loading libraries", lazily=True):
+        from paper_figures.command.reproduce import main as command
+    return command(argv)
+
 
 if __name__ == "__main__":
     raise SystemExit(main())

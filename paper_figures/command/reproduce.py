@@ -15,6 +15,7 @@ from harness.errors import HarnessError
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
+from paper_figures.command.progress import Working
 from paper_figures.command.readme import update_readme
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
@@ -43,7 +44,12 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--from", dest="source", type=Path, metavar="FOLDER", help="report alone, from results/<gpu>/<campaign>"
     )
-    top.add_argument("--output", type=Path, default=ROOT / "report", metavar="FOLDER", help="where the report goes")
+    top.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
+    )
     top.add_argument(
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
@@ -55,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
     arguments = parser().parse_args(argv)
+    arguments.output = arguments.output or _default_output(arguments)
     try:
         return _run(arguments)
     except (PaperFiguresError, HarnessError) as error:
@@ -66,6 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         return steps.INTERRUPTED
+
+
+def _default_output(arguments: argparse.Namespace) -> Path:
+    """Where the report goes: one of some exhibits or of short measurements does not take the place of the whole one."""
+    return ROOT / ("report-quick" if arguments.quick else "report-part" if arguments.exhibit else "report")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -86,9 +98,9 @@ def _run(arguments: argparse.Namespace) -> int:
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
-    print(f"making the report on {_shown(folder)}, then drawing its figures: about a minute for all", flush=True)
-    report = make_report(folder, exhibits)
-    files = write_report(report, arguments.output, measured_here=gpu is not None)
+    with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
+        report = make_report(folder, exhibits)
+        files = write_report(report, arguments.output, measured_here=gpu is not None, say=working.say)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
         return _check(arguments.output, files)
@@ -210,14 +222,36 @@ def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
         f"then the report is made from the runs recorded in {_shown(folder)}. This takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu"))
+    log = ROOT / steps.VERIFICATION / "log.txt"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("")
     failed, asked, passed = 0, 0, 0
-    with steps.Harness() as harness:
+    with steps.Harness(log) as harness:
         for number, exhibit in enumerate(exhibits, start=1):
-            failed += _run_step(steps.verify_step(exhibit), harness, f"[{number}/{len(exhibits)}] ") != steps.OK
-            asked += len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
-            passed += steps.passed_cases(exhibit)
-    print(f"verified here, on the cpu target: {passed} of {asked} cases passed")
+            code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.where}", log)
+            failed, asked, passed = failed + (code != steps.OK), asked + cases, passed + own
+    print(f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})")
     return failed or int(passed < asked)
+
+
+def _verify_one(exhibit: Exhibit, harness: steps.Harness, title: str, log: Path) -> tuple[int, int, int]:
+    """Verifies an exhibit's kernels and says in a line what came of it, and of each case that did not pass why.
+
+    Returns the step's exit status, how many cases passed, and how many there are.
+    """
+    step = steps.verify_step(exhibit)
+    cases = len(exhibit.small_problems) * len(steps.verified_contestants(exhibit))
+    with Working(title) as working:
+        code = steps.run_step(step, harness)
+        if code == steps.INTERRUPTED:
+            raise KeyboardInterrupt
+        if code not in (steps.OK, steps.CASES_FAILED):
+            raise PaperFiguresError(f"cannot {step.title}: exit status {code}; why is at the end of {_shown(log)}")
+        passed = steps.passed_cases(exhibit)
+        working.outcome = f"{passed} of {cases} cases passed"
+    if code != steps.OK or passed < cases:
+        print("\n".join([f"    {step.shown}", *(f"    {line}" for line in steps.not_passed(exhibit))]))
+    return code, passed, cases
 
 
 def _about(minutes: float) -> str:
@@ -269,9 +303,9 @@ def _check(out: Path, files: Sequence[Path]) -> int:
 def _say_summary(report: Report, out: Path, measured_here: bool) -> None:
     """The verdicts in a line, and where the report is."""
     verdicts = counted([result.verdict for result in report.results])
-    runs = ", ".join(run.run_id for run in report.used)
+    runs = "1 run" if len(report.used) == 1 else f"{len(report.used)} runs"
     origin = "measured on this machine" if measured_here else "recorded, not measured here"
-    print(f"times: {origin} (campaign {report.campaign}, runs {runs})")
+    print(f"times: {origin} (campaign {report.campaign}, {runs})")
     print(f"claims: {verdicts}")
     print(f"report: {out / 'index.html'}")
 

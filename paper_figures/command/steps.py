@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 
 from harness.naming import Contestant
 from harness.provenance import Source, source
-from harness.results import ResultsError, load_run
+from harness.results import ResultsError, Run, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import ROOT
@@ -94,14 +94,31 @@ def verify_step(exhibit: Exhibit) -> Step:
 
 def passed_cases(exhibit: Exhibit, root: Path = ROOT) -> int:
     """How many cases passed in the newest verification of an exhibit; 0 where there is none that can be read."""
+    run = _newest_verification(exhibit, root)
+    return 0 if run is None else int((run.measurements["status"] == "passed").sum())
+
+
+def not_passed(exhibit: Exhibit, root: Path = ROOT) -> list[str]:
+    """The cases that did not pass in the newest verification of an exhibit, each with its reason."""
+    run = _newest_verification(exhibit, root)
+    rows = [] if run is None else run.measurements.to_dict("records")
+    return [
+        f"{Contestant(row['implementation'], row['variant'])} at {row['problem']}: {row['status']}, {row['reason']}"
+        for row in rows
+        if row["status"] != "passed"
+    ]
+
+
+def _newest_verification(exhibit: Exhibit, root: Path) -> Run | None:
+    """The newest run that can be read, of those that verified an exhibit."""
     for folder in sorted((root / VERIFICATION).glob("cpu/verify/*"), key=lambda path: path.name, reverse=True):
         try:
             run = load_run(folder)
         except ResultsError:
             continue
         if run.manifest.get("experiment") == (exhibit.experiment or exhibit.id):
-            return int((run.measurements["status"] == "passed").sum())
-    return 0
+            return run
+    return None
 
 
 def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = True) -> Step | None:
@@ -158,11 +175,12 @@ class Harness:
     """A process that runs the harness's commands one after the other, so that what starting costs is paid once.
 
     It starts with the first command, and again after it has ended or the sources have changed, which it would not see.
-    Use as a context manager.
+    log: a file that takes what it says, which else is said on the terminal.  Use as a context manager.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path | None = None) -> None:
         self._running: _Running | None = None
+        self._log = log
 
     def __enter__(self) -> Self:
         return self
@@ -175,7 +193,7 @@ class Harness:
         now = source()
         if self._running is not None and (self._running.process.poll() is not None or self._running.source != now):
             self._end()
-        self._running = running = self._running or _start_harness(now)
+        self._running = running = self._running or _start_harness(now, self._log)
         try:
             with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
                 running.commands.write(f"{json.dumps(words)}\n")
@@ -222,13 +240,22 @@ class _Running:
     """What the sources were when it started."""
 
 
-def _start_harness(now: Source) -> _Running:
+def _start_harness(now: Source, log: Path | None) -> _Running:
     mine, theirs = os.pipe()
     command = _python("-m", "harness.batch", "--answers", str(theirs))
     try:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=_environment(), stdin=subprocess.PIPE, pass_fds=(theirs,), text=True
-        )
+        with contextlib.ExitStack() as opened:
+            said = opened.enter_context(log.open("a")) if log else None
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=said,
+                pass_fds=(theirs,),
+                text=True,
+            )
     except OSError as error:
         os.close(mine)
         raise PaperFiguresError(f"cannot start the harness: {command[0]} does not start ({error})") from None

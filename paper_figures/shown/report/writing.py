@@ -6,6 +6,7 @@ The same runs give the same bytes: nothing of the machine that generates it, and
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,17 +32,25 @@ ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
 
 
-def write_report(report: Report, out: Path, measured_here: bool = False) -> list[Path]:
-    """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted."""
+def write_report(
+    report: Report, out: Path, measured_here: bool = False, say: Callable[[str], None] = lambda state: None
+) -> list[Path]:
+    """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted.
+
+    say: is told how far it is.
+    """
     _clear(out)
     for name in FOLDERS:
         (out / name).mkdir(parents=True, exist_ok=True)
-    drawings = {exhibit.exhibit.id: _write_exhibit(report, exhibit, out) for exhibit in report.exhibits}
+    drawings = {}
+    for number, exhibit in enumerate(report.exhibits, start=1):
+        drawings[exhibit.exhibit.id] = _write_exhibit(report, exhibit, out)
+        say(f"{number} of {len(report.exhibits)} exhibits drawn")
     _write_table(claims_table(report.results), out / "tables", "claims")
     for run in report.used:
         (out / "runs" / run.run_id).mkdir()
         shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
-    _write_cases(report, out)
+    _write_cases(report, out, say)
     values = page_values(report, drawings, measured_here)
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
@@ -72,7 +81,7 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
     return drawing
 
 
-def _write_cases(report: Report, out: Path) -> None:
+def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
     """Writes a page and the samples of every case."""
     shown: dict[str, list[AnyExhibit]] = {}
     for exhibit in report.exhibits:
@@ -82,7 +91,8 @@ def _write_cases(report: Report, out: Path) -> None:
                 exhibits.append(exhibit.exhibit)
     (out / "cases" / "style.css").write_text(asset("style.css"), encoding="utf-8")
     (out / "cases" / "case.js").write_text(asset("case.js"), encoding="utf-8")
-    for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
+    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
+    for number, cell in enumerate(cells, start=1):
         assert cell.run is not None
         assert cell.row is not None
         case = case_details(cell)
@@ -91,6 +101,7 @@ def _write_cases(report: Report, out: Path) -> None:
         (out / case_file(cell.key)).write_text(page, encoding="utf-8")
         if case.samples_file:
             (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
+        say(f"{number} of {len(cells)} cases written")
 
 
 def _write_table(table: Table, folder: Path, name: str) -> None:

@@ -56,6 +56,44 @@ def test_cases_that_did_not_run_are_no_pass(
     assert f"{len(FEW)} of {sum(small_cases().values())} cases passed" in capsys.readouterr().out
 
 
+def test_what_went_well_is_a_line_and_what_did_not_says_why(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Guard: a reproduction printed hundreds of lines, most of them tables of cases that passed."""
+    assert run(place) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 12 + len(FEW)
+    cases = small_cases()[TABLE1.id]
+    assert (
+        sum(line.startswith(f"[1/{len(FEW)}] {TABLE1.where}: {cases} of {cases} cases passed") for line in lines) == 1
+    )
+    assert not any("-m harness" in line for line in lines)
+
+    monkeypatch.setattr(steps, "not_passed", lambda exhibit: ["tk at M=64: failed_verification, error 0.5"])
+    processes.codes = [0, 1]
+    assert run(place) == 1
+    said = capsys.readouterr().out
+    assert said.count("tk at M=64: failed_verification, error 0.5") == 1
+    assert said.count("python -m harness experiment=") == 1
+    assert (place / "outputs" / "verification" / "log.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [((), "report"), (("--exhibit", "table1"), "report-part"), (("--exhibit", "table1", "--quick"), "report-quick")],
+)
+def test_a_part_does_not_take_the_place_of_the_whole(
+    place: Path, recorded: Path, processes: Processes, words: tuple[str, ...], folder: str
+) -> None:
+    """Guard: the page of one exhibit, measured for a short time, replaced the whole report without a word."""
+    assert reproduce.main(words) == 0
+    assert [path.name for path in place.glob("report*")] == [folder]
+
+
 def test_a_compiler_that_fails_ends_it(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,6 +28,9 @@ def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic
     assert steps.passed_cases(TABLE1, tmp_path) == 5
     broken = synthetic.write_run(folder, "table1_stages", "20260102T000000Z-bbbbbb", rate=lambda *_: "error: wrong")
     assert steps.passed_cases(TABLE1, tmp_path) == 0
+    found = steps.not_passed(TABLE1, tmp_path)
+    assert len(found) == 5
+    assert all(": error, wrong" in line for line in found)
     (broken / "measurements.csv").unlink()
     assert steps.passed_cases(TABLE1, tmp_path) == 5
 
@@ -224,3 +227,13 @@ def test_only_a_hopper_gpu_is_measured_on(
     assert steps.hopper_gpu() == expected
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert steps.hopper_gpu() is None
+
+
+def test_what_the_harness_says_goes_to_the_log(
+    tmp_path: Path, stand_in: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    stand_in("print('a table', flush=True); print('a reason', file=sys.stderr, flush=True); print(1, file=answers)")
+    with steps.Harness(tmp_path / "said") as harness:
+        assert harness.run(("a",)) == 1
+    assert (tmp_path / "said").read_text() == "a table\na reason\n"
+    assert capfd.readouterr() == ("", "")
