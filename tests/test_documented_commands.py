@@ -1,0 +1,187 @@
+"""Every command of README, CONTRIBUTING and docs is one that its program takes, as printed.
+
+What a CPU does in seconds is run. What needs a GPU, a network, a cluster or minutes is read by the program's own
+parser: configurations are composed and planned, options are held against --help. Words in angle brackets, upper case
+and ellipses stand for what a reader has.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from harness.planning import make_plan
+from paper_figures.command.reproduce import parser as report_parser
+from paper_figures.exhibits import choose_exhibits
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+ENTER = ". .venv/bin/activate"
+PROGRAMS = ("make", "python", "python3", "reproduce-paper", "pip", "bundle/run", ".")
+NEEDS_THE_ENVIRONMENT = ("python", "reproduce-paper", "pip")
+
+PASSED_ON = {"BUNDLE_ARGS": "tools.bundle", "NIGHTLY_ARGS": "tools.nightly"}
+"""Variables of the Makefile, and the module that gets their words."""
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PLACEHOLDER = re.compile(r"<[a-z_ ]+>|\.\.\.|\b(RUN_[ABC]|X)\b")
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a command line, as a shell has them."""
+    return shlex.split(text, comments=True)
+
+
+def program_of(words: list[str]) -> str:
+    """The program that a command line starts, behind its assignments; empty for none."""
+    return next((word for word in words if not _ASSIGNMENT.match(word)), "")
+
+
+def commands(page: Path) -> Iterator[str]:
+    """The command lines of a page's blocks, and those within its sentences that begin with one of ours."""
+    text = page.read_text()
+    for language, block in _FENCE.findall(text):
+        lines = [line for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+        if language in ("", "sh", "bash") and program_of(lines[0].split()) in PROGRAMS:
+            yield from lines
+    for inline in re.findall(r"`([^`]+)`", _FENCE.sub("", text)):
+        if re.match(r"(python -m |reproduce-paper |make [a-z]|pip install -e)", inline) and not inline.endswith(" ..."):
+            yield " ".join(inline.split())
+
+
+FOUND = [(page, command) for page in PAGES for command in commands(page)]
+
+
+def test_commands_are_found() -> None:
+    assert len(FOUND) > 40
+    assert {program_of(words_of(command)) for _, command in FOUND} <= set(PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("page", "command"), FOUND, ids=[f"{page.name}-{number}" for number, (page, _) in enumerate(FOUND)]
+)
+def test_a_command_is_taken_by_its_program(page: Path, command: str) -> None:
+    words = words_of(command)
+    while _ASSIGNMENT.match(words[0]) or words[0] == "bundle/run":
+        words = words[1:]
+    check(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_says_how_to_enter_the_environment(page: Path) -> None:
+    """Guard: nothing said it, and after `make reproduce` no other command ran."""
+    programs = {program_of(words_of(command)) for own, command in FOUND if own == page}
+    if programs & set(NEEDS_THE_ENVIRONMENT):
+        assert ENTER in page.read_text(), f"{page.name} has commands of the environment, and never enters it"
+
+
+def check(words: list[str]) -> None:
+    """One command without assignments; fails where its program would refuse it."""
+    program, *rest = words
+    if program == "make":
+        check_make(rest)
+    elif program == "reproduce-paper":
+        check_report(rest)
+    elif program == "pip":
+        check_pip(rest)
+    elif program == ".":
+        assert words_of(ENTER) == words
+    elif rest[:2] == ["-m", "harness"]:
+        check_harness(rest[2:])
+    elif rest[:2] == ["-m", "pip"]:
+        assert rest[2] in ("list", "install")
+    else:
+        assert rest[0] == "-m", words
+        check_module(rest[1], rest[2:])
+
+
+def check_make(words: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in PASSED_ON:
+            check_module(PASSED_ON[name], value.split())
+        wanted = rf"^{re.escape(name)} \?=" if equals else rf"^{re.escape(name)}:"
+        assert re.search(wanted, makefile, re.MULTILINE), f"make has no {name}"
+
+
+def check_report(words: list[str]) -> None:
+    arguments = report_parser().parse_args(words)
+    if arguments.exhibit and not any(_PLACEHOLDER.search(name) for name in arguments.exhibit):
+        assert choose_exhibits(arguments.exhibit)
+    if arguments.source and not _PLACEHOLDER.search(str(arguments.source)):
+        assert (ROOT / arguments.source).is_dir(), f"{arguments.source} is not in this repository"
+
+
+def check_pip(words: list[str]) -> None:
+    assert words[0] == "install"
+    extras = re.search(r"\.\[([\w,]+)\]", " ".join(words))
+    if extras:
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        assert set(extras[1].split(",")) <= set(known)
+
+
+def check_harness(words: list[str]) -> None:
+    """What the harness makes of it: a plan, of the first point of a sweep."""
+    words = [word for word in words if word not in ("-m", "--multirun") and not word.startswith("hydra")]
+    if any(_PLACEHOLDER.search(word) for word in words):
+        return
+    plain = [re.sub(r"^([\w.]+=[^\[{,]+),.*", r"\1", word) for word in words]
+    if any(word.startswith("workload=scale") for word in plain):
+        return  # the kernel of docs/adding_a_kernel.md, which its own test builds from the page
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        composed = compose("config", overrides=["run_id=test", *plain])
+    settings = OmegaConf.to_container(composed, resolve=True)
+    assert isinstance(settings, dict)
+    assert make_plan({str(key): value for key, value in settings.items()}, plain).groups
+
+
+def check_module(module: str, words: list[str]) -> None:
+    """Its options are in its help, and so is the sub-command that it may begin with."""
+    assert importlib.util.find_spec(module) is not None, f"there is no module {module}"
+    sub = words[:1] if words and re.fullmatch(r"[a-z]+", words[0]) and "<" not in words[0] else []
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    text = help_of(module, tuple(sub))
+    assert not [option for option in options if option not in text], text
+
+
+@cache
+def help_of(module: str, sub: tuple[str, ...]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", module, *sub, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_kernel_of_ten_lines_is_measured_as_printed(tmp_path: Path) -> None:
+    """The README's own module and command, without the other contestants, which have tests of their own."""
+    text = (ROOT / "README.md").read_text()
+    source = next(block for language, block in _FENCE.findall(text) if block.startswith("# my_package.py"))
+    (tmp_path / "my_package.py").write_text(source)
+    command = next(line for page, line in FOUND if page.name == "README.md" and "my_package" in line)
+    words = [word for word in words_of(command)[2:] if not word.startswith("implementations=")]
+    more = ["implementations=[mine]", "device=cpu", "wandb=disabled", f"results_dir={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, *words, *more],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "TORCHDYNAMO_DISABLE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
