@@ -241,10 +241,12 @@ def _published_rate(line: Line) -> float | None:
 
 
 def _spread(line: Line) -> tuple[float, float] | None:
-    """The rate at the 10th and the 90th percentile of the latencies."""
+    """The rate at the 10th and the 90th percentile of the latencies, or in the slowest and the fastest block."""
     row = line.cell.row
     if row is None or line.rate is None:
         return None
+    if line.rate.settled:
+        return line.rate.low, line.rate.high
     work = float(row["tflops"]) * float(row["latency_us_p50"])
     return work / float(row["latency_us_p90"]), work / float(row["latency_us_p10"])
 
@@ -319,6 +321,8 @@ def _label_published(figure: Figure, lines: Sequence[Line]) -> None:
 def bars_caption(lines: Sequence[Line]) -> str:
     """How to read the figure of an exhibit, as `draw_exhibit` draws its lines."""
     parts = ["Bars are measured rates", "thin lines reach from the 10th to the 90th percentile"]
+    if any(line.rate is not None and line.rate.settled for line in lines):
+        parts.append("of calls back to back, where a case has them, from the slowest to the fastest block")
     if published_gpus(lines):
         parts.append("hollow diamonds are the paper's numbers on its GPU")
     parts.append("× marks a case without a time")

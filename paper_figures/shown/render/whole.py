@@ -35,7 +35,7 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     """
     escape = markdown.escape
     parts = [f"# {escape(values['title'])}", escape(values["lede"]), escape(values["banner"])]
-    parts += ["## Verdicts", _counts(values["counts"]), *(escape(sentence) for sentence in values["summary"])]
+    parts += ["## Verdicts", *(escape(sentence) for sentence in values["summary"])]
     if values["subjects"].rows:
         parts.append(markdown.markdown_table(values["subjects"]).rstrip())
     parts.append(markdown.markdown_table(values["kinds"]).rstrip())
@@ -107,7 +107,6 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         escape(values["lede"]),
         rf"\par {escape(values['banner'])}",
         r"\section*{Verdicts}",
-        escape(_counts(values["counts"])),
         *(rf"\par {escape(sentence)}" for sentence in values["summary"]),
         *([latex.latex_table(values["subjects"], "subjects")] if values["subjects"].rows else []),
         latex.latex_table(values["kinds"], "kinds"),
@@ -182,11 +181,6 @@ def _latex_facts(facts: Sequence[tuple[str, str]]) -> list[str]:
 def _target(name: str) -> str:
     """The name of a place in the document."""
     return anchor(name).replace("_", "-")
-
-
-def _counts(counts: Sequence[tuple[str, int]]) -> str:
-    """`14 holds, 9 falls short`."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts)
 
 
 def _claim(result: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from harness.naming import Contestant
 from harness.results import Run
 from harness.stats import ratio_margin
 from paper_figures.intervals import Measured
-from paper_figures.judged.quantities import rate
+from paper_figures.judged.quantities import rate, roof_share, rounds_rate
 from paper_figures.judged.statistics import median_interval
 from paper_figures.labels import contestant_label, words
 from paper_figures.numbers import (
@@ -31,7 +31,7 @@ from paper_figures.numbers import (
 from paper_figures.recorded.selection import Cell, kernel_build
 from paper_figures.shown.report.run_machine import machine_facts
 from paper_figures.shown.svg import histogram_svg, samples_svg
-from paper_figures.shown.table import Column, Table, Text
+from paper_figures.shown.table import ABSENT, Column, Table, Text
 
 PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "greatest": 100}
 
@@ -104,32 +104,40 @@ def case_details(cell: Cell) -> CaseDetails:
 
 
 def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
-    """The median latency, the rate and the share of the roof, the first two with the median's interval."""
+    """The median latency, the rate and the share of the roof, the first two with the median's interval.
+
+    A case that was timed back to back too has that rate, and its share, besides; they are its headline.
+    """
     assert cell.run is not None
     assert cell.row is not None
     interval = median_interval(cell.run.samples(str(cell.row["case_id"])))
     latency = Measured(float(cell.row["latency_us_p50"]), interval.low, interval.high)
     entries = [("median latency, µs", fixed(latency.value, 2), interval_text(latency, 2))]
     if math.isfinite(float(cell.row["tflops"])):
-        measured = rate(cell)
+        measured = rounds_rate(cell)
         entries.append(("TFLOPS", significant(measured.value), interval_text(measured, decimals(measured.value) + 1)))
     if math.isfinite(float(cell.row["roof_pct_datasheet"])):
         entries.append(("% of the datasheet roof", fixed(float(cell.row["roof_pct_datasheet"]), 1), ""))
+    settled, share = rate(cell), roof_share(cell)
+    if settled.settled:
+        bounds = interval_text(settled, decimals(settled.value) + 1)
+        entries.append(("TFLOPS, settled", significant(settled.value), bounds))
+        entries += [("% of the datasheet roof, settled", fixed(share.value, 1), "")] if share is not None else []
     return tuple(entries)
 
 
-_RATIO = ("baseline_case_id", "ratio_p50", "ci_low", "ci_high", "verdict")
+_RATIO = ("baseline_case_id", "ratio_p50", "ci_low", "ci_high", "verdict", "settled_ratio", "settled_verdict")
 
 
 def _ratios(run: Run, case_id: str, name: str) -> Table | None:
     """The stored ratios of a case to every other of its group."""
-    columns = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
-    contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*columns, strict=True)}
+    names = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
+    contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*names, strict=True)}
     noise = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "aa_noise_pct")), strict=True))
     own = (run.ratios["case_id"] == case_id).to_numpy()
     stored = [run.ratios[name].to_numpy()[own].tolist() for name in _RATIO]
     rows = []
-    for baseline, value, low, high, verdict in zip(*stored, strict=True):
+    for baseline, value, low, high, verdict, settled, settled_verdict in zip(*stored, strict=True):
         ratio = Measured(float(value), float(low), float(high))
         margin = ratio_margin([noise[case_id], noise[baseline]])
         rows.append(
@@ -139,15 +147,16 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
                 Text(measured_interval(ratio, RATIO), kind="number"),
                 Text(f"±{fixed(margin, 2)} %", kind="number"),
                 Text(str(verdict)),
+                Text(ABSENT if math.isnan(settled) else f"{quantity(settled, RATIO)}× {settled_verdict}"),
             )
         )
     if not rows:
         return None
-    titles = (
-        *(Column("Over"), Column("Speed", True), Column("95 % interval", True)),
-        *(Column("Noise of the two", True), Column("Verdict")),
-    )
-    return Table(f"Speed of {name} relative to what was timed in the same rounds", titles, tuple(rows), ())
+    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Settled")
+    shown = len(titles) if any(row[-1].text != ABSENT for row in rows) else len(titles) - 1
+    columns = tuple(Column(title, 0 < place < 4) for place, title in enumerate(titles[:shown]))
+    cut = tuple(row[:shown] for row in rows)
+    return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, cut, ())
 
 
 _CONTESTANTS = "implementations="
@@ -200,6 +209,9 @@ def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
         ("bound by", str(row["bound"])),
         ("A/A noise, %", _value(row["aa_noise_pct"])),
         ("SM clock, MHz", _value(row["sm_clock_mhz"])),
+        ("settled time a call, us", _value(row["settled_latency_us"])),
+        ("settled SM clock, MHz", _value(row["settled_clock_mhz"])),
+        ("settled power, W", _value(row["settled_power_w"])),
         ("power, W", _value(row["power_w"])),
         ("energy a call, mJ", _value(row["energy_mj"])),
         ("throttled", str(row["throttled"])),
