@@ -8,7 +8,7 @@ using namespace kittens;
 namespace {
 
 // Down each strip of columns: out[i] = the sum of in's tiles 0 .. i. Two consumers, 64 rows of a tile each.
-struct running_sum {
+struct running_sum : lcsf_defaults {
     static constexpr int stages = 3, output_stages = 2, consumers = 2, consumer_registers = 232;
     using tile = st_bf<128, 64>;
     using matrix = gl<bf16, 1, 1, dynamic, dynamic, tile>;
@@ -24,7 +24,6 @@ struct running_sum {
     struct task {
         int column, steps;
     };
-    using state = rt_fl<16, 64>;
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
         t.column = block_index() + i * block_count();
@@ -34,17 +33,20 @@ struct running_sum {
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         load_async(in.x, g.in, coord{0, 0, step, t.column}, full);
     }
-    kittens_device static void start(state& sum, const task&, const globals&) { zero(sum); }
-    kittens_device static void compute(state& sum, output& out, input& in, const task&, int) {
-        rt_fl<16, 64> x;
-        warpgroup::load(x, subtile<64, 64>(in.x, warpgroup_index(), 0));
-        add(sum, sum, x);
-        warpgroup::store(subtile<64, 64>(out.y, warpgroup_index(), 0), sum);
+    template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals&) {
+        rt_fl<16, 64> x, sum;
+        zero(sum);
+        for (int step = 0; step < t.steps; step++) {
+            warpgroup::load(x, subtile<64, 64>(s.take().x, warpgroup_index(), 0));
+            s.release();
+            add(sum, sum, x);
+            warpgroup::store(subtile<64, 64>(s.ask().y, warpgroup_index(), 0), sum);
+            s.hand_over();
+        }
     }
     kittens_device static void store(output& out, const task& t, int step, const globals& g) {
         store_async(g.out, out.y, coord{0, 0, step, t.column});
     }
-    kittens_device static void finish(state&, const task&, const globals&) {}
 };
 
 // The same with another division of labour: one warpgroup carries the sum, from a tile of the strip's own on, and hands over
@@ -92,7 +94,7 @@ struct carried_sum {
         int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
             s.begin(t);
-            s.hold(i);
+            s.hold();
             warpgroup::load(sum, s.held().begin);
             s.release_held();
             for (int step = t.first; step < t.end; step++) {
@@ -113,13 +115,13 @@ struct carried_sum {
         int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
             s.begin(t);
-            s.hold(i);
+            s.hold();
             s.release_held();
             for (int step = t.first; step < t.end; step++) {
                 warpgroup::load(x, s.step(step).x);
-                s.take(copies++);
+                s.take_copy(copies++);
                 warpgroup::load(sum, *s.own().before);
-                s.give_back();
+                s.release_copy();
                 add(x, x, sum);
                 warpgroup::store(g.out, x, element_coord{0, 0, step * tile::rows, t.column * tile::cols});
                 s.release_before(step + 1);
@@ -151,7 +153,7 @@ struct attention {
         sync_start();
         auto fetch = [&](int step) {
             semaphore& done = full[step % 2];
-            expect_bytes(done, (step == 0 ? 3 : 2) * tile::bytes);
+            const loading phase(done, (step == 0 ? 3 : 2) * tile::bytes);
             if (step == 0) load_async(q, g.q, coord{batch, depth, first, 0}, done);
             load_async(k[step % 2], g.k, coord{batch, depth, step, 0}, done);
             load_async(v[step % 2], g.v, coord{batch, depth, step, 0}, done);

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-STREAM, FORWARD = "lcf_stream.cuh", "forward.cuh"
+RING, STREAM, FORWARD = "ring.cuh", "lcf_stream.cuh", "forward.cuh"
 SOFTMAX, MASKS, THROUGH = "softmax.cuh", "masks.cuh", "through.cuh"
 
 READS_TOO_EARLY = r"mma?_ABt? at forward.cuh:\d+ .* reads (ring|resident).*(nothing has written|while load_async)"
 LOADS_TOO_EARLY = r"load_async at forward.cuh:\d+ .* writes (ring|resident).* while (mma?_AB|load_async)"
-WRONG_PHASE = r"wait at lcf_stream.cuh:\d+ .* for parity . of \w+.*: it knows"
-RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at lcf_stream.cuh:\d+"
+WRONG_PHASE = r"wait at (lcf_stream|forward).cuh:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at (lcf_stream|forward).cuh:\d+"
 SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
 TOO_FEW_BYTES = r"still brings \d+ more|bytes more have landed|announces too little"
 OUTPUT_REUSED = r"store at forward.cuh:\d+ .* writes output.* while store_async at forward.cuh:\d+ .*store_read_wait"
@@ -25,11 +25,17 @@ EVERY_RACE = (READS_TOO_EARLY, LOADS_TOO_EARLY, WRONG_PHASE, RUNS_AHEAD, SURPLUS
 
 TWO_CONSUMERS, THREE_CONSUMERS = range(2)
 
-TURN = "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1]);"
+TURN = "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);"
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); s.release(); // the keys"
 VALUES_FREE = "warpgroup::mma_wait(o); s.release(); // the values of the block before"
 QUERIES_FREE = "if constexpr (!C.hold_queries) s.release_held();"
-EXPECT_TILE = "expect_bytes(s.full[at.stage], loaded_bytes<tile>());"
+EXPECT = "{full[at.stage], loaded_bytes<T>(), where}"
+FILL_TILE = "const auto into = s.streamed.fill(at);"
+FILL_QUERIES = "const auto into = s.held.fill(residents::position::nth(i));"
+UNASKED_TILE = """const typename tiles::filling into{
+    s.streamed.stages[at.stage], s.streamed.full[at.stage], {s.streamed.full[at.stage], loaded_bytes<tile>()}};"""
+UNASKED_QUERIES = """const typename residents::filling into{
+    *s.held.stages, *s.held.full, {*s.held.full, loaded_bytes<resident>()}};"""
 
 
 def mutant(
@@ -45,16 +51,25 @@ def mutant(
 
 
 MUTANTS = (
-    mutant("no_full_wait", STREAM, "wait(s.full[next.stage], next.parity);", "", READS_TOO_EARLY, LOADS_TOO_EARLY),
-    mutant("no_empty_wait", STREAM, "wait(s.empty[at.stage], 1 - at.parity);", "", *EVERY_RACE),
-    mutant("no_wait_for_the_queries", STREAM, "wait(*s.held_full, held_parity);", "", READS_TOO_EARLY, LOADS_TOO_EARLY),
-    mutant("no_wait_before_the_next_queries", STREAM, "wait(*s.held_empty, 1 - i % 2);", "", *EVERY_RACE),
-    mutant("stuck_phase_of_the_queries", STREAM, "held_parity ^= 1;", "", *EVERY_RACE),
+    mutant(
+        "no_full_wait", RING, "read.take(next, where);", "read.stages[next.stage];", READS_TOO_EARLY, LOADS_TOO_EARLY
+    ),
+    mutant("no_empty_wait", STREAM, FILL_TILE, UNASKED_TILE, *EVERY_RACE),
+    mutant(
+        "no_wait_for_the_queries",
+        STREAM,
+        "s.held.take(held, where);",
+        "*s.held.stages;",
+        READS_TOO_EARLY,
+        LOADS_TOO_EARLY,
+    ),
+    mutant("no_wait_before_the_next_queries", STREAM, FILL_QUERIES, UNASKED_QUERIES, *EVERY_RACE),
+    mutant("stuck_phase_of_the_queries", STREAM, "held.advance();", "", *EVERY_RACE),
     mutant(
         "too_few_bytes_expected",
-        STREAM,
-        EXPECT_TILE,
-        EXPECT_TILE.replace("()", "() / 2"),
+        RING,
+        EXPECT,
+        EXPECT.replace("()", "() / 2"),
         TOO_FEW_BYTES,
         READS_TOO_EARLY,
     ),
@@ -120,16 +135,24 @@ MUTANTS = (
     mutant(
         "hidden_keys_not_released",
         FORWARD,
-        "s.pass_turn(); s.release(); }",
-        "s.pass_turn(); }",
+        "if (skips) s.skip(), s.skip_turn();",
+        "if (skips) s.take(), s.skip_turn();",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
     mutant(
         "values_of_hidden_keys_not_taken",
         FORWARD,
-        "if (skips) s.take(); s.pass_turn();",
-        "s.pass_turn();",
+        "if (skips) s.skip();  // their values",
+        "",
+        *EVERY_RACE,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "turn_of_hidden_keys_not_taken",
+        FORWARD,
+        "s.skip(), s.skip_turn();",
+        "s.skip();",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),

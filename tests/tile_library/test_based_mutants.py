@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-KERNEL, PIPELINE, FEATURES = "based.cuh", "lcsf.cuh", "second_order.cuh"
+KERNEL, RING, FEATURES = "based.cuh", "ring.cuh", "second_order.cuh"
 
 SHARED = r"(input|workspace|output)"
 READS_TOO_EARLY = rf"at based.cuh:\d+ .* reads {SHARED}.*(nothing has written|while|after)"
 OVERWRITTEN = rf"(load_async|store) at based.cuh:\d+ .* writes {SHARED}.* (while|after) \w+ at based.cuh"
 NO_FENCE = rf"at based.cuh:\d+ .* reads {SHARED}.* after store at based.cuh:\d+ .* without a fence"
-WRONG_PHASE = r"wait at lcsf.cuh:\d+ .* for parity . of \w+.*: it knows"
-RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at lcsf.cuh:\d+"
+WRONG_PHASE = r"wait at (lcsf|based).cuh:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at (lcsf|based).cuh:\d+"
 SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 REGISTERS = r"a register tile that mma?_\w+ at based.cuh:\d+ .* may still (write|read)"
@@ -54,20 +54,20 @@ LONG = (
         REGISTERS,
         OUT_OF_SCOPE,
     ),
-    mutant("no_wait_for_the_input", "wait(s.full[next.stage], next.parity);", "", *EVERY_RACE, file=PIPELINE),
+    mutant("no_wait_for_the_input", "read.take(next, where);", "read.stages[next.stage];", *EVERY_RACE, file=RING),
     mutant(
         "no_wait_for_the_output_stage",
-        "wait(s.result_empty[out.stage], 1 - out.parity); return",
-        "return",
+        "written.ask(out, where);",
+        "written.stages[out.stage];",
         *EVERY_RACE,
-        file=PIPELINE,
+        file=RING,
     ),
     mutant(
         "output_handed_over_without_a_fence",
-        "fence_async(); arrive(s.result_full[out.stage]); out.advance();",
-        "arrive(s.result_full[out.stage]); out.advance();",
+        "fence_async(); written.hand_over(out, where);",
+        "written.hand_over(out, where);",
         NO_FENCE,
-        file=PIPELINE,
+        file=RING,
     ),
     mutant("no_causal_mask", "tril(scores, scores, 16 * warp_in_group());", "", NUMBERS),
     mutant(

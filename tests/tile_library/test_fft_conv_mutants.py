@@ -54,7 +54,7 @@ MUTANTS = (
         "input& in = stream.take(); stream.release();",
         INPUT_REUSED,
         r"is one arrival too many",
-        r"completes phase \d+ of empty.* without being ordered after wait at lcsf.cuh",
+        r"completes phase \d+ of empty.* without being ordered after wait at (lcsf|fft_conv).cuh",
     ),
     mutant("result_not_handed_over", "stream.hand_over();", "", DEADLOCK),
     mutant(

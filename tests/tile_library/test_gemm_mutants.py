@@ -29,18 +29,19 @@ BEFORE_INIT = (
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
-FULL_WAIT = "wait(s.full[at.stage], at.parity);"
-EMPTY_WAIT = "wait(s.empty[at.stage], 1 - at.parity);"
-EXPECT = "expect_bytes(s.full[at.stage], sizeof(input));"
-LOAD = "K::load(s.ring[at.stage], t, step, s.full[at.stage], g);"
-COMPUTE = "K::compute(acc, s.ring[at.stage], t, step);"
-LAST_RELEASE = "if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
-STEP_RELEASE = "warpgroup::mma_wait<1>();\n                release(s.empty[(at.stage + K::stages - 1) % K::stages]);"
+FULL_WAIT = "wait(full[at.stage], at.parity, where);"
+EMPTY_WAIT = "wait(empty[at.stage], 1 - at.parity, where);"
+EXPECT = "{full[at.stage], loaded_bytes<T>(), where}"
+LOAD = "K::load(into.stage, t, step, into.full, g);"
+COMPUTE = "K::compute(acc, s.in.take(at), t, step);"
+LAST_RELEASE = "if constexpr (K::stages > 1) s.in.release(at.stage_before());"
+STEP_RELEASE = "warpgroup::mma_wait<1>();\n                s.in.release(at.stage_before());"
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
 TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
-PROMOTED_RELEASE = "release(s.empty[(at.stage + K::stages - 1) % K::stages]);\n            add(acc, acc, recent);"
+PROMOTED_RELEASE = "s.in.release(at.stage_before());\n            add(acc, acc, recent);"
 LOAD_B = "load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
-INIT_EMPTY = "init(s.empty, K::stages, releasing_warps * cluster_blocks);"
+INIT = "s.in.init(1, releasing_warps * cluster_blocks);"
+INIT_EMPTY = "kittens::init(empty, Stages, readers, where);"
 EVERY_RACE = (
     READS_TOO_EARLY,
     LOADS_TOO_EARLY,
@@ -53,21 +54,23 @@ EVERY_RACE = (
 )
 
 MUTANTS = (
-    Mutant("no_full_wait", SHARED, TEMPLATE, FULL_WAIT, "", (READS_TOO_EARLY, LOADS_TOO_EARLY)),
-    Mutant("no_empty_wait", SHARED, TEMPLATE, EMPTY_WAIT, "", (LOADS_TOO_EARLY, OVERWRITES_LOAD, SURPLUS, RUNS_AHEAD)),
-    Mutant("stuck_phase_of_consumers", SHARED, TEMPLATE, FULL_WAIT, "wait(s.full[at.stage], 0);", EVERY_RACE),
-    Mutant("stuck_phase_of_producer", SHARED, TEMPLATE, EMPTY_WAIT, "wait(s.empty[at.stage], 1);", EVERY_RACE),
+    Mutant("no_full_wait", SHARED, RING, FULL_WAIT, "", (READS_TOO_EARLY, LOADS_TOO_EARLY)),
+    Mutant("no_empty_wait", SHARED, RING, EMPTY_WAIT, "", (LOADS_TOO_EARLY, OVERWRITES_LOAD, SURPLUS, RUNS_AHEAD)),
+    Mutant("stuck_phase_of_consumers", SHARED, RING, FULL_WAIT, "wait(full[at.stage], 0, where);", EVERY_RACE),
+    Mutant("stuck_phase_of_producer", SHARED, RING, EMPTY_WAIT, "wait(empty[at.stage], 1, where);", EVERY_RACE),
     Mutant(
-        "wrong_phase_of_consumers", SHARED, TEMPLATE, FULL_WAIT, "wait(s.full[at.stage], 1 - at.parity);", EVERY_RACE
+        "wrong_phase_of_consumers", SHARED, RING, FULL_WAIT, "wait(full[at.stage], 1 - at.parity, where);", EVERY_RACE
     ),
-    Mutant("wrong_phase_of_producer", SHARED, TEMPLATE, EMPTY_WAIT, "wait(s.empty[at.stage], at.parity);", (DEADLOCK,)),
+    Mutant(
+        "wrong_phase_of_producer", SHARED, RING, EMPTY_WAIT, "wait(empty[at.stage], at.parity, where);", (DEADLOCK,)
+    ),
     Mutant("released_before_multiply_ends", SHARED, TEMPLATE, STEP_RELEASE, STEP_RELEASE.split(";\n")[1], EVERY_RACE),
     Mutant(
         "released_one_step_early",
         SHARED,
         TEMPLATE,
         STEP_RELEASE,
-        "warpgroup::mma_wait<1>(); release(s.empty[at.stage]);",
+        "warpgroup::mma_wait<1>(); s.in.release(at.stage);",
         EVERY_RACE,
     ),
     Mutant("waits_for_too_few_multiplies", SHARED, TEMPLATE, "mma_wait<1>", "mma_wait<2>", EVERY_RACE),
@@ -87,9 +90,9 @@ MUTANTS = (
     Mutant(
         "too_few_bytes_expected",
         SHARED,
-        TEMPLATE,
+        RING,
         EXPECT,
-        "expect_bytes(s.full[at.stage], sizeof(input) / 2);",
+        EXPECT.replace("()", "() / 2"),
         (
             r"(either expect_bytes announces too little|bytes more have landed than the \d+ that were announced)",
             READS_TOO_EARLY,
@@ -98,17 +101,17 @@ MUTANTS = (
     Mutant(
         "too_many_bytes_expected",
         SHARED,
-        TEMPLATE,
+        RING,
         EXPECT,
-        "expect_bytes(s.full[at.stage], sizeof(input) + 16);",
+        EXPECT.replace("()", "() + 16"),
         (r"deadlock.*waits for phase 0 of full.0.*16 of \d+ announced bytes missing",),
     ),
     Mutant(
         "bytes_not_expected",
         SHARED,
-        TEMPLATE,
+        RING,
         EXPECT,
-        "arrive(s.full[at.stage]);",
+        EXPECT.replace("loaded_bytes<T>()", "0"),
         (
             r"bytes more have landed than the 0 that were announced",
             READS_TOO_EARLY,
@@ -130,31 +133,29 @@ MUTANTS = (
         LOAD_B,
         ";",
         (r"mma_AB at gemm.cuh:\d+ .* reads input.* which nothing has written",),
-        ((TEMPLATE, EXPECT, "expect_bytes(s.full[at.stage], sizeof(input) - 16384);"),),
+        ((RING, EXPECT, EXPECT.replace("()", "() - 16384")),),
     ),
     Mutant(
-        "loads_into_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("s.ring[at.stage]", "s.ring[0]"), EVERY_RACE
+        "loads_into_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("into.stage", "s.in.stages[0]"), EVERY_RACE
     ),
-    Mutant("signals_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("s.full[at.stage]", "s.full[0]"), EVERY_RACE),
+    Mutant("signals_another_stage", SHARED, TEMPLATE, LOAD, LOAD.replace("into.full", "s.in.full[0]"), EVERY_RACE),
     Mutant(
         "multiplies_another_stage",
         SHARED,
         TEMPLATE,
         COMPUTE,
-        COMPUTE.replace("s.ring[at.stage]", "s.ring[1 - at.stage]"),
+        COMPUTE.replace("s.in.take(at)", "(s.in.take(at), s.in.stages[1 - at.stage])"),
         EVERY_RACE,
     ),
     Mutant(
         "semaphores_not_initialised",
         SHARED,
-        TEMPLATE,
+        RING,
         INIT_EMPTY,
         "",
         (r"wait at lcf.cuh:\d+ .* uses the semaphore empty.0., which is not initialised",),
     ),
-    Mutant(
-        "one_arrival_too_few_expected", SHARED, TEMPLATE, INIT_EMPTY, INIT_EMPTY.replace(");", " - 1);"), EVERY_RACE
-    ),
+    Mutant("one_arrival_too_few_expected", SHARED, TEMPLATE, INIT, INIT.replace(");", " - 1);"), EVERY_RACE),
     Mutant(
         "no_start_sync",
         SHARED,
@@ -214,17 +215,17 @@ MUTANTS = (
     Mutant(
         "released_in_own_block_only",
         CLUSTER,
-        TEMPLATE,
-        "arrive_at(empty, rank);",
-        "arrive_at(empty, cluster_rank());",
+        RING,
+        "arrive_at(empty[stage], rank, where);",
+        "arrive_at(empty[stage], cluster_rank(), where);",
         EVERY_RACE,
     ),
     Mutant(
         "released_once_in_a_cluster",
         CLUSTER,
-        TEMPLATE,
-        "if constexpr (cluster_blocks == 1) arrive(empty);",
-        "if constexpr (true) arrive(empty);",
+        RING,
+        "if constexpr (ClusterBlocks == 1) arrive(empty[stage], where);",
+        "if constexpr (true) arrive(empty[stage], where);",
         (DEADLOCK,),
     ),
     Mutant(

@@ -26,8 +26,8 @@ def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> 
 
 
 MUTANTS = (
-    mutant("no_wait_for_the_state", "s.take(n);", "", *EVERY_RACE),
-    mutant("state_not_given_back", "s.give_back();", "", DEADLOCK),
+    mutant("no_wait_for_the_state", "s.take_copy(n);", "", *EVERY_RACE),
+    mutant("state_not_released", "s.release_copy();", "", DEADLOCK),
     mutant(
         "state_overwritten_while_it_is_read",
         "s.ask(n);",
@@ -36,15 +36,15 @@ MUTANTS = (
     ),
     mutant(
         "state_handed_over_without_a_fence",
-        "fence_async(); arrive(*s.copy_full);",
-        "arrive(*s.copy_full);",
+        "fence_async(); s.copy.hand_over({}, where);",
+        "s.copy.hand_over({}, where);",
         NO_FENCE,
         file=PIPELINE,
     ),
     mutant(
         "block_released_before_its_multiplies_end",
-        "warpgroup::mma_wait(o); s.give_back(); s.release_before(block);",
-        "s.release_before(block); warpgroup::mma_wait(o); s.give_back();",
+        "warpgroup::mma_wait(o); s.release_copy(); s.release_before(block);",
+        "s.release_before(block); warpgroup::mma_wait(o); s.release_copy();",
         *EVERY_RACE,
     ),
     mutant(

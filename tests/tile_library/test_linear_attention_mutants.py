@@ -13,8 +13,8 @@ AT = r"at (linear_attention|factors|decays).cuh:\d+"
 READS_TOO_EARLY = rf"{AT} .* reads (input|workspace).*(nothing has written|while|after)"
 OVERWRITTEN = rf"(load_async|store) {AT} .* writes (input|workspace).* (while|after) \w+ {AT}"
 NO_FENCE = rf"{AT} .* reads workspace.* after store {AT} .* without a fence"
-WRONG_PHASE = r"wait at lcsf.cuh:\d+ .* for parity . of \w+.*: it knows"
-RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at lcsf.cuh:\d+"
+WRONG_PHASE = r"wait at (lcsf|linear_attention).cuh:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at (lcsf|linear_attention).cuh:\d+"
 SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 REGISTERS = rf"a register tile that mma?_\w+ {AT} .* may still (write|read)"
@@ -25,7 +25,7 @@ EVERY_RACE = (READS_TOO_EARLY, OVERWRITTEN, WRONG_PHASE, RUNS_AHEAD, SURPLUS, DE
 
 RESULT = "warpgroup::mma_wait(o); if (g.negative)"
 STRIP = "store(out, o); fence_async(); warpgroup::sync(barrier);  // the new state is whole"
-PREPARED = "K::prepare(now, s.ring[at.stage], t, step, part, g); arrive(s.full[at.stage]);"
+PREPARED = "K::prepare(now, s.in.ask(at), t, step, part, g); s.in.hand_over(at);"
 
 
 def mutant(name: str, file: str, old: str, new: str, *reports: str) -> Mutant:
@@ -78,11 +78,11 @@ LONG = (
     mutant(
         "factors_written_before_the_stage_is_free",
         PIPELINE,
-        "wait(s.empty[at.stage], 1 - at.parity); " + PREPARED,
         PREPARED,
+        PREPARED.replace("s.in.ask(at)", "s.in.stages[at.stage]"),
         *EVERY_RACE,
     ),
-    mutant("factors_never_announced", PIPELINE, PREPARED, PREPARED.split(" arrive")[0], DEADLOCK),
+    mutant("factors_never_announced", PIPELINE, PREPARED, PREPARED.split(" s.in.hand_over")[0], DEADLOCK),
     mutant("no_causal_mask", DECAYS, "make_causal(power, power, -INFINITY);", "", NUMBERS),
     mutant("a_row_before_forgotten", DECAYS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
     mutant("decays_of_the_step_before", DECAYS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),

@@ -42,7 +42,7 @@ template <int Dim> struct rows_kernel {
         if (warp_index() == 0) init(loaded, 1);
         sync_start();
         if (warp_index() == 0) {
-            expect_bytes(loaded, 2 * tile::bytes);
+            const loading phase(loaded, 2 * tile::bytes);
             load_async(in[0], g.out, coord{batch, head, block, 0}, loaded);
             load_async(in[1], g.dout, coord{batch, head, block, 0}, loaded);
         }

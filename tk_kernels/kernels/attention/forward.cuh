@@ -111,20 +111,14 @@ template <config C> struct forward_kernel {
         const int first = t.blocks - 1 - hidden_blocks(s.consumer, t, g);
         if (t.blocks > 0) {
             const bool skips = first < t.blocks - 1;
-            if (skips) {  // these keys are seen by later rows only
-                s.take();
-                s.in_turn();
-                s.pass_turn();
-                s.release();
-            }
+            if (skips) s.skip(), s.skip_turn();  // keys that later rows alone see
             tile& k = s.take();
             s.in_turn();
             warpgroup::mm_ABt(scores, q, k);
-            if (skips) s.take();
             s.pass_turn();
             warpgroup::mma_wait(scores);
             s.release();
-            if (skips) s.release();
+            if (skips) s.skip();  // their values
             g.visible.hide(scores, row, first * C.keys);
             state.step(scores, shrink, g.scale);
             copy(weights, scores);
@@ -190,7 +184,7 @@ template <int Dim> struct synchronous_kernel {
         int parity = 0;
         for (int block = g.visible.tiles_before(t.end, keys) - 1, i = 0; block >= 0; block--, i++, parity ^= 1) {
             if (warp_index() == 0) {
-                expect_bytes(*loaded, (i == 0 ? 3 : 2) * tile::bytes);
+                const loading phase(*loaded, (i == 0 ? 3 : 2) * tile::bytes);
                 if (i == 0) load_async(q, g.q, element_coord{t.batch, t.head, t.row, 0}, *loaded);
                 load_async(k, g.k, coord{t.batch, t.head_kv, block, 0}, *loaded);
                 load_async(v, g.v, coord{t.batch, t.head_kv, block, 0}, *loaded);

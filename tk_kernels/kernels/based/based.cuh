@@ -98,7 +98,7 @@ struct segment_order {
     }
 };
 // What both kernels do.
-template <int Stages, int OutputStages> struct walk {
+template <int Stages, int OutputStages> struct walk : lcsf_defaults {
     static constexpr int stages = Stages, output_stages = OutputStages, consumers = 1;
     static constexpr int blocks_per_sm = 2, consumer_registers = 232;
     using task = based::task;

@@ -29,7 +29,7 @@ using namespace kittens;
 using tile = cst_bf<tile_rows, columns>;
 using block = st_bf<half_rows, columns>;  // of the factors
 
-template <int Rows> struct kernel {
+template <int Rows> struct kernel : lcsf_defaults {
     static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 240;
     static constexpr int pairs = tile_rows / Rows;    // of sequences, in a tile
     static constexpr int tile_sequences = 2 * pairs;  // of one channel
@@ -137,7 +137,7 @@ template <int Rows> struct kernel {
     kittens_device static void load_tables(workspace& own, output& out, const globals& g) {
         init(own.loaded, 1);
         fence_init();
-        expect_bytes(own.loaded, 6 * block::bytes + 3 * st_bf<tile_rows, columns>::bytes);
+        const loading phase(own.loaded, 6 * block::bytes + 3 * st_bf<tile_rows, columns>::bytes);
         load_async(out.y[0].real, g.constants, coord{0, 0, 0, 0}, own.loaded);
         load_async(out.y[1].real, g.constants, coord{0, 0, twiddle_tile, 0}, own.loaded);
         load_async(out.y[1].imag, g.constants, coord{0, 0, twiddle_tile + 1, 0}, own.loaded);

@@ -13,11 +13,11 @@
 
 namespace tk::gemm {
 
-template <typename Operation> struct problem : matrices {
+template <operation Operation> struct problem : matrices {
     typename Operation::extra extra = {};
 };
 
-template <config C, typename Operation> void start(const problem<Operation>& p, const options& o, void* stream) {
+template <config C, operation Operation> void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
     const bool row_major = o.order == int(tile_order::row_major);
@@ -40,29 +40,25 @@ template <config C, typename Operation> void start(const problem<Operation>& p, 
     kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, globals);
 }
 
-template <typename Operation> struct built {
+template <operation Operation> struct built {
     config shape;
     void (*start)(const problem<Operation>&, const options&, void*);
 };
-template <typename Operation, config... Shapes>
+template <operation Operation, config... Shapes>
 constexpr built<Operation> built_kernels[] = {{Shapes, &start<Shapes, Operation>}...};
 
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
 // cores' tile_m tile_n / 32, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
 // tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
-// An operation may say what its own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in
-// ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
-template <typename Operation> double clocks(const config& c, const problem<Operation>& p) {
+// An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
+template <operation Operation> double clocks(const config& c, const problem<Operation>& p) {
     const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
     const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
     const double steps = divide_up(p.k, 128 / int(sizeof(typename Operation::operand))) * std::fmax(multiply, arrive);
     const double write = c.tile_m * c.tile_n / 16.0;
-    double finish = 0;
-    if constexpr (requires { Operation::finish_clocks(p.extra, 0, 0); }) {
-        const int consumers = c.pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
-        finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
-    }
+    const int consumers = c.pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
+    const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
     if (!c.pingpong) return rounds * (steps + write + finish);
     return rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish;
 }
@@ -85,7 +81,7 @@ inline std::string name(const config& c) {
 // that has what the options force, the first of equals; else the quickest of the others that has it. Throws
 // std::invalid_argument, with the caller's name, for options that no kernel is built for and for sizes that 32 bits do not
 // hold.
-template <typename Operation, int Count>
+template <operation Operation, int Count>
 const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
                                const options& o, const char* caller) {
     require_counts(caller, 2, {p.m, p.n, p.k});

@@ -15,6 +15,8 @@
 // any M, N, K: tails are zeros on load and are clipped on store (rows of C to whole 16 bytes)
 #pragma once
 
+#include <concepts>
+
 #include "kittens.cuh"
 
 namespace tk::gemm {
@@ -29,33 +31,41 @@ struct config {
         0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
 };
 
-// An operation: the elements, whether B comes as its transpose, (N, K) row-major, and what becomes of the sums before they
-// are rounded.
+// An operation, and the defaults of others, which derive from it: the plain product.
 struct product {
     using operand = bf16;
     using result = bf16;
-    static constexpr bool transposed_b = false;
-    struct extra {};  // what `finish` needs to know
-    // 16 rows and 64 columns of the result, from an element on. It may be a template of the number of sums that a thread holds.
-    // What it reads it may ask for when the tile's first operands are loaded, in `prefetch<rows, columns>(extra,
-    // element_coord)`, and it may say how many registers it needs (`consumer_registers`).
-    kittens_device static void finish(rt_fl<16, 64>&, const extra&, element_coord) {}
+    static constexpr bool transposed_b = false;     // B comes as its transpose, (N, K) row-major
+    static constexpr int consumer_registers = 232;  // of a thread; they leave the producer 40
+    struct extra {};                                // what the functions need to know
+    // What `finish` will read, asked for when the operands of a tile of Rows x Cols are first loaded.
+    template <int Rows, int Cols, typename Extra> kittens_device static void prefetch(const Extra&, element_coord) {}
+    // What becomes of the sums before they are rounded: 16 rows and 64 columns of the result, from an element on. A thread
+    // holds so many sums in all.
+    template <int Sums, typename Extra>
+    kittens_device static void finish(rt_fl<16, 64>&, const Extra&, element_coord) {}
+    // Clocks of that for the sums of a thread, where so many consumers share a tile (choice.cuh).
+    template <typename Extra> static double finish_clocks(const Extra&, int /*sums*/, int /*consumers*/) { return 0; }
 };
 
-// Registers of a consumer's thread: what an operation asks for, or 232, which leave the producer 40.
-template <typename Operation> constexpr int registers_of() {
-    if constexpr (requires { Operation::consumer_registers; }) return Operation::consumer_registers;
-    else return 232;
-}
+template <typename O>
+concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra, element_coord at) {
+    requires sizeof(typename O::operand) <= 2 && sizeof(typename O::result) <= 2;
+    requires O::transposed_b || sizeof(typename O::operand) == 2;
+    requires O::consumer_registers >= 24;
+    O::template prefetch<64, 64>(extra, at);
+    O::template finish<64>(sums, extra, at);
+    { O::finish_clocks(extra, 64, 1) } -> std::same_as<double>;
+};
 
-template <config C, typename Operation = product> struct kernel {
+template <config C, operation Operation = product> struct kernel {
     using operand = typename Operation::operand;
     using result = typename Operation::result;
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
     static constexpr bool pingpong = C.pingpong;
     static constexpr int promotion = C.promotion;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
-    static constexpr int consumer_registers = registers_of<Operation>();
+    static constexpr int consumer_registers = Operation::consumer_registers;
     static constexpr int tile_k = 128 / sizeof(operand);
     static constexpr bool transposed_b = Operation::transposed_b;
     static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
@@ -106,9 +116,8 @@ template <config C, typename Operation = product> struct kernel {
             if constexpr (transposed_b)
                 load_async(subtile<64, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
             else load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
-        if constexpr (requires { Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{}); })
-            if (step == 0)
-                Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, 64 * t.n});
+        if (step == 0)
+            Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, 64 * t.n});
     }
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
@@ -128,7 +137,8 @@ template <config C, typename Operation = product> struct kernel {
                 strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
                 rt_fl<16, 64> slice;
                 part(slice, acc, i, j);
-                conclude(slice, g, {0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
+                Operation::template finish<rows * C.tile_n / 128>(
+                    slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
                 else store_read_wait<1>();
@@ -136,13 +146,6 @@ template <config C, typename Operation = product> struct kernel {
                 fence_async();
                 store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});
             }
-    }
-
-    kittens_device static void conclude(rt_fl<16, 64>& slice, const globals& g, element_coord at) {
-        constexpr int sums = rows * C.tile_n / 128;
-        if constexpr (requires { Operation::template finish<sums>(slice, g.extra, at); })
-            Operation::template finish<sums>(slice, g.extra, at);
-        else Operation::finish(slice, g.extra, at);
     }
 
     // Bits of the first cluster column's blocks.

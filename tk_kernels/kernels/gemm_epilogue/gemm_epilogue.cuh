@@ -50,10 +50,7 @@ template <activation Function> kittens_device float activate(float x) {
 
 // Joined: there is a gate or a residual. Without an activation or without those, tiles of 128x192 fit, if only just: a thread
 // has 240 registers and the producer's 24.
-template <activation Function, bool Joined> struct fused_product {
-    using operand = bf16;
-    using result = bf16;
-    static constexpr bool transposed_b = false;
+template <activation Function, bool Joined> struct fused_product : gemm::product {
     static constexpr bool fits_192 = Function == activation::none || !Joined;
     static constexpr int consumer_registers = fits_192 ? 240 : 232;
 

@@ -19,7 +19,7 @@ using namespace kittens;
 
 // e4m3 operands, results of type Result. Vectors: rows, columns or both have factors of their own; else there is at most one
 // for all rows and one for all columns.
-template <typename Result, bool Vectors> struct scaled_product {
+template <typename Result, bool Vectors> struct scaled_product : gemm::product {
     using operand = e4m3;
     using result = Result;
     static constexpr bool transposed_b = true;
@@ -32,6 +32,7 @@ template <typename Result, bool Vectors> struct scaled_product {
         bool scaled_a, scaled_b, by_column;
     };
 
+    template <int>
     kittens_device static void finish(rt_fl<16, 64>& sums, const extra& scale, element_coord at) {
         if constexpr (Vectors) {
             typename rt_fl<16, 64>::col_vec rows;

@@ -188,7 +188,7 @@ template <bool answers> struct kernel {
                 sum.each_part(g.before, t.sequence, t.segment - 1,
                               [](auto& part, auto& from, auto at) { kittens::load(part, from, at); });
             else sum.clear();
-            s.hold(i);
+            s.hold();
             sum.project(s.held(), s.step(t.first));
             warpgroup::mma_wait(sum.x);
             for (int block = t.begin; block < t.add; block++) {
@@ -219,7 +219,7 @@ template <bool answers> struct kernel {
         int copies = 0;
         for (int i = 0; get_task(t, g, i); i++) {
             s.begin(t);
-            s.hold(i);
+            s.hold();
             for (int block = t.begin; block < t.end; block++) answer(s, g, t, block, copies++);
             s.release_held();
             store_read_wait();
@@ -265,7 +265,7 @@ template <bool answers> struct kernel {
         copy(near_weights, near);
 
         rt_fl<16, dim> o;
-        s.take(n);
+        s.take_copy(n);
         warpgroup::mm_AB(o, far_weights, before.v);
         warpgroup::mma_AB(o, near_weights, here.v);
         warpgroup::mma_AB(o, plus, s.own().state->plus);
@@ -276,7 +276,7 @@ template <bool answers> struct kernel {
         map(total, total, [=](float sum) { return 1.f / (sum + sign * normaliser_offset); });
         settle(total);
         warpgroup::mma_wait(o);
-        s.give_back();
+        s.release_copy();
         s.release_before(block);
         mul_row(o, o, total);
         warpgroup::sync(1);  // q has been read by all of the warps' multiplies

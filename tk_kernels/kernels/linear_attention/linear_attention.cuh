@@ -38,8 +38,8 @@ struct segment_order {
     segmentation cut;  // of a sequence's chunks
 };
 
-template <config C> struct chunk_kernel {
-    static constexpr int stages = C.stages, output_stages = 0, consumers = C.consumers, preparing_warps = consumers;
+template <config C> struct chunk_kernel : lcsf_defaults {
+    static constexpr int stages = C.stages, consumers = C.consumers, preparing_warps = consumers;
     static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1, consumer_registers = consumers == 1 ? 216 : 232;
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
 
@@ -49,7 +49,7 @@ template <config C> struct chunk_kernel {
     struct queries {
         keys q;
     };
-    struct input : std::conditional_t<C.outputs, queries, no_output> {
+    struct input : std::conditional_t<C.outputs, queries, lcsf_defaults::none> {
         keys k;
         values v[consumers];
         decay_factors f[consumers];

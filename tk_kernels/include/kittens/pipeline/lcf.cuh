@@ -30,12 +30,6 @@ constexpr int producer_registers(int consumers, int each, int blocks_per_sm = 1)
     return left < 40 ? left : 40;
 }
 
-// Bytes that a load of X announces: a struct of tiles that is padded for alignment says itself (`bytes`).
-template <typename X> constexpr int loaded_bytes() {
-    if constexpr (requires { X::bytes; }) return X::bytes;
-    else return sizeof(X);
-}
-
 // Steps that a kernel's multiplies add up before their sum is added to those before it; 0: all of a task's.
 template <typename K> constexpr int promoted_steps() {
     if constexpr (requires { K::promotion; }) return K::promotion;
@@ -47,8 +41,6 @@ template <typename K> struct lcf {
     using input = typename K::input;
     using output = typename K::output;
     using task = typename K::task;
-    using position = ring_position<K::stages>;
-
     static constexpr int cluster_blocks = K::cluster_blocks;
     static constexpr int blocks_per_sm = 1;
     static constexpr int warps = warpgroup_warps * (K::consumers + 1);
@@ -59,27 +51,27 @@ template <typename K> struct lcf {
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
 
+    using inputs = ring<input, K::stages, cluster_blocks>;
+    using position = typename inputs::position;
     struct shared {
-        input* ring;
+        inputs in;
         output* results;
-        semaphore *full, *empty, *turn;
+        semaphore* turn;
     };
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         shared s;
-        s.ring = memory.allocate<input>("input", K::stages);
+        s.in.allocate_stages(memory, "input");
         s.results = memory.allocate<output>("output", K::consumers);
-        s.full = memory.allocate<semaphore>("full", K::stages);
-        s.empty = memory.allocate<semaphore>("empty", K::stages);
+        s.in.allocate_semaphores(memory, "full", "empty");
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
         task first;
         const bool any = K::get_task(first, g, 0);
         const bool loader = warp_index() == K::consumers * warpgroup_warps;
         if (loader) {
             K::prefetch(g);
-            init(s.full, K::stages, 1);
-            init(s.empty, K::stages, releasing_warps * cluster_blocks);
+            s.in.init(1, releasing_warps * cluster_blocks);
             init(s.turn, K::consumers, warpgroup_warps);
         }
         start_pipeline<warps, cluster_blocks>(loader);
@@ -98,9 +90,8 @@ template <typename K> struct lcf {
     }
 
     kittens_device static void load_step(shared& s, const globals& g, position& at, const task& t, int step) {
-        wait(s.empty[at.stage], 1 - at.parity);
-        expect_bytes(s.full[at.stage], sizeof(input));
-        K::load(s.ring[at.stage], t, step, s.full[at.stage], g);
+        const auto into = s.in.fill(at);
+        K::load(into.stage, t, step, into.full, g);
         at.advance();
     }
 
@@ -111,12 +102,6 @@ template <typename K> struct lcf {
             for (; step < t.steps; step++) load_step(s, g, at, t, step);
             step = 0;
         } while (K::get_task(t, g, ++i));
-    }
-
-    kittens_device static void release(semaphore& empty) {
-        if constexpr (cluster_blocks == 1) arrive(empty);
-        else
-            for (int rank = 0; rank < cluster_blocks; rank++) arrive_at(empty, rank);
     }
 
     kittens_device static void consume(shared& s, const globals& g, position at, task t, int consumer) {
@@ -138,7 +123,7 @@ template <typename K> struct lcf {
                 multiply(s, at, acc, t, 0, t.steps);
                 if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
                 warpgroup::mma_wait(acc);
-                if constexpr (K::stages > 1) release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+                if constexpr (K::stages > 1) s.in.release(at.stage_before());
             }
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
@@ -150,14 +135,13 @@ template <typename K> struct lcf {
     kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t, int from,
                                         int to) {
         for (int step = from; step < to; step++, at.advance()) {
-            wait(s.full[at.stage], at.parity);
-            K::compute(acc, s.ring[at.stage], t, step);
+            K::compute(acc, s.in.take(at), t, step);
             if constexpr (K::stages == 1) {
                 warpgroup::mma_wait<0>();
-                release(s.empty[at.stage]);
+                s.in.release(at.stage);
             } else if (step > from) {
                 warpgroup::mma_wait<1>();
-                release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+                s.in.release(at.stage_before());
             }
         }
     }
@@ -171,7 +155,7 @@ template <typename K> struct lcf {
             typename K::accumulator recent;
             multiply(s, at, recent, t, from, from + lot < t.steps ? from + lot : t.steps);
             warpgroup::mma_wait(recent);
-            release(s.empty[(at.stage + K::stages - 1) % K::stages]);
+            s.in.release(at.stage_before());
             add(acc, acc, recent);
         }
     }

@@ -13,10 +13,11 @@
 //              load(input&, task, step, semaphore& full, globals)
 //              carry(shared&, globals), compute(shared&, globals)     all tasks of the block, as the carrier and as another
 //
-// Both walk along the stream, `typename Shared::walk s{shared}`: of each task, the i-th, they begin(task) it, hold(i) the
-// resident and release_held() it, look at any step(n) that they have not given back by release_before(n), and end with
-// release_before(task.end). Of the n-th copy of the state, counted over all tasks, the carrier asks for the place, ask(n),
-// writes it to the workspace and calls hand_over(); the others call take(n), read it and call give_back().
+// Both walk along the stream, `typename Shared::walk s{shared}`: of each task they begin(task) it, hold() the resident and
+// release_held() it, look at any step(n) that they have not given back by release_before(n), and end with
+// release_before(task.end). The copies of the state go round a ring of their own, of one stage, which lies in the workspace:
+// the carrier writes the n-th, counted over all tasks, between ask(n) and hand_over(); the others read it, from take_copy(n)
+// to release_copy().
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -29,7 +30,6 @@ template <typename K> struct lcf_carry {
     using input = typename K::input;
     using task = typename K::task;
     using workspace = typename K::workspace;
-    using position = ring_position<K::stages>;
 
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int warps = warpgroup_warps * (K::consumers + 1);
@@ -41,76 +41,73 @@ template <typename K> struct lcf_carry {
     static_assert(shared_bytes <= max_shared_bytes,
                   "lcf_carry: the ring, the resident and the workspace exceed a block's shared memory");
 
+    using inputs = ring<input, K::stages>;
+    using residents = ring<resident, 1>;
+    using copies = ring<workspace, 1>;
     struct walk;
     struct shared {
         using walk = lcf_carry::walk;
-        resident* held;
-        input* ring;
-        semaphore *full, *empty, *held_full, *held_empty, *copy_full, *copy_empty;
+        inputs in;
+        residents held;
+        copies copy;
         workspace* own;
     };
 
     // A consumer's view of it all.
     struct walk {
         shared& s;
-        position oldest;
+        typename inputs::position oldest;
         int kept = 0;  // the step at `oldest`
+        int tasks = 0;
 
         kittens_device void begin(const task& t) { kept = t.first; }
 
         kittens_device workspace& own() { return *s.own; }
-        kittens_device resident& held() { return *s.held; }
-        kittens_device void hold(int i) { wait(*s.held_full, i % 2); }
-        kittens_device void release_held() { arrive(*s.held_empty); }
-
-        kittens_device input& step(int step) {
-            position p = oldest;
-            p.advance(step - kept);
-            wait(s.full[p.stage], p.parity);
-            return s.ring[p.stage];
+        kittens_device resident& hold(site where = kittens_here) {
+            return s.held.take(residents::position::nth(tasks++), where);
         }
-        kittens_device void release_before(int step) {
+        kittens_device resident& held() { return *s.held.stages; }
+        kittens_device void release_held(site where = kittens_here) { s.held.release(0, where); }
+
+        kittens_device input& step(int step, site where = kittens_here) {
+            typename inputs::position p = oldest;
+            p.advance(step - kept);
+            return s.in.take(p, where);
+        }
+        kittens_device void release_before(int step, site where = kittens_here) {
             for (; kept < step; kept++, oldest.advance()) {
-                wait(s.full[oldest.stage], oldest.parity);
-                arrive(s.empty[oldest.stage]);
+                s.in.take(oldest, where);
+                s.in.release(oldest.stage, where);
             }
         }
 
-        kittens_device void ask(int n) { wait(*s.copy_empty, 1 - n % 2); }
-        kittens_device void hand_over() {
+        kittens_device void ask(int n, site where = kittens_here) { s.copy.ask(copies::position::nth(n), where); }
+        kittens_device void hand_over(site where = kittens_here) {
             fence_async();
-            arrive(*s.copy_full);
+            s.copy.hand_over({}, where);
         }
-        kittens_device void take(int n) { wait(*s.copy_full, n % 2); }
-        kittens_device void give_back() { arrive(*s.copy_empty); }
+        kittens_device void take_copy(int n, site where = kittens_here) {
+            s.copy.take(copies::position::nth(n), where);
+        }
+        kittens_device void release_copy(site where = kittens_here) { s.copy.release(0, where); }
     };
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         shared s;
-        s.held = memory.allocate<resident>("resident");
-        s.ring = memory.allocate<input>("ring", K::stages);
+        s.held.allocate_stages(memory, "resident");
+        s.in.allocate_stages(memory, "ring");
         workspace own(memory);
-        s.own = &own;
-        if constexpr (hands_over) {
-            s.copy_full = memory.allocate<semaphore>("copy_full");
-            s.copy_empty = memory.allocate<semaphore>("copy_empty");
-        }
-        s.full = memory.allocate<semaphore>("full", K::stages);
-        s.empty = memory.allocate<semaphore>("empty", K::stages);
-        s.held_full = memory.allocate<semaphore>("resident_full");
-        s.held_empty = memory.allocate<semaphore>("resident_empty");
+        s.own = s.copy.stages = &own;
+        if constexpr (hands_over) s.copy.allocate_semaphores(memory, "copy_full", "copy_empty");
+        s.in.allocate_semaphores(memory, "full", "empty");
+        s.held.allocate_semaphores(memory, "resident_full", "resident_empty");
         const bool loader = warp_index() == consuming_warps;
         if (loader) {
             K::prefetch(g);
-            init(s.full, K::stages, 1);
-            init(s.empty, K::stages, consuming_warps);
-            init(*s.held_full, 1);
-            init(*s.held_empty, consuming_warps);
-            if constexpr (hands_over) {
-                init(*s.copy_full, warpgroup_warps);
-                init(*s.copy_empty, consuming_warps - warpgroup_warps);
-            }
+            s.in.init(1, consuming_warps);
+            s.held.init(1, consuming_warps);
+            if constexpr (hands_over) s.copy.init(warpgroup_warps, consuming_warps - warpgroup_warps);
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
@@ -126,20 +123,18 @@ template <typename K> struct lcf_carry {
     }
 
     kittens_device static void load_all(shared& s, const globals& g) {
-        position at;
+        typename inputs::position at;
         task t;
         for (int i = 0; K::get_task(t, g, i); i++)
             for (int step = t.first; step < t.end; step++, at.advance()) {
-                wait(s.empty[at.stage], 1 - at.parity);
-                expect_bytes(s.full[at.stage], loaded_bytes<input>());
-                K::load(s.ring[at.stage], t, step, s.full[at.stage], g);
+                const auto into = s.in.fill(at);
+                K::load(into.stage, t, step, into.full, g);
                 if (step == t.first) load_resident(s, g, t, i);  // ahead of the end of the task before
             }
     }
     kittens_device static void load_resident(shared& s, const globals& g, const task& t, int i) {
-        wait(*s.held_empty, 1 - i % 2);
-        expect_bytes(*s.held_full, loaded_bytes<resident>());
-        K::load_resident(*s.held, t, *s.held_full, g);
+        const auto into = s.held.fill(residents::position::nth(i));
+        K::load_resident(into.stage, t, into.full, g);
     }
 };
 

@@ -27,7 +27,6 @@ template <typename K> struct lcf_stream {
     using resident = typename K::resident;
     using output = typename K::output;
     using task = typename K::task;
-    using position = ring_position<K::stages>;
 
     static constexpr int cluster_blocks = 1;
     static constexpr int blocks_per_sm = 1;
@@ -42,67 +41,68 @@ template <typename K> struct lcf_stream {
     static_assert(producer_registers(K::consumers, K::consumer_registers) >= 24,
                   "lcf_stream: the consumers ask for more registers than the block has");
 
+    using tiles = ring<tile, K::stages>;
+    using residents = ring<resident, 1>;
     struct shared {
-        tile* ring;
-        resident* held;
+        tiles streamed;
+        residents held;
         output* results;
-        semaphore *full, *empty, *held_full, *held_empty, *turn;
+        semaphore* turn;
     };
 
-    // A consumer's view of the ring.
-    struct stream {
+    // A consumer's view: of the stream it takes and releases tiles, in one order.
+    struct stream : ring_reader<tiles> {
         shared& s;
         int consumer;
-        position next, oldest;  // to take, to give back
-        int held_parity = 0, turn_parity;
+        typename residents::position held;
+        int turn_parity;
 
         kittens_device stream(shared& s_, int consumer_)
-            : s(s_), consumer(consumer_), turn_parity(consumer_ == 0) {}  // a fresh semaphore passes parity 1
+            : ring_reader<tiles>{s_.streamed},
+              s(s_),
+              consumer(consumer_),
+              turn_parity(consumer_ == 0) {}  // a fresh semaphore passes parity 1
 
-        kittens_device resident& hold() {
-            wait(*s.held_full, held_parity);
-            held_parity ^= 1;
-            return *s.held;
-        }
-        kittens_device void release_held() { arrive(*s.held_empty); }
-
-        kittens_device tile& take() {
-            wait(s.full[next.stage], next.parity);
-            tile& taken = s.ring[next.stage];
-            next.advance();
+        kittens_device resident& hold(site where = kittens_here) {
+            resident& taken = s.held.take(held, where);
+            held.advance();
             return taken;
         }
-        // The tile that was taken first of those not yet given back.
-        kittens_device void release() {
-            arrive(s.empty[oldest.stage]);
-            oldest.advance();
+        kittens_device void release_held(site where = kittens_here) { s.held.release(0, where); }
+
+        // A tile that this consumer has no use for, and a turn.
+        kittens_device void skip(site where = kittens_here) {
+            this->take(where);
+            this->release(where);
+        }
+        kittens_device void skip_turn(site where = kittens_here) {
+            in_turn(where);
+            pass_turn(where);
         }
 
-        kittens_device void in_turn() {
-            wait(s.turn[consumer], turn_parity);
+        kittens_device void in_turn(site where = kittens_here) {
+            wait(s.turn[consumer], turn_parity, where);
             turn_parity ^= 1;
         }
-        kittens_device void pass_turn() { arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1]); }
+        kittens_device void pass_turn(site where = kittens_here) {
+            arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);
+        }
     };
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         shared s;
-        s.ring = memory.allocate<tile>("ring", K::stages);
-        s.held = memory.allocate<resident>("resident");
+        s.streamed.allocate_stages(memory, "ring");
+        s.held.allocate_stages(memory, "resident");
         s.results = memory.allocate<output>("output", K::consumers);
-        s.full = memory.allocate<semaphore>("full", K::stages);
-        s.empty = memory.allocate<semaphore>("empty", K::stages);
-        s.held_full = memory.allocate<semaphore>("resident_full");
-        s.held_empty = memory.allocate<semaphore>("resident_empty");
+        s.streamed.allocate_semaphores(memory, "full", "empty");
+        s.held.allocate_semaphores(memory, "resident_full", "resident_empty");
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
         const bool loader = warp_index() == computing_warps;
         if (loader) {
             K::prefetch(g);
-            init(s.full, K::stages, 1);
-            init(s.empty, K::stages, computing_warps);
-            init(*s.held_full, 1);
-            init(*s.held_empty, computing_warps);
+            s.streamed.init(1, computing_warps);
+            s.held.init(1, computing_warps);
             init(s.turn, K::consumers, warpgroup_warps);
         }
         start_pipeline<warps, 1>(loader);
@@ -122,20 +122,18 @@ template <typename K> struct lcf_stream {
     kittens_device static void load_residents(shared& s, const globals& g) {
         task t;
         for (int i = 0; K::get_task(t, g, i); i++) {
-            wait(*s.held_empty, 1 - i % 2);
-            expect_bytes(*s.held_full, loaded_bytes<resident>());
-            K::load_resident(*s.held, t, *s.held_full, g);
+            const auto into = s.held.fill(residents::position::nth(i));
+            K::load_resident(into.stage, t, into.full, g);
         }
     }
 
     kittens_device static void load_stream(shared& s, const globals& g) {
-        position at;
+        typename tiles::position at;
         task t;
         for (int i = 0; K::get_task(t, g, i); i++)
             for (int step = 0; step < t.steps; step++, at.advance()) {
-                wait(s.empty[at.stage], 1 - at.parity);
-                expect_bytes(s.full[at.stage], loaded_bytes<tile>());
-                K::load(s.ring[at.stage], t, step, s.full[at.stage], g);
+                const auto into = s.streamed.fill(at);
+                K::load(into.stage, t, step, into.full, g);
             }
     }
 };

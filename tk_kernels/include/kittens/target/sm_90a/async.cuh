@@ -94,6 +94,12 @@ kittens_device void issue_stores(const Dst& dst, const Src& src, element_coord a
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
+// While it lives, a warp starts the loads by which `done` completes a phase, `bytes` in all. Whether the announcement or the
+// loads come first is the target's business: here it is the announcement.
+struct loading {
+    kittens_device loading(semaphore& done, int bytes, site = kittens_here) { expect_bytes(done, bytes); }
+};
+
 // Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
 // With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
 template <shared_tile Dst, global_tensor Src>
