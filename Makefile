@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 comma := ,
 STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 CPP_SOURCES = $(shell git ls-files '*.cu' '*.cuh' '*.cc' '*.h' '*.hpp')
-GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q GPU && echo --target sm_90a)
+GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q GPU && echo --target gpu)
 
 PATIENTLY = $(PYTHON) tools/patiently.py --log $(VENV)/install.log
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
@@ -49,7 +49,7 @@ nightly: env ## one night: preflight, build, verify, measure, compare with the n
 	$(BIN)/python -m tools.nightly $(NIGHTLY_ARGS)
 
 test: env ## compile every kernel for both targets and run the test suite
-	$(BIN)/python -m tk_kernels.toolchain build --target cpu --target sm_90a
+	$(BIN)/python -m tk_kernels.toolchain build
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal --durations 10 $(PYTEST_ARGS)
 
 lint: env ## check style, types and formatting

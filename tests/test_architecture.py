@@ -229,6 +229,65 @@ def test_the_test_sees_hardware_and_branches() -> None:
     assert target_branches(text) == ["#ifdef __CUDA_ARCH__"]
 
 
+# Numbers of one machine, which only a target may say: kernels and cost models read them from `limits`.
+MACHINE_NUMBERS = re.compile(
+    r"\b(?:227|228|163|164|99|100)\s*\*\s*1024\b|\b65536\b|\b(?:232448|233472)\b"  # shared memory, registers
+    r"|\bl2_bytes\s*=\s*[\d(]|\b\d+\s*\*\s*(?:1000\s*\*\s*1000|1024\s*\*\s*1024)\b"  # caches
+    r"|\bconsumer_registers\s*=(?:[^;(]*[^;(\w])?[1-9]\d+\b|\b(?:in|de)crease_registers<\s*\d"  # of a thread
+)
+
+
+def machine_numbers(text: str) -> list[str]:
+    return [match.group() for match in MACHINE_NUMBERS.finditer(without_comments(text))]
+
+
+def test_only_the_target_folder_knows_the_machines_numbers() -> None:
+    found = {path.name: machine_numbers(path.read_text()) for path in portable_sources()}
+    assert {name: numbers for name, numbers in found.items() if numbers} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "constexpr int bytes = 227 * 1024;",
+        "const int each = 65536 / threads;",
+        "constexpr int64_t l2_bytes = 80 * 1000 * 1000;",
+        "constexpr int64_t l2_bytes = 50000000;",
+        "static constexpr int stages = 2, consumer_registers = 240;",
+        "static constexpr int consumer_registers = consumers == 3 ? 160 : 232;",
+        "increase_registers<232>();",
+    ],
+)
+def test_the_test_sees_a_machines_number(line: str) -> None:
+    assert machine_numbers(line)
+
+
+def test_numbers_that_are_no_machines_are_let_be() -> None:
+    text = """static constexpr int consumer_registers = limits::consumer_registers(24, 2);  // 227 * 1024
+        static constexpr int consumer_registers = answers ? limits::consumer_registers(40) : 0, rows = 128;
+        constexpr int64_t l2_bytes = limits::l2_bytes * 8 / 15; kittens::launch<Kernel>({blocks, 1024}, stream, g);"""
+    assert machine_numbers(text) == []
+
+
+def targets_named(path: Path) -> list[str]:
+    """Texts of a Python file, docstrings apart, that give a program a target of GPUs: the word, or after `--target`."""
+    tree = ast.parse(path.read_text(), str(path))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    named = re.compile(r"(?:^|--target[ =])sm_\d+a?(?![\w/])")
+    return [text.value for text in texts if id(text) not in prose and named.search(text.value)]
+
+
+def test_one_module_names_the_targets_of_gpus(tmp_path: Path) -> None:
+    naming = {path for room in (*ROOMS, "tools") for path in sources(room) if targets_named(path)}
+    assert naming == {ROOT / "tk_kernels" / "toolchain" / "targets.py"}
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        '"""sm_90a"""\na = ["sm_80"]\nb = f"build --target sm_90a {1}"\nc = "target/sm_90a/x for sm_90a"\n'
+    )
+    assert sorted(targets_named(wrong)) == ["build --target sm_90a ", "sm_80"]
+
+
 def test_kernels_include_the_library_by_one_name() -> None:
     for path in (ROOT / "tk_kernels" / "kernels").rglob("*.cu*"):
         for name in re.findall(r'#\s*include\s*[<"](kittens[^>"]*)[>"]', path.read_text()):

@@ -21,7 +21,7 @@ HEADER = """\
 // is -A B that is added. 8-bit types: A 64 x 32, B 32 x N, both in shared memory with K contiguous.
 #pragma once
 
-#include "kittens/target/sm_90a/registers.cuh"
+#include "kittens/target/gpu/registers.cuh"
 
 namespace kittens {
 

@@ -185,7 +185,7 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
         f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
     )
     _enough_disk(mib + build)
-    _must(steps.build_step("sm_90a"))
+    _must(steps.build_step("gpu"))
     failed, kept = 0, 0
     with steps.Harness() as harness:
         for number, exhibit in enumerate(exhibits, start=1):

@@ -46,7 +46,7 @@ def checkout(tmp_path):
     (toolchain / "__init__.py").write_text("")
     (toolchain / "__main__.py").write_text(
         "import pathlib, sys\n"
-        "assert sys.argv[1:4] == ['export', '--target', 'sm_90a'], sys.argv\n"
+        "assert sys.argv[1:4] == ['export', '--target', 'gpu'], sys.argv\n"
         "folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / 'gemm-sm_90a-0'\n"
         "folder.mkdir(parents=True)\n"
         "(folder / 'gemm.so').write_bytes(b'code')\n"

@@ -355,7 +355,7 @@ struct entry {
 #define PROGRAM(name, ...)                                     \
     {name, [](const globals_t& g) {                            \
          using P = __VA_ARGS__;                                \
-         launch<P>({P::blocks, max_shared_bytes}, nullptr, g); \
+         launch<P>({P::blocks, limits::shared_bytes}, nullptr, g); \
      }}
 const entry programs[] = {
     PROGRAM("ring", ring<slip::none>),

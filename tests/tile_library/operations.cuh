@@ -766,7 +766,7 @@ template <typename TR, typename TM, int C> struct halves : family<uniform<TM>, 4
 
 // --- the table ------------------------------------------------------------------------------------------------
 template <typename Kernel> void start(const arguments& a) {
-    launch<Kernel>({1, max_shared_bytes}, nullptr, typename Kernel::globals(a));
+    launch<Kernel>({1, limits::shared_bytes}, nullptr, typename Kernel::globals(a));
 }
 struct entry {
     const char* name;

@@ -88,17 +88,28 @@ def test_any_changed_source_is_another_build(
 
 
 def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolchain.KernelFolder) -> None:
-    for target in ("cpu", "sm_90a"):
+    for target in ("cpu", "gpu", "sm_90a"):
         (tmp_path / "include" / "kittens" / "target" / target).mkdir(parents=True)
     hashes = {
         name: keys.source_hash(scale, toolchain.TARGETS[name], tmp_path / "include") for name in toolchain.TARGETS
     }
     assert hashes["cpu"] != hashes["sm_90a"]
     (tmp_path / "include" / "kittens" / "target" / "cpu" / "fibers.h").write_text("// only the cpu target\n")
-    assert keys.source_hash(scale, toolchain.CPU, tmp_path / "include") != hashes["cpu"]
+    cpu = keys.source_hash(scale, toolchain.CPU, tmp_path / "include")
+    assert cpu != hashes["cpu"]
     assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") == hashes["sm_90a"]
+    (tmp_path / "include" / "kittens" / "target" / "gpu" / "registers.cuh").write_text("// every target of GPUs\n")
+    shared = keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include")
+    assert shared != hashes["sm_90a"]
+    assert keys.source_hash(scale, toolchain.CPU, tmp_path / "include") == cpu
     (tmp_path / "include" / "kittens.cuh").write_text("// every target\n")
-    assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") != hashes["sm_90a"]
+    assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") != shared
+
+
+def test_targets_of_gpus_have_one_name_together() -> None:
+    assert [target.name for target in toolchain.find_targets(["cpu", "gpu", "cpu"])] == ["cpu", "sm_90a"]
+    assert toolchain.find_targets([]) == toolchain.find_targets(list(toolchain.TARGETS))
+    assert set(toolchain.TARGET_OF_CAPABILITY.values()) <= set(toolchain.find_targets(["gpu"]))
 
 
 def test_another_compiler_is_another_key(scale: toolchain.KernelFolder) -> None:

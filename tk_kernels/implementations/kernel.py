@@ -10,7 +10,7 @@ import torch
 from .. import __version__, toolchain
 from ..ops.library import unsupported_gpu
 
-TARGET_OF_DEVICE = {"cuda": "sm_90a", "cpu": "cpu"}
+TARGET_OF_DEVICE = {device: target.name for device, target in toolchain.DEFAULT_OF_DEVICE.items()}
 
 
 class Kernel:
@@ -31,7 +31,7 @@ class Kernel:
     def version(self) -> str:
         """The project's version and the hash of the sources; and whether the build is slow on purpose."""
         kernel, slowed = toolchain.find_kernel(self.name), toolchain.slowed_percent()
-        sources = toolchain.source_hash(kernel, toolchain.find_target("sm_90a"))[:8]
+        sources = toolchain.source_hash(kernel, toolchain.find_target(TARGET_OF_DEVICE["cuda"]))[:8]
         remark = f", slowed by {slowed:g} % on purpose" if slowed else ""
         return f"tk_kernels {__version__}, {self.name} sources {sources}{remark}"
 

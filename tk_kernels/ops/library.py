@@ -82,8 +82,9 @@ def _load(kernel: str, device: torch.device) -> Any:
         reason = unsupported_gpu(device)
         if reason:
             raise RuntimeError(reason)
-        return toolchain.load(kernel, "sm_90a")
-    return toolchain.load(kernel, "cpu")
+        target = toolchain.TARGET_OF_CAPABILITY[torch.cuda.get_device_capability(device)]
+        return toolchain.load(kernel, target.name)
+    return toolchain.load(kernel, toolchain.CPU.name)
 
 
 def is_plain_eager(*tensors: torch.Tensor) -> bool:
@@ -165,11 +166,14 @@ def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:
 
 def unsupported_gpu(device: torch.device) -> str | None:
     """Why the kernels cannot run on this GPU, or None."""
+    from tk_kernels.toolchain import TARGET_OF_CAPABILITY
+
     capability = torch.cuda.get_device_capability(device)
-    if capability != (9, 0):
-        name = torch.cuda.get_device_name(device)
-        return (
-            f"{name} has compute capability {capability[0]}.{capability[1]}; "
-            "the kernels are built for Hopper GPUs (9.0), or run on CPU tensors"
-        )
-    return None
+    if capability in TARGET_OF_CAPABILITY:
+        return None
+    name = torch.cuda.get_device_name(device)
+    built = ", ".join(f"{major}.{minor}" for major, minor in TARGET_OF_CAPABILITY)
+    return (
+        f"{name} has compute capability {capability[0]}.{capability[1]}; "
+        f"the kernels are built for GPUs of {built} (Hopper), or run on CPU tensors"
+    )

@@ -1,6 +1,6 @@
 """Compile, cache and load kernels.
 
-`python -m tk_kernels.toolchain build --target sm_90a|cpu [names]` compiles; `load(name, target)`
+`python -m tk_kernels.toolchain build --target gpu|cpu [names]` compiles; `load(name, target)`
 gives the library to Python; `manifest(name, target)` says what was built and from what.
 """
 
@@ -10,12 +10,24 @@ from .errors import CompileError, CompilerMissingError, KernelFolderError, Prebu
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .keys import source_hash
 from .loading import ensure_built, load, manifest, obstacle
-from .targets import CPU, SM_90A, TARGETS, Target, find_target, slowed_percent
+from .targets import (
+    CPU,
+    DEFAULT_OF_DEVICE,
+    SM_90A,
+    TARGET_OF_CAPABILITY,
+    TARGETS,
+    Target,
+    find_target,
+    find_targets,
+    slowed_percent,
+)
 
 __all__ = [
     "CPU",
+    "DEFAULT_OF_DEVICE",
     "SM_90A",
     "TARGETS",
+    "TARGET_OF_CAPABILITY",
     "Build",
     "BuildOptions",
     "CompileError",
@@ -33,6 +45,7 @@ __all__ = [
     "export",
     "find_kernel",
     "find_target",
+    "find_targets",
     "kernel_names",
     "load",
     "manifest",

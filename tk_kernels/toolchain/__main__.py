@@ -14,7 +14,7 @@ from .errors import ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .loading import manifest
 from .store import cache_root, clear
-from .targets import TARGETS, find_target
+from .targets import GPU, TARGETS, find_targets
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,7 +41,9 @@ def parser() -> argparse.ArgumentParser:
 def _add_selection(command: argparse.ArgumentParser) -> None:
     """Options that say which kernels, for which targets, with how many compilers."""
     command.add_argument("names", nargs="*", help="kernels, by name or by the path of their folder; all if none")
-    command.add_argument("--target", action="append", help=f"one of {', '.join(TARGETS)}; repeatable; all if none")
+    command.add_argument(
+        "--target", action="append", help=f"one of {', '.join((*TARGETS, GPU))}; repeatable; all if none"
+    )
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at work at once")
 
 
@@ -73,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs < 1:
         raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
     kernels = select_kernels(arguments.names)
-    targets = [find_target(name) for name in dict.fromkeys(arguments.target or TARGETS)]
+    targets = find_targets(arguments.target or [])
     if arguments.command == "export":
         options = BuildOptions(jobs=arguments.jobs, portable=True)
         for target in targets:

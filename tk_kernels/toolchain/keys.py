@@ -24,7 +24,7 @@ def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_RO
         _add_file(digest, path.name, path)
     for path in kernel.borrowed():
         _add_file(digest, f"{path.parent.name}/{path.name}", path)
-    for name, path in _library_files(include, target.name):
+    for name, path in _library_files(include, target):
         _add_file(digest, name, path)
     return digest.hexdigest()
 
@@ -51,12 +51,13 @@ def isa_of(target: Target, portable: bool) -> str:
     return PORTABLE_ISA if portable else "native"
 
 
-def _library_files(include: Path, target: str) -> list[tuple[str, Path]]:
+def _library_files(include: Path, target: Target) -> list[tuple[str, Path]]:
     """Files of the tile library that `target` can see, with their names relative to `include`, sorted."""
-    others = include / "kittens" / "target"
+    targets = include / "kittens" / "target"
+    seen = {targets / folder for folder in target.folders}
     files = []
     for path in include.rglob("*"):
-        foreign = others in path.parents and path.parent != others and others / target not in path.parents
+        foreign = targets in path.parents and path.parent != targets and seen.isdisjoint(path.parents)
         if path.is_file() and not foreign:
             files.append((path.relative_to(include).as_posix(), path))
     return sorted(files)

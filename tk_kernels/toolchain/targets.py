@@ -1,4 +1,4 @@
-"""The two targets and the command lines that compile one source for each.
+"""The targets, which device runs which, and the command lines that compile one source for each.
 
 A target is chosen by include path alone: `include/kittens/target/<name>` comes first, and
 `kittens.cuh` includes from it what it needs by name.
@@ -28,6 +28,11 @@ class Target:
     flags: tuple[str, ...]
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of `include/kittens/target` that it is made of: its own, and what GPU targets share."""
+        return ("gpu", self.name) if self.cuda else (self.name,)
+
+    @property
     def slowed(self) -> bool:
         """Whether its builds are slower on purpose."""
         return any(flag.startswith("-DKITTENS_SLOWED_PERCENT") for flag in self.flags)
@@ -50,6 +55,13 @@ SM_90A = Target(
 CPU = Target(name="cpu", cuda=False, flags=("-x", "c++", "-std=c++20", "-O3", *HOST_FLAGS))
 TARGETS = {target.name: target for target in (SM_90A, CPU)}
 
+TARGET_OF_CAPABILITY = {(9, 0): SM_90A}
+"""A GPU's compute capability -> the target that its kernels are built for. Other GPUs have none."""
+DEFAULT_OF_DEVICE = {"cuda": SM_90A, "cpu": CPU}
+"""The same where only the kind of device is known, by PyTorch's name."""
+GPU = "gpu"
+"""On the command line: every target of GPUs."""
+
 BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
 LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs")
 
@@ -69,6 +81,17 @@ def find_target(name: str) -> Target:
     if slowed is None or not target.cuda:
         return target
     return replace(target, flags=(*target.flags, f"-DKITTENS_SLOWED_PERCENT={slowed:g}"))
+
+
+def find_targets(names: list[str]) -> list[Target]:
+    """The targets of these names, each once; "gpu" stands for those of GPUs, and no name for all.
+
+    Raises ToolchainError as `find_target` does.
+    """
+    listed: list[str] = []
+    for name in names or TARGETS:
+        listed += [each for each, target in TARGETS.items() if target.cuda] if name == GPU else [name]
+    return [find_target(name) for name in dict.fromkeys(listed)]
 
 
 def slowed_percent() -> float | None:

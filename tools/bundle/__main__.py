@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m tools.bundle",
         description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not "
-        "in its image and the prebuilt sm_90a kernels. On the node, bundle/run COMMAND uses it.",
+        "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
     )
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
     p.add_argument("--python", default="3.12", help="the node's Python, major.minor (default: 3.12)")

@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.bundle import archive
 from tools.bundle.errors import BundleError
 
-TARGET = "sm_90a"
+TARGET = "gpu"  # every target of GPUs
 
 
 def pack(folder: Path, target: Path) -> None:

@@ -131,7 +131,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
 
     monkeypatch.setattr(steps, "run_step", measure)
     assert run(place, "--campaign", "mine", "--quick") == 0
-    assert processes.words[0] == "-m tk_kernels.toolchain build --target sm_90a"
+    assert processes.words[0] == "-m tk_kernels.toolchain build --target gpu"
     measured = processes.words[1:]
     assert [f"experiment={exhibit.id}" in words for exhibit, words in zip(FEW, measured, strict=True)]
     assert all("device=cuda" in words and "campaign=mine" in words for words in measured)
@@ -141,7 +141,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
 
     processes.steps.clear()  # a second time, all is there
     assert run(place, "--campaign", "mine", "--quick") == 0
-    assert processes.words == ["-m tk_kernels.toolchain build --target sm_90a"]
+    assert processes.words == ["-m tk_kernels.toolchain build --target gpu"]
     said = capsys.readouterr().out
     assert said.count("kept, this campaign has a complete run") == len(FEW)
     assert "to measure them again, name another campaign: --campaign NAME" in said

@@ -7,7 +7,7 @@
 namespace tk::attention {
 namespace {
 
-constexpr int64_t l2_bytes = 32 * 1024 * 1024;  // of what the tasks that run together read and sum
+constexpr int64_t l2_bytes = limits::l2_bytes * 8 / 15;  // of what the tasks that run together read and sum
 
 // Values that the scratch has for the rows of a head of queries.
 int64_t padded(const problem& p) { return divide_up(p.rows, 128) * 128; }

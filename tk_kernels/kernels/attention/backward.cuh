@@ -27,7 +27,7 @@ namespace tk::attention {
 // SumsDq: computes dQ too, and adds it to the sums; otherwise another kernel does.
 template <int Dim, bool SumsDq> struct keys_kernel {
     static constexpr int queries = step_queries<Dim>, keys = 128;
-    static constexpr int consumers = 2, consumer_registers = 240;
+    static constexpr int consumers = 2, consumer_registers = limits::consumer_registers(24);
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
     // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic, meet less.
     static constexpr bool in_turns = Dim == 64;

@@ -10,7 +10,7 @@ namespace tk::attention {
 
 template <int Dim> struct queries_kernel {
     static constexpr int rows = 128, keys = 8192 / Dim;
-    static constexpr int consumers = 2, consumer_registers = 240, stages = 3;
+    static constexpr int consumers = 2, consumer_registers = limits::consumer_registers(24), stages = 3;
 
     using strip = st_bf<16, Dim>;
     struct tile {

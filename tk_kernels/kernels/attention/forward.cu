@@ -9,7 +9,7 @@ namespace tk::attention {
 namespace {
 
 // Keys and values that stay in L2, or nearly: what misses costs less than an uneven last round.
-constexpr int64_t l2_bytes = 80 * 1000 * 1000;
+constexpr int64_t l2_bytes = limits::l2_bytes * 5 / 4;
 constexpr int64_t few_heads = 16;  // so few that blocks which run at the same time share keys and values anyway
 
 struct call : problem_view {
@@ -48,8 +48,8 @@ struct call : problem_view {
         using kernel = synchronous_kernel<Dim>;
         const row_schedule tasks = order(kernel::rows, false);
         // A block takes so much shared memory that no more of them fit.
-        const int bytes = std::max(kernel::shared_bytes, kernel::multiprocessor_bytes / blocks_per_sm - 2048);
-        kittens::launch<kernel>({tasks.tasks(), std::min(bytes, max_shared_bytes)}, stream, globals<kernel>(tasks));
+        const int bytes = std::max(kernel::shared_bytes, limits::shared_bytes_of(blocks_per_sm) - 1024);
+        kittens::launch<kernel>({tasks.tasks(), std::min(bytes, limits::shared_bytes)}, stream, globals<kernel>(tasks));
     }
 };
 

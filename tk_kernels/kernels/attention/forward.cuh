@@ -46,14 +46,16 @@ kittens_device void find(row_block& t, const Globals& g, const row_schedule::pla
 }
 
 template <config C> struct forward_kernel {
-    static constexpr int stages = C.stages, consumers = C.consumers;
-    static constexpr int consumer_registers = consumers == 3 ? 160 : 232;
+    static constexpr int consumers = C.consumers, consumer_registers = limits::consumer_registers(32, consumers);
     static constexpr int rows = 64 * consumers;
 
     using tile = st_bf<C.keys, C.dim>;
     using resident = st_bf<rows, C.dim>;
     using strip = st_bf<16, C.dim>;
     using output = per_warp<strip>;
+    static constexpr int stages =
+        limits::stages(C.stages, sizeof(tile),
+                       sizeof(resident) + consumers * (sizeof(output) + sizeof(semaphore)) + 2 * sizeof(semaphore));
     using globals = forward_globals<resident, tile, strip>;
     struct task : row_block {
         int blocks, steps;  // of keys; tiles of keys and of values
@@ -154,8 +156,7 @@ template <config C> struct forward_kernel {
 // waits, computes, waits; what hides the waiting is that several blocks share a multiprocessor.
 template <int Dim> struct synchronous_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1;
-    static constexpr int blocks_per_sm = 4;                  // at most: what the registers allow
-    static constexpr int multiprocessor_bytes = 228 * 1024;  // of shared memory, for all of its blocks
+    static constexpr int blocks_per_sm = 4;  // at most: what the registers allow
     static constexpr int rows = 64, keys = 64;
     using tile = st_bf<keys, Dim>;
     static constexpr int shared_bytes = 3 * int(sizeof(tile)) + 2 * int(sizeof(semaphore));

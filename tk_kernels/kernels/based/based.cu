@@ -11,17 +11,22 @@ namespace {
 
 int steps_of(const problem& p) { return int(divide_up(p.rows, chunk)); }
 
+// What a step takes where a block has a multiprocessor to itself and where two share one, measured (README.md), in what the
+// tensor cores could multiply meanwhile: 2000 and 2800 clocks of an H200.
+constexpr double step_alone = 2000 * 4096., step_shared = 2800 * 4096.;
+
 // Clocks that a problem takes in so many segments (README.md): steps by rounds of blocks, and the segments' states, which
 // the blocks of the later ones read.
 double clocks(const problem& p, int segments) {
     const double sequences = double(p.batch * p.heads), resident = 2. * multiprocessors();
     const double tasks = sequences * segments, steps = std::ceil(double(steps_of(p)) / segments);
-    const double step = tasks > multiprocessors() ? 2800 : 2000;
+    const double step = (tasks > multiprocessors() ? step_shared : step_alone) / limits::multiply_bytes;
     const double walk = std::ceil(tasks / resident) * steps * step;
     if (segments == 1) return walk;
     const double state_bytes = 4. * (state_elements + pair_elements);
-    const double of_one = segments * state_bytes / 64, of_all = tasks * segments / 2 * state_bytes / 2500;
-    return 1.6 * walk + std::max(of_one, of_all) + 8000;
+    const double of_one = segments * state_bytes / limits::operand_bytes;
+    const double of_all = tasks * segments / 2 * state_bytes / limits::memory_bytes;
+    return 1.6 * walk + std::max(of_one, of_all) + limits::launch_clocks;
 }
 
 template <bool Normalize>

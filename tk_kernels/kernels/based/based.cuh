@@ -98,16 +98,16 @@ struct segment_order {
     }
 };
 // What both kernels do.
-template <int Stages, int OutputStages> struct walk : lcsf_defaults {
-    static constexpr int stages = Stages, output_stages = OutputStages, consumers = 1;
-    static constexpr int blocks_per_sm = 2, consumer_registers = 232;
+struct walk : lcsf_defaults {
+    static constexpr int consumers = 1, blocks_per_sm = 2;
+    static constexpr int consumer_registers = limits::consumer_registers(24, consumers, blocks_per_sm);
     using task = based::task;
     template <typename Globals> kittens_device static bool get_task(task& t, const Globals& g, int i) {
         return g.order.at(t, block_index() + i * block_count());
     }
 };
 
-template <bool Normalize> struct kernel : walk<5, 2> {
+template <bool Normalize> struct kernel : walk {
     struct input {
         narrow q, k;
         wide v;
@@ -117,6 +117,9 @@ template <bool Normalize> struct kernel : walk<5, 2> {
         st_bf<features, value_dim> values;
         st_bf<pair_rows, feature_dim> pairs;
     };
+    static constexpr int output_stages = 2;
+    static constexpr int stages = limits::stages(
+        5, sizeof(input), output_stages * (sizeof(output) + 2 * sizeof(semaphore)) + sizeof(workspace), blocks_per_sm);
     struct globals {
         heads_of<narrow> q, k;
         heads_of<wide> v, o;
@@ -212,7 +215,8 @@ template <bool Normalize> struct kernel : walk<5, 2> {
 };
 
 // What each segment adds to the state, where there are several: from this, the segments are independent.
-template <bool Normalize> struct segment_kernel : walk<4, 0> {
+template <bool Normalize> struct segment_kernel : walk {
+    static constexpr int stages = 4;
     struct input {
         narrow k;
         wide v;

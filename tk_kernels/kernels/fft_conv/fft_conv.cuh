@@ -30,7 +30,8 @@ using tile = cst_bf<tile_rows, columns>;
 using block = st_bf<half_rows, columns>;  // of the factors
 
 template <int Rows> struct kernel : lcsf_defaults {
-    static constexpr int stages = 2, output_stages = 2, consumers = 2, consumer_registers = 240;
+    static constexpr int stages = 2, output_stages = 2, consumers = 2;
+    static constexpr int consumer_registers = limits::consumer_registers(24);
     static constexpr int pairs = tile_rows / Rows;    // of sequences, in a tile
     static constexpr int tile_sequences = 2 * pairs;  // of one channel
     // Barriers: the consumers', a warpgroup's own, and its turn.

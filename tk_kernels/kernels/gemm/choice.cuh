@@ -45,18 +45,20 @@ template <operation Operation> struct built {
     void (*start)(const problem<Operation>&, const options&, void*);
 };
 template <operation Operation, config... Shapes>
-constexpr built<Operation> built_kernels[] = {{Shapes, &start<Shapes, Operation>}...};
+constexpr built<Operation> built_kernels[] = {
+    {fitted<Operation>(Shapes), &start<fitted<Operation>(Shapes), Operation>}...};
 
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
-// cores' tile_m tile_n / 32, and not less than the time in which its operands arrive, 64 bytes a clock; a cooperative
+// cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
 // tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
 // An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p) {
     const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
-    const double multiply = c.tile_m * c.tile_n / 32.0, arrive = (c.tile_m + c.tile_n) * 128 / 64.0 * 1.04;
+    const double multiply = c.tile_m * c.tile_n * 128 / limits::multiply_bytes;
+    const double arrive = (c.tile_m + c.tile_n) * 128 / limits::operand_bytes * 1.04;
     const double steps = divide_up(p.k, 128 / int(sizeof(typename Operation::operand))) * std::fmax(multiply, arrive);
-    const double write = c.tile_m * c.tile_n / 16.0;
+    const double write = c.tile_m * c.tile_n / limits::written_sums;
     const int consumers = c.pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
     const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
     if (!c.pingpong) return rounds * (steps + write + finish);

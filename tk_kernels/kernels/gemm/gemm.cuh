@@ -35,9 +35,9 @@ struct config {
 struct product {
     using operand = bf16;
     using result = bf16;
-    static constexpr bool transposed_b = false;     // B comes as its transpose, (N, K) row-major
-    static constexpr int consumer_registers = 232;  // of a thread; they leave the producer 40
-    struct extra {};                                // what the functions need to know
+    static constexpr bool transposed_b = false;  // B comes as its transpose, (N, K) row-major
+    static constexpr int consumer_registers = limits::consumer_registers(40);  // a producer's thread keeps 40
+    struct extra {};                                                           // what the functions need to know
     // What `finish` will read, asked for when the operands of a tile of Rows x Cols are first loaded.
     template <int Rows, int Cols, typename Extra> kittens_device static void prefetch(const Extra&, element_coord) {}
     // What becomes of the sums before they are rounded: 16 rows and 64 columns of the result, from an element on. A thread
@@ -52,11 +52,19 @@ template <typename O>
 concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra, element_coord at) {
     requires sizeof(typename O::operand) <= 2 && sizeof(typename O::result) <= 2;
     requires O::transposed_b || sizeof(typename O::operand) == 2;
-    requires O::consumer_registers >= 24;
+    requires O::consumer_registers >= limits::least_registers;
     O::template prefetch<64, 64>(extra, at);
     O::template finish<64>(sums, extra, at);
     { O::finish_clocks(extra, 64, 1) } -> std::same_as<double>;
 };
+
+// With as many of its stages as a block has shared memory for.
+template <operation Operation> constexpr config fitted(config c) {
+    const int strips = 2 * warpgroup_warps * (c.tile_m == 64 && !c.pingpong ? 1 : 2);
+    c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128,
+                              strips * 16 * 64 * int(sizeof(typename Operation::result)) + 2 * int(sizeof(semaphore)));
+    return c;
+}
 
 template <config C, operation Operation = product> struct kernel {
     using operand = typename Operation::operand;

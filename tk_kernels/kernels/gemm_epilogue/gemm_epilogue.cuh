@@ -52,7 +52,7 @@ template <activation Function> kittens_device float activate(float x) {
 // has 240 registers and the producer's 24.
 template <activation Function, bool Joined> struct fused_product : gemm::product {
     static constexpr bool fits_192 = Function == activation::none || !Joined;
-    static constexpr int consumer_registers = fits_192 ? 240 : 232;
+    static constexpr int consumer_registers = limits::consumer_registers(fits_192 ? 24 : 40);
 
     using matrix = gl<const bf16, 1, 1, dynamic, dynamic>;
     struct extra {

@@ -55,7 +55,8 @@ struct all_rows : keys_and_values {
 
 // Without `answers`: no output, only what each segment adds to the state.
 template <bool answers> struct kernel {
-    static constexpr int stages = 3, consumers = answers ? 2 : 1, consumer_registers = answers ? 240 : 0;
+    static constexpr int stages = 3, consumers = answers ? 2 : 1;
+    static constexpr int consumer_registers = answers ? limits::consumer_registers(24) : 0;
 
     using input = std::conditional_t<answers, all_rows, keys_and_values>;
     struct resident {

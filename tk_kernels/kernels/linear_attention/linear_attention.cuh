@@ -39,8 +39,8 @@ struct segment_order {
 };
 
 template <config C> struct chunk_kernel : lcsf_defaults {
-    static constexpr int stages = C.stages, consumers = C.consumers, preparing_warps = consumers;
-    static constexpr int blocks_per_sm = consumers == 1 ? 2 : 1, consumer_registers = consumers == 1 ? 216 : 232;
+    static constexpr int consumers = C.consumers, preparing_warps = consumers, blocks_per_sm = consumers == 1 ? 2 : 1;
+    static constexpr int consumer_registers = limits::consumer_registers(40, consumers, blocks_per_sm);
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
 
     using keys = st_bf<chunk, C.keys>;
@@ -62,6 +62,7 @@ template <config C> struct chunk_kernel : lcsf_defaults {
     struct workspace {
         unit_memory unit[C.outputs ? consumers : 1];
     };
+    static constexpr int stages = limits::stages(C.stages, sizeof(input), sizeof(workspace), blocks_per_sm);
     using preparation = steps;  // what was read of a chunk's decays
     struct globals {
         heads_of<keys> q, k;

@@ -21,15 +21,6 @@
 
 namespace kittens {
 
-// Registers a thread of the producer keeps where each thread of `consumers` warpgroups takes `each`: at most what is left of
-// those that the block has at its start. (The last warpgroup to ask for more than there are would wait for ever.)
-constexpr int producer_registers(int consumers, int each, int blocks_per_sm = 1) {
-    const int groups = consumers + 1,
-              at_start = 65536 / (blocks_per_sm * groups * warpgroup_warps * warp_threads) / 8 * 8;
-    const int left = groups * at_start - consumers * each;
-    return left < 40 ? left : 40;
-}
-
 // Steps that a kernel's multiplies add up before their sum is added to those before it; 0: all of a task's.
 template <typename K> constexpr int promoted_steps() {
     if constexpr (requires { K::promotion; }) return K::promotion;
@@ -48,7 +39,7 @@ template <typename K> struct lcf {
     static constexpr int releasing_warps = warpgroup_warps * (K::pingpong ? 1 : K::consumers);
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::consumers * int(sizeof(output)) +
                                         (2 * K::stages + K::consumers) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= max_shared_bytes,
+    static_assert(shared_bytes <= limits::shared_bytes,
                   "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
 
     using inputs = ring<input, K::stages, cluster_blocks>;
@@ -79,7 +70,7 @@ template <typename K> struct lcf {
         position at;
         if (loader && any) load_step(s, g, at, first, 0);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers, K::consumer_registers)>();
+            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
             if (loader && any) produce(s, g, at, first);
         } else {
             increase_registers<K::consumer_registers>();

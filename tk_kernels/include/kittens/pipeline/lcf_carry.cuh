@@ -38,7 +38,7 @@ template <typename K> struct lcf_carry {
     static constexpr bool hands_over = carrier > 0;
     static constexpr int shared_bytes = int(sizeof(resident)) + K::stages * int(sizeof(input)) + K::workspace_bytes +
                                         (2 * K::stages + 4) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= max_shared_bytes,
+    static_assert(shared_bytes <= limits::shared_bytes,
                   "lcf_carry: the ring, the resident and the workspace exceed a block's shared memory");
 
     using inputs = ring<input, K::stages>;
@@ -111,7 +111,8 @@ template <typename K> struct lcf_carry {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            if constexpr (K::consumer_registers > 0) decrease_registers<24>();
+            if constexpr (K::consumer_registers > 0)
+                decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
             if (loader) load_all(s, g);
         } else if (warpgroup_index() == carrier) {
             if constexpr (K::consumer_registers > 0) increase_registers<K::consumer_registers>();

@@ -36,9 +36,9 @@ template <typename K> struct lcf_stream {
                                         K::consumers * int(sizeof(output)) +
                                         (2 * K::stages + 2 + K::consumers) * int(sizeof(semaphore));
     static_assert(
-        shared_bytes <= max_shared_bytes,
+        shared_bytes <= limits::shared_bytes,
         "lcf_stream: the ring, the resident and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(producer_registers(K::consumers, K::consumer_registers) >= 24,
+    static_assert(limits::producer_registers(K::consumers, K::consumer_registers) >= limits::least_registers,
                   "lcf_stream: the consumers ask for more registers than the block has");
 
     using tiles = ring<tile, K::stages>;
@@ -107,7 +107,7 @@ template <typename K> struct lcf_stream {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers, K::consumer_registers)>();
+            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
             if (loader) load_residents(s, g);
             else if (warp_in_group() == 1) load_stream(s, g);
         } else {

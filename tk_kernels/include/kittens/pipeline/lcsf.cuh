@@ -47,9 +47,10 @@ template <typename K> struct lcsf {
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +
                                         (has_workspace ? int(sizeof(workspace)) : 0) +
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= (max_shared_bytes + 1024) / blocks_per_sm - 1024,  // each block costs 1 KB more
+    static_assert(shared_bytes <= limits::shared_bytes_of(blocks_per_sm),
                   "lcsf: the two rings exceed a block's shared memory; use fewer stages");
-    static_assert(producer_registers(K::consumers, K::consumer_registers, blocks_per_sm) >= 24,
+    static_assert(limits::producer_registers(K::consumers, K::consumer_registers, blocks_per_sm) >=
+                      limits::least_registers,
                   "lcsf: the consumers ask for more registers than the block has");
 
     using inputs = ring<input, K::stages>;
@@ -84,7 +85,7 @@ template <typename K> struct lcsf {
         }
         start_pipeline<warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            decrease_registers<producer_registers(K::consumers, K::consumer_registers, blocks_per_sm)>();
+            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers, blocks_per_sm)>();
             if (loader) load_all(s, g);
             else if (stores && warp_in_group() == 1) store_all(s, g);
             else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);

@@ -11,6 +11,8 @@
 #include <string>
 #include <type_traits>
 
+#include "kittens/target/cpu/limits.cuh"
+
 #if !defined(__x86_64__)
 #error "kittens: the cpu target switches stacks with x86-64 instructions; build it on an x86-64 machine"
 #endif

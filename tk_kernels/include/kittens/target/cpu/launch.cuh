@@ -9,8 +9,6 @@
 
 namespace kittens {
 
-inline constexpr int max_shared_bytes = int(cpu::shared_memory::capacity);
-
 // Hands out the block's shared memory. Every warp makes the same calls in the same order and gets the same addresses.
 struct shared_allocator {
     size_t calls = 0;
@@ -74,9 +72,9 @@ void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::
     if (shape.blocks < 1 || shape.blocks % Kernel::cluster_blocks != 0)
         cpu::fail("launch: got ", shape.blocks, " blocks; a positive multiple of the cluster's ",
                   Kernel::cluster_blocks, " is needed");
-    if (shape.shared_bytes < 0 || shape.shared_bytes > max_shared_bytes)
+    if (shape.shared_bytes < 0 || shape.shared_bytes > limits::shared_bytes)
         cpu::fail("launch: got ", shape.shared_bytes, " bytes of shared memory; a block has at most ",
-                  max_shared_bytes);
+                  limits::shared_bytes);
     if (cpu::current_warp != nullptr) cpu::fail("launch: called inside a kernel");
     cpu::run_grid(
         {shape.blocks, Kernel::cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)},

@@ -1,10 +1,10 @@
-// sm_90a: everything that touches the hardware.
+// sm_90a: everything that touches the hardware: what GPU targets share, and what is Hopper's.
 #pragma once
 
-#include "kittens/target/sm_90a/registers.cuh"
-#include "kittens/target/sm_90a/memory.cuh"
+#include "kittens/target/gpu/registers.cuh"
+#include "kittens/target/gpu/memory.cuh"
+#include "kittens/target/gpu/lines.cuh"
 #include "kittens/target/sm_90a/sync.cuh"
-#include "kittens/target/sm_90a/lines.cuh"
 #include "kittens/target/sm_90a/async.cuh"
 #include "kittens/target/sm_90a/mma.cuh"
-#include "kittens/target/sm_90a/launch.cuh"
+#include "kittens/target/gpu/launch.cuh"

@@ -22,8 +22,8 @@ struct accessor {
 
 class shared_memory {
   public:
-    static constexpr size_t capacity = 227 * 1024;  // what a block of compute capability 9.0 can have
-    static constexpr size_t spacing = 256 * 1024;   // from one block's memory to its neighbour's
+    static constexpr size_t capacity = limits::shared_bytes;
+    static constexpr size_t spacing = 256 * 1024;  // from one block's memory to its neighbour's
 
     struct allocation {
         std::string name;

@@ -1,7 +1,7 @@
-// sm_90a: synchronous moves between registers, shared and global memory, at warp and warpgroup scope.
+// GPU targets: synchronous moves between registers, shared and global memory, at warp and warpgroup scope.
 #pragma once
 
-#include "kittens/target/sm_90a/registers.cuh"
+#include "kittens/target/gpu/registers.cuh"
 #include "kittens/types/global.cuh"
 
 namespace kittens {
@@ -105,7 +105,7 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
     }
 }
 
-// 16-bit destinations take stmatrix, whatever the register type: a float pair is rounded on the way. 8-bit ones: two lanes
+// 16-bit destinations take matrices of 8x8, whatever the register type: a float pair is rounded on the way. 8-bit ones: two lanes
 // exchange pairs of columns, so that each stores four neighbours.
 template <typename RowMap, shared_tile Dst, register_tile Src>
 kittens_device void store_tile(Dst& dst, const Src& src) {
@@ -128,15 +128,7 @@ kittens_device void store_tile(Dst& dst, const Src& src) {
                     if constexpr (std::is_same_v<T, typename Src::T>) piece[p] = packed(two);
                     else piece[p] = pack<T>(to_float(two[0]), to_float(two[1]));
                 }
-                if constexpr (row_major)
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                                 "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
-                                 : "memory");
-                else
-                    asm volatile(
-                        "stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                        "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
-                        : "memory");
+                store_matrices<!row_major>(to, piece);
             }
     } else if constexpr (std::is_same_v<T, e4m3> && Src::order == layout::row) {
         const bool odd = lane() % 2 == 1;
@@ -517,10 +509,7 @@ kittens_device void store_halves(Dst& dst, const rt<T, 16, C>& src, site = kitte
             if constexpr (std::is_same_v<T, to>) piece[p] = packed(two);
             else piece[p] = pack<to>(to_float(two[0]), to_float(two[1]));
         }
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         piece_of_halves<to, C>(dst, j)),
-                     "r"(piece[0]), "r"(piece[1]), "r"(piece[2]), "r"(piece[3])
-                     : "memory");
+        store_matrices<false>(piece_of_halves<to, C>(dst, j), piece);
     }
 }
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.

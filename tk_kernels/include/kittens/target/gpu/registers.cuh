@@ -1,4 +1,4 @@
-// sm_90a: register tiles and vectors, and which lane holds what.
+// GPU targets: register tiles and vectors, and which lane holds what.
 //
 // A 16x16 base tile of a row-layout rt holds 8 elements a lane, in the order of the tensor core's A operand and
 // accumulator: element e of lane l is at row l / 4 + 8 * (e / 2 % 2), column 2 * (l % 4) + e % 2 + 8 * (e / 4).

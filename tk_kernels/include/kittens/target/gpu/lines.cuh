@@ -1,8 +1,7 @@
-// sm_90a: register lines, the type of kernels that stream rows: nothing is multiplied, every byte is moved once.
+// GPU targets: register lines, the type of kernels that stream rows: nothing is multiplied, every byte is moved once.
 #pragma once
 
-#include "kittens/target/sm_90a/memory.cuh"
-#include "kittens/target/sm_90a/sync.cuh"
+#include "kittens/target/gpu/memory.cuh"
 
 namespace kittens {
 

@@ -1,11 +1,9 @@
-// sm_90a: shared memory of a block, and launch.
+// GPU targets: shared memory of a block, and launch.
 #pragma once
 
-#include "kittens/target/sm_90a/mma.cuh"
+#include "kittens/target/gpu/registers.cuh"
 
 namespace kittens {
-
-inline constexpr int max_shared_bytes = 227 * 1024;
 
 // Hands out the block's shared memory. Every warp makes the same calls in the same order and gets the same addresses.
 struct shared_allocator {
@@ -59,7 +57,7 @@ template <typename Kernel>
 void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
     auto* entry = kernel_entry<Kernel>;
     static const cudaError_t raised = [entry] {
-        return cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, max_shared_bytes);
+        return cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, limits::shared_bytes);
     }();
     check_cuda(raised, "raising the shared memory limit");
     cudaLaunchConfig_t config = {};
