@@ -269,6 +269,20 @@ def test_numbers_that_are_no_machines_are_let_be() -> None:
     assert machine_numbers(text) == []
 
 
+def long_lines(path: Path) -> list[int]:
+    """Lines of more than 120 columns: clang-format breaks code, but leaves comments as they are."""
+    return [number for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
+
+
+def test_no_line_of_device_code_is_too_long(tmp_path: Path) -> None:
+    written = [*portable_sources(), *(ROOT / "tk_kernels" / "include").rglob("*.cuh"), *(ROOT / "tests").rglob("*.cu*")]
+    generated = {ROOT / "tk_kernels/include/kittens/target/sm_90a/wgmma_generated.cuh"}
+    found = {path.name: lines for path in {*written} - generated if (lines := long_lines(path))}
+    assert found == {}, "break these comments at 120 columns"
+    (tmp_path / "long.cuh").write_text("// " + 117 * "x" + "\n// " + 118 * "x" + "\n")
+    assert long_lines(tmp_path / "long.cuh") == [2]
+
+
 def targets_named(path: Path) -> list[str]:
     """Texts of a Python file, docstrings apart, that give a program a target of GPUs: the word, or after `--target`."""
     tree = ast.parse(path.read_text(), str(path))

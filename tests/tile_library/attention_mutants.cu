@@ -1,6 +1,6 @@
-// The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a time.
-// Causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys. SCHEDULE 0: two consumers;
-// 1: three, which see different keys, and an odd number of blocks of rows, in pairs.
+// The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a
+// time. Causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys. SCHEDULE 0:
+// two consumers; 1: three, which see different keys, and an odd number of blocks of rows, in pairs.
 #include <cmath>
 #include <cstdio>
 #include <vector>

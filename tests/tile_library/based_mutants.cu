@@ -1,5 +1,5 @@
-// The project's Based kernels: what test_based_mutants.py changes, a line at a time. Three heads in four segments each, so
-// that there are states to hand on and a block with several tasks; fewer stages than steps; a tail of rows.
+// The project's Based kernels: what test_based_mutants.py changes, a line at a time. Three heads in four segments each,
+// so that there are states to hand on and a block with several tasks; fewer stages than steps; a tail of rows.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -352,9 +352,9 @@ struct entry {
     void (*start)(const globals_t&);
 };
 
-#define PROGRAM(name, ...)                                     \
-    {name, [](const globals_t& g) {                            \
-         using P = __VA_ARGS__;                                \
+#define PROGRAM(name, ...)                                         \
+    {name, [](const globals_t& g) {                                \
+         using P = __VA_ARGS__;                                    \
          launch<P>({P::blocks, limits::shared_bytes}, nullptr, g); \
      }}
 const entry programs[] = {

@@ -1,6 +1,6 @@
 // The project's long convolution in its pipeline template: what test_fft_conv_mutants.py changes, a line at a time. The
-// shortest transform, so that a tile holds several pairs; more steps a block than stages; an odd batch; an odd number of
-// tiles.
+// shortest transform, so that a tile holds several pairs; more steps a block than stages; an odd batch; an odd number
+// of tiles.
 #include <cmath>
 #include <cstdio>
 #include <vector>

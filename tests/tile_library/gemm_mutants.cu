@@ -1,6 +1,6 @@
-// The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what test_gemm_mutants.py
-// changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they alternate) or
-// 2 (a cluster of two blocks along M, one consumer each) or 3 (sums are promoted every second step).
+// The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what
+// test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
+// alternate) or 2 (a cluster of two blocks along M, one consumer each) or 3 (sums are promoted every second step).
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -1,6 +1,6 @@
-// The project's linear attention kernel in its pipeline template: what test_linear_attention_mutants.py changes, a line at
-// a time. Two consumers, a decay of each step, an initial and a final state, fewer stages than chunks, several tasks a block,
-// a tail of rows.
+// The project's linear attention kernel in its pipeline template: what test_linear_attention_mutants.py changes, a line
+// at a time. Two consumers, a decay of each step, an initial and a final state, fewer stages than chunks, several tasks
+// a block, a tail of rows.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -226,8 +226,8 @@ template <typename T> struct second_orders : family<operands<matrix<T>, matrix<T
     }
 };
 
-// Decays and weights of 64 steps, in base 2: scores (op 0) and values (1, transposed) with their factors, and the two factors of
-// the state, a row each (2: at each step, 3: at the end).
+// Decays and weights of 64 steps, in base 2: scores (op 0) and values (1, transposed) with their factors, and the two
+// factors of the state, a row each (2: at each step, 3: at the end).
 template <typename T> struct decays : family<operands<matrix<float>, matrix<float>, matrix<T>, matrix<float>>, 4> {
     using globals = operands<matrix<float>, matrix<float>, matrix<T>, matrix<float>>;
     kittens_device static void run(const globals& g) {
@@ -447,7 +447,8 @@ template <typename TR, typename TM, int R> struct group_vector_loads : family<un
     }
 };
 
-// The largest of each row of a warpgroup's tile, from its warps' registers to one shared vector; TR there, TM in memory.
+// The largest of each row of a warpgroup's tile, from its warps' registers to one shared vector; TR there, TM in
+// memory.
 template <typename TR, typename TM, int R> struct group_vectors : family<uniform<TM>, 4> {
     kittens_device static void run(const uniform<TM>& g) {
         shared_allocator memory;
@@ -493,8 +494,8 @@ template <typename T, int R, int C> struct pair_loads : family<uniform<T>> {
     }
 };
 
-// Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added to
-// what b holds.
+// Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added
+// to what b holds.
 template <typename T, int R, int C, int Scope> struct packed_moves : family<uniform<T>, Scope> {
     kittens_device static void run(const uniform<T>& g) {
         const coord at{0, 0, g.numbers[0], g.numbers[1]};
@@ -662,8 +663,8 @@ struct group_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, m
     }
 };
 
-// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated; or sums of
-// two real products, of each part with its own and with the other.
+// Complex matrices, imaginary parts below the real ones. op: neither, the first or the second operand conjugated; or
+// sums of two real products, of each part with its own and with the other.
 template <typename T, int M, int N, int K, bool InRegisters>
 struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>, 4> {
     using globals = operands<matrix<T>, matrix<T>, matrix<float>, matrix<float>>;

@@ -1,5 +1,5 @@
-// What kernels are put together from, beside the operations on tiles: work orders, the mask and the softmax of attention, sums
-// that many blocks add to, stores by way of shared memory.
+// What kernels are put together from, beside the operations on tiles: work orders, the mask and the softmax of
+// attention, sums that many blocks add to, stores by way of shared memory.
 #include "guarded.h"
 #include "kittens.cuh"
 

@@ -49,8 +49,8 @@ struct running_sum : lcsf_defaults {
     }
 };
 
-// The same with another division of labour: one warpgroup carries the sum, from a tile of the strip's own on, and hands over
-// what was there before each step; another adds the step to it.
+// The same with another division of labour: one warpgroup carries the sum, from a tile of the strip's own on, and hands
+// over what was there before each step; another adds the step to it.
 struct carried_sum {
     static constexpr int stages = 3, consumers = 2, consumer_registers = 232;
     using tile = st_bf<64, 64>;

@@ -1,5 +1,5 @@
-// What the bindings share: checks of a kernel's arguments and its launch. Every refusal is a Python ValueError that names
-// the argument, what it got and what it needs. Plain C++, for both targets.
+// What the bindings share: checks of a kernel's arguments and its launch. Every refusal is a Python ValueError that
+// names the argument, what it got and what it needs. Plain C++, for both targets.
 #pragma once
 
 #include <tvm/ffi/container/shape.h>
@@ -112,8 +112,8 @@ inline bool is_aligned(const TensorView& tensor) {
 }
 inline bool is_dense(const TensorView& tensor) { return tensor.IsContiguous() && is_aligned(tensor); }
 
-// Whether a kernel can read the tensor where it lies: its rows are dense, and they and the base are aligned. If not, the
-// caller makes a dense copy.
+// Whether a kernel can read the tensor where it lies: its rows are dense, and they and the base are aligned. If not,
+// the caller makes a dense copy.
 inline bool is_addressable(const TensorView& tensor) {
     const int last = tensor.ndim() - 1, bytes = tensor.dtype().bits / 8;
     bool allowed = is_aligned(tensor) && (tensor.size(last) == 1 || tensor.stride(last) == 1);

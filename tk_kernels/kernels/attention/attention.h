@@ -35,8 +35,8 @@ void forward(const problem&, const tensor& q, const tensor& k, const tensor& v, 
 std::int64_t backward_scratch(const problem&, bool deterministic);
 
 // Gradients of sum(O * dout), from what `forward` read and wrote. dk and dv have heads_kv heads: the sum over the query
-// heads that read them. The scratch need not be initialised. Deterministic: the sums are taken in a fixed order, so that a
-// repetition is equal bit by bit.
+// heads that read them. The scratch need not be initialised. Deterministic: the sums are taken in a fixed order, so
+// that a repetition is equal bit by bit.
 struct gradients {
     tensor q, k, v, out;
     const float* lse;

@@ -1,6 +1,7 @@
 // Attention, backward: dQ, dK, dV of sum(O o dO) with O = softmax(scale Q K^T) V (Dao et al. 2022, algorithm 4). With
 // P = exp(scale Q K^T - lse), which is softmax itself:
-//   dV = P^T dO     dP = dO V^T     dS = P o (dP - delta), delta = row sums of dO o O     dK = scale dS^T Q     dQ = scale dS K
+//   dV = P^T dO     dP = dO V^T     dS = P o (dP - delta), delta = row sums of dO o O
+//   dK = scale dS^T Q     dQ = scale dS K
 //
 // rows_kernel     first: delta, and lse in base 2 (backward_rows.cuh)
 // keys_kernel     a block owns 128 keys of one head of keys and walks over the queries of every head that reads it
@@ -11,8 +12,17 @@
 // memory, so that P^T and dS^T are A operands in registers for dV += P^T dO and dK += dS^T Q. Only dQ = dS K needs both
 // consumers' dS: each leaves its own in shared memory and computes 64 x 64 of dQ, which is added to the fp32 sums. That
 // multiply runs a step late, and the next step's S^T is issued before this step's dK has ended: the tensor cores have
-// work while exponentials are computed, and one consumer may run ahead of the other by half a step. A loop's body begins
-// and ends with no multiply in flight whose result is read later: ptxas loses count across the back edge (README.md).
+// work while exponentials are computed, and one consumer may run ahead of the other by half a step. A loop's body
+// begins and ends with no multiply in flight whose result is read later: ptxas loses count across the back edge
+// (README.md).
+//
+// Who waits for whom in step i of a consumer; multiplies in the order in which they are issued, <- what comes before:
+//   dV += P^T dO
+//   dQ(i - 1) = dS(i - 1) K   <- the other has told that its dS(i - 1) is in shared memory
+//   dK += dS^T Q              <- own dS(i) is there too, which the other is told <- dQ(i - 1) has read both dS(i - 1)
+//   S^T(i + 1) = K Q^T        <- the loader's tile i + 1; at dim 64, the turn, which the other passes after its dP^T
+//   (tile i is released)      <- dV, dK; the loader fills the stage again when both consumers have released it
+//   dP^T(i + 1) = V dO^T      then the turn is passed; P(i + 1) <- S^T(i + 1); dS(i + 1) <- dP^T(i + 1)
 //
 // shared memory  dim 128, 64 queries a step: K, V 64 KB, ring of 2 (Q, dO) 66 KB, dS 4 x 8 KB, dQ 32 KB: 194 KB
 //                dim 64, 128 queries a step: K, V 32 KB, ring of 2 66 KB, dS 4 x 16 KB, dQ 32 KB: 194 KB
@@ -29,7 +39,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     static constexpr int queries = step_queries<Dim>, keys = 128;
     static constexpr int consumers = 2, consumer_registers = limits::consumer_registers(24);
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
-    // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic, meet less.
+    // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic,
+    // meet less.
     static constexpr bool in_turns = Dim == 64;
 
     using strip = st_bf<16, Dim>;

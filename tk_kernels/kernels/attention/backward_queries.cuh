@@ -1,7 +1,9 @@
-// Attention, backward, deterministic: dQ = scale dS K by a pass of its own, without atomic sums. A block owns 128 rows of
-// queries, 64 a consumer warpgroup, and walks over the keys as the forward kernel does; P comes from the lse that is known.
+// Attention, backward, deterministic: dQ = scale dS K by a pass of its own, without atomic sums. A block owns 128 rows
+// of queries, 64 a consumer warpgroup, and walks over the keys as the forward kernel does; P comes from the lse that is
+// known.
 //
-// shared memory  Q, dO 64 KB, ring of 3 (K, V) 96 KB, dQ 32 KB: 192 KB at dim 128 (64 keys a step); 128 KB at dim 64 (128)
+// shared memory  Q, dO 64 KB, ring of 3 (K, V) 96 KB, dQ 32 KB: 192 KB at dim 128 (64 keys a step); 128 KB at dim 64
+//                (128)
 #pragma once
 
 #include "backward_rows.cuh"

@@ -1,7 +1,7 @@
 // Attention, backward: what its kernels agree on, and what happens to rows of queries before the main kernel.
 //
-// rows_kernel  delta = row sums of dO o O and lse in base 2, of rows padded to whole steps; zeros for the sums of dQ. Bound by
-//              memory: a block of four warps takes 64 rows, four or more of them share a multiprocessor.
+// rows_kernel  delta = row sums of dO o O and lse in base 2, of rows padded to whole steps; zeros for the sums of dQ.
+//              Bound by memory: a block of four warps takes 64 rows, four or more of them share a multiprocessor.
 #pragma once
 
 #include "heads.cuh"

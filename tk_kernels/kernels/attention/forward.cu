@@ -24,15 +24,16 @@ struct call : problem_view {
         return {queries(q), keys(k),   keys(v), queries(out),          sums,
                 scale,      visible(), order,   divisor(int(p.heads)), divisor(int(p.heads / p.heads_kv))};
     }
-    // Causal rows differ in length: longest first where that leaves keys and values in L2, else by pairs of equal length.
+    // Causal rows differ in length: longest first where that leaves keys and values in L2, else by pairs of equal
+    // length.
     row_schedule order(int rows, bool causal) const {
         const bool in_l2 = p.batch * p.heads_kv * p.rows_kv * p.dim * 4 <= l2_bytes;
         const bool longest = causal && !interleaved && (in_l2 || p.batch * p.heads <= few_heads);
         return row_schedule(int(p.batch * p.heads), int(divide_up(p.rows, rows)), causal, longest, interleaved);
     }
 
-    // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait less
-    // for one another, two leave fewer multiprocessors idle where there are few rows.
+    // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait
+    // less for one another, two leave fewer multiprocessors idle where there are few rows.
     double cost(int consumers, double speed) const {
         const row_schedule s = order(64 * consumers, p.causal);
         const double rounds = double(s.tasks()) / multiprocessors();

@@ -1,13 +1,14 @@
 // Attention, forward: O = softmax(scale Q K^T) V and the logarithm of each row's sum, by online softmax (Milakov and
 // Gimelshein 2018; Dao et al. 2022), in base 2.
 //
-// A block takes 64 rows of queries a consumer warpgroup and walks over the keys, 128 at a time, from the last that any of
-// its rows sees to the first, so that only its first steps meet the mask. A consumer's step: scores S = Q K^T from shared
-// memory; P = exp2(S - running maximum), rounded to bf16 in registers; O += P V with P from registers. The multiply of
-// the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the exponentials of
-// one run under the multiplies of the other and of its own.
+// A block takes 64 rows of queries a consumer warpgroup and walks over the keys, 128 at a time, from the last that any
+// of its rows sees to the first, so that only its first steps meet the mask. A consumer's step: scores S = Q K^T from
+// shared memory; P = exp2(S - running maximum), rounded to bf16 in registers; O += P V with P from registers. The
+// multiply of the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the
+// exponentials of one run under the multiplies of the other and of its own.
 //
-// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled; README.md has the cost.
+// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled; README.md has the
+// cost.
 //
 // shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
 // registers      S 64, O dim / 2, P 32, at dim 128 also Q 32 a thread
@@ -84,8 +85,8 @@ template <config C> struct forward_kernel {
         load_async(into, value ? g.v : g.k, coord{t.batch, t.head_kv, t.blocks - 1 - block, 0}, full);
     }
 
-    // Blocks of keys at the end, one at most, that a consumer's rows do not see while later rows of the task do. Where a task
-    // has no more rows than a block has keys, there are few.
+    // Blocks of keys at the end, one at most, that a consumer's rows do not see while later rows of the task do. Where
+    // a task has no more rows than a block has keys, there are few.
     kittens_device static int hidden_blocks(int consumer, const task& t, const globals& g) {
         if constexpr (rows <= C.keys) return 0;
         const int own = t.row + 64 * (consumer + 1), end = own < g.q.rows() ? own : g.q.rows();

@@ -11,12 +11,12 @@ namespace {
 
 int steps_of(const problem& p) { return int(divide_up(p.rows, chunk)); }
 
-// What a step takes where a block has a multiprocessor to itself and where two share one, measured (README.md), in what the
-// tensor cores could multiply meanwhile: 2000 and 2800 clocks of an H200.
+// What a step takes where a block has a multiprocessor to itself and where two share one, measured (README.md), in what
+// the tensor cores could multiply meanwhile: 2000 and 2800 clocks of an H200.
 constexpr double step_alone = 2000 * 4096., step_shared = 2800 * 4096.;
 
-// Clocks that a problem takes in so many segments (README.md): steps by rounds of blocks, and the segments' states, which
-// the blocks of the later ones read.
+// Clocks that a problem takes in so many segments (README.md): steps by rounds of blocks, and the segments' states,
+// which the blocks of the later ones read.
 double clocks(const problem& p, int segments) {
     const double sequences = double(p.batch * p.heads), resident = 2. * multiprocessors();
     const double tasks = sequences * segments, steps = std::ceil(double(steps_of(p)) / segments);

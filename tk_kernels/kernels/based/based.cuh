@@ -2,18 +2,19 @@
 //
 // A block walks down one sequence, 64 rows a step. What the rows of a step see of each other is computed as attention:
 // W from S = q k^T, then W V. What they see of all rows before is phi(q) times a state, the sum of phi(k) (x) v, which
-// stays in registers in fp32; the tensor cores read a bf16 copy of it from shared memory. Both feature maps are the library's
-// second-order features, 11 groups of 16 (README.md): made in registers and never stored. Their factors (1/32, 1/16, 1/4) are
-// powers of two, exact in bf16, and all on q's side.
+// stays in registers in fp32; the tensor cores read a bf16 copy of it from shared memory. Both feature maps are the
+// library's second-order features, 11 groups of 16 (README.md): made in registers and never stored. Their factors
+// (1/32, 1/16, 1/4) are powers of two, exact in bf16, and all on q's side.
 //
-// The normaliser needs sums of w alone. Over the rows before they are n + q.K1 / 4 + q^T K2 q / 32, where K1 and K2, the
-// sums of k and of k (x) k, are what the linear and constant features make of k as they make the state of v.
+// The normaliser needs sums of w alone. Over the rows before they are n + q.K1 / 4 + q^T K2 q / 32, where K1 and K2,
+// the sums of k and of k (x) k, are what the linear and constant features make of k as they make the state of v.
 //
 // shared memory  5 stages of q, k (64 x 16) and v (64 x 64), 2 of the output, the copy of the state: 104 KB, two blocks
 //                a multiprocessor
 // registers      state 96 (104 with the normaliser's sums), output 32, features of q 44 or of k 48 a thread
 // any number of rows: tails are zeros on load, clipped on store; a long sequence is cut into segments (README.md)
-// B16 H16 N16384 takes 0.56 ms on an H200, 2.4 TB/s of what has to be read and written: 56 % of what a copy reaches there
+// B16 H16 N16384 takes 0.56 ms on an H200, 2.4 TB/s of what has to be read and written: 56 % of what a copy reaches
+// there
 #pragma once
 
 #include "kittens.cuh"

@@ -10,8 +10,8 @@ namespace tk::based {
 
 using tk::tensor;
 
-// o_i = sum_{j <= i} w_ij v_j, w = 1 + s + s^2 / 2, s = q_i.k_j / 4; q and k have 16 columns, v has 64. normalize: divided
-// by sum_j w_ij + 1e-6.
+// o_i = sum_{j <= i} w_ij v_j, w = 1 + s + s^2 / 2, s = q_i.k_j / 4; q and k have 16 columns, v has 64. normalize:
+// divided by sum_j w_ij + 1e-6.
 struct problem {
     std::int64_t batch, heads, rows;
     bool normalize;

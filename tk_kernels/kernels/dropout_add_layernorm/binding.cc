@@ -28,8 +28,8 @@ void require_vector(const char* name, const TensorView& vector, std::initializer
 
 matrix as_matrix(const TensorView& tensor) { return {tensor.data_ptr(), stride_of(tensor, 0)}; }
 
-// Computes normed and sum, and a mask where one is given. Returns 0 when it is launched, else launches nothing and returns
-// which operands need a dense copy: 1 for x, 2 for residual, 4 for weight, 8 for bias.
+// Computes normed and sum, and a mask where one is given. Returns 0 when it is launched, else launches nothing and
+// returns which operands need a dense copy: 1 for x, 2 for residual, 4 for weight, 8 for bias.
 std::int64_t dropout_add_layernorm(TensorView x, TensorView residual, TensorView weight, Optional<TensorView> bias,
                                    TensorView normed, TensorView sum, Optional<TensorView> mask, double p, double eps,
                                    std::int64_t seed, std::int64_t offset, bool rms, std::int64_t blocks) {

@@ -1,14 +1,14 @@
 // Dropout, residual addition and layer normalisation in one pass: r = residual + dropout(x), y = norm(r) weight + bias.
 //
-// A warp holds up to 512 elements of a row, 16 a lane: rows of up to 512 elements belong to one warp, longer ones to a block
-// of 2, 4, 8 or 16 warps, which exchange two sums through shared memory. x and residual are loaded whole before either is
-// used, four loads of 16 bytes a thread; 64 registers leave room for 32 warps a multiprocessor, or 70, where weight and bias
-// are loaded with the row, for 28. r stays in registers in fp32; mean and variance are taken from it in two steps (the variance about the mean, without cancellation), and only then
-// is it rounded.
+// A warp holds up to 512 elements of a row, 16 a lane: rows of up to 512 elements belong to one warp, longer ones to a
+// block of 2, 4, 8 or 16 warps, which exchange two sums through shared memory. x and residual are loaded whole before
+// either is used, four loads of 16 bytes a thread; 64 registers leave room for 32 warps a multiprocessor, or 70, where
+// weight and bias are loaded with the row, for 28. r stays in registers in fp32; mean and variance are taken from it in
+// two steps (the variance about the mean, without cancellation), and only then is it rounded.
 //
-// Dropout by Philox 4x32-10: one call for four elements, numbered by their place in the tensor (row * D + column), so that
-// neither the grid nor the shape of a block matters. Without dropout (p = 0) no generator is in the kernel, and the mask is
-// computed, again from the generator, only when it is asked for.
+// Dropout by Philox 4x32-10: one call for four elements, numbered by their place in the tensor (row * D + column), so
+// that neither the grid nor the shape of a block matters. Without dropout (p = 0) no generator is in the kernel, and
+// the mask is computed, again from the generator, only when it is asked for.
 //
 // Problems: D a multiple of 64 up to 8192, any number of rows. Bytes at least: x, residual in; y, r out.
 #include <algorithm>
@@ -27,7 +27,8 @@ template <typename T> using rows_of = gl<T, 1, 1, dynamic, dynamic>;
 
 template <int Units, int RowWarps, bool Drops> struct kernel {
     static constexpr int warps = RowWarps == 1 ? 4 : RowWarps, cluster_blocks = 1;
-    // Weights that are loaded with the row take registers: 28 warps (24 in blocks of 8), but 32 where the next number below is 16.
+    // Weights that are loaded with the row take registers: 28 warps (24 in blocks of 8), but 32 where the next number
+    // below is 16.
     static constexpr int blocks_per_sm = (Drops || RowWarps == 16 ? 32 : 28) / warps;
     static constexpr int block_rows = warps / RowWarps, span = 256 * Units;  // rows of a block; columns of a warp
     using halves = rl<bf16, 1, span>;

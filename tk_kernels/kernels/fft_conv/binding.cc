@@ -15,8 +15,8 @@ tk::fft_conv::tensor as_sequences(const TensorView& tensor) {
     return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, 1)};
 }
 
-// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64). Returns 0 when it is launched, else launches
-// nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
+// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64). Returns 0 when it is launched, else
+// launches nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
 std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, TensorView y) {
     for (const auto& [name, tensor, rank] : {std::tuple{"u", u, 3}, std::tuple{"k_f", spectrum, 4},
                                              std::tuple{"constants", constants, 2}, std::tuple{"y", y, 3}}) {

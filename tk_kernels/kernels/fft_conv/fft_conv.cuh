@@ -1,22 +1,25 @@
-// Long convolution, y = Re ifft(fft(u) fft(k)), bf16, by the Monarch decomposition: the transform of N = 64 R points is done
-// on a matrix of R rows and 64 columns (point 64 a + b at row a, column b) as two multiplies by small DFT matrices.
+// Long convolution, y = Re ifft(fft(u) fft(k)), bf16, by the Monarch decomposition: the transform of N = 64 R points is
+// done on a matrix of R rows and 64 columns (point 64 a + b at row a, column b) as two multiplies by small DFT
+// matrices.
 //
 //   Y = F_R U     Y' = Y o T     Z = Y' F_64     frequency c + R d is then at row c, column d
 //   Z' = Z o K    W = Z' conj(F_64)     W' = W o conj(T)     y = conj(F_R) W'         T(c, b) = exp(-2 pi i b c / N)
 //
-// Two sequences of one channel are the real and the imaginary part of one complex one, for the filter is real: nothing is
-// computed in vain. A consumer warpgroup works on a tile of 64 x 64: 64 / R such pairs below one another. F_64 is never
-// multiplied by: a transform of 64 points is two of 32 and sums and differences of their results (or operands), which one lane
-// holds; so F_32 is what the tensor cores know, half of the multiplies. Its real and imaginary part stand beside (for F_R: eight
-// rows of one below eight of the other) one another as one real operand, and come out as such. The left one stays in registers
-// for the whole launch, and so does T. Each result is rounded to bf16 in the registers where the next multiply wants it; only
-// W' changes hands, for which the output's tile serves. One warp loads by TMA, one stores; a stage is a tile and the spectrum of
-// its channel (its rows repeated for each pair) for each of two consumers.
+// Two sequences of one channel are the real and the imaginary part of one complex one, for the filter is real: nothing
+// is computed in vain. A consumer warpgroup works on a tile of 64 x 64: 64 / R such pairs below one another. F_64 is
+// never multiplied by: a transform of 64 points is two of 32 and sums and differences of their results (or operands),
+// which one lane holds; so F_32 is what the tensor cores know, half of the multiplies. Its real and imaginary part
+// stand beside (for F_R: eight rows of one below eight of the other) one another as one real operand, and come out as
+// such. The left one stays in registers for the whole launch, and so does T. Each result is rounded to bf16 in the
+// registers where the next multiply wants it; only W' changes hands, for which the output's tile serves. One warp loads
+// by TMA, one stores; a stage is a tile and the spectrum of its channel (its rows repeated for each pair) for each of
+// two consumers.
 //
 // speed          README.md
 // shared memory  2 stages of 64 KB, 2 outputs of 32 KB, factors 24 KB: 216 KB
 // registers      of 240 a thread: 64 sums, 32 operand, 16 F_32, 64 T in fp32, 32 spectrum
-// any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros followed
+// any batch and number of channels; N = 1024, 2048 or 4096, or any multiple of 64 (128 above 2048) below, as if zeros
+// followed
 #pragma once
 
 #include "fft_conv.h"
@@ -36,8 +39,8 @@ template <int Rows> struct kernel : lcsf_defaults {
     static constexpr int tile_sequences = 2 * pairs;  // of one channel
     // Barriers: the consumers', a warpgroup's own, and its turn.
     static constexpr int everyone = 1, own_group = 2, turns = own_group + consumers;
-    // A pair that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the sequence
-    // are one row of the global tensor.
+    // A pair that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the
+    // sequence are one row of the global tensor.
     static constexpr bool split = Rows == tile_rows;
     static constexpr int row_elements = split ? 2 * columns : columns, pieces = split ? 2 : 1;
 
@@ -130,8 +133,8 @@ template <int Rows> struct kernel : lcsf_defaults {
         for (int step = 0; step < t.steps; step++) convolve(stream, f, own);
         if (warpgroup_index() == 0) in_turn();  // the one that is left over
     }
-    // A consumer begins a step when the other has its first product: in lock step both would wait for the tensor cores, and
-    // then both compute.
+    // A consumer begins a step when the other has its first product: in lock step both would wait for the tensor cores,
+    // and then both compute.
     kittens_device static void in_turn() { sync_named(turns + warpgroup_index(), consumers * warpgroup_warps); }
     kittens_device static void pass_turn() { arrive_named(turns + 1 - warpgroup_index(), consumers * warpgroup_warps); }
     // What is kept in registers comes by way of the first result, before any is written.

@@ -1,7 +1,8 @@
-// The host side of a GEMM, whatever its operation: the kernels that are built (gemm.cuh, by their configurations), which of
-// them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the quickest runs
-// that has what the options force. The grid is as many blocks (clusters) as the GPU holds, each walking over tiles, or with
-// persistent = 0 one a tile; tiles are taken in bands so that blocks at work together share operands in L2.
+// The host side of a GEMM, whatever its operation: the kernels that are built (gemm.cuh, by their configurations),
+// which of them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the
+// quickest runs that has what the options force. The grid is as many blocks (clusters) as the GPU holds, each walking
+// over tiles, or with persistent = 0 one a tile; tiles are taken in bands so that blocks at work together share
+// operands in L2.
 #pragma once
 
 #include <cmath>
@@ -48,10 +49,11 @@ template <operation Operation, config... Shapes>
 constexpr built<Operation> built_kernels[] = {
     {fitted<Operation>(Shapes), &start<fitted<Operation>(Shapes), Operation>}...};
 
-// Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the tensor
-// cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
-// tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that long.
-// An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter of it shows beside the other's multiplies, and half of it at the end, where there are none.
+// Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the
+// tensor cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
+// tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that
+// long. An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter
+// of it shows beside the other's multiplies, and half of it at the end, where there are none.
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p) {
     const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
@@ -79,10 +81,10 @@ inline std::string name(const config& c) {
            (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
-// Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by `clocks`,
-// that has what the options force, the first of equals; else the quickest of the others that has it. Throws
-// std::invalid_argument, with the caller's name, for options that no kernel is built for and for sizes that 32 bits do not
-// hold.
+// Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by
+// `clocks`, that has what the options force, the first of equals; else the quickest of the others that has it. Throws
+// std::invalid_argument, with the caller's name, for options that no kernel is built for and for sizes that 32 bits do
+// not hold.
 template <operation Operation, int Count>
 const built<Operation>& choose(const built<Operation> (&kernels)[Count], int choices, const problem<Operation>& p,
                                const options& o, const char* caller) {

@@ -1,15 +1,16 @@
 // GEMM, C = A B: A (M, K), B (K, N), C (M, N) row-major, sums in fp32. bf16, unless the operation says otherwise.
 //
 // A block computes tiles of C in the load-compute-finish template. The producer loads, for 128 bytes of K at a time, a
-// tile of A (tile_m x 64) and one of B (64 x tile_n) by TMA into a ring of `stages`; consumer warpgroups multiply them from
-// shared memory (wgmma). Cooperative: the consumers share a tile, each tile_m / 2 of its rows. Ping-pong: each has a tile of
-// its own, and one's epilogue runs under the other's multiplies. In a cluster of cluster_m x cluster_n blocks, blocks of one
-// tile row share A and blocks of one tile column share B: each loads a part and multicasts it. The result leaves in strips
-// of 16 x 64, which each warp stores by TMA from two of its own in turn; they are still in flight when the next tile begins.
+// tile of A (tile_m x 64) and one of B (64 x tile_n) by TMA into a ring of `stages`; consumer warpgroups multiply them
+// from shared memory (wgmma). Cooperative: the consumers share a tile, each tile_m / 2 of its rows. Ping-pong: each has
+// a tile of its own, and one's epilogue runs under the other's multiplies. In a cluster of cluster_m x cluster_n
+// blocks, blocks of one tile row share A and blocks of one tile column share B: each loads a part and multicasts it.
+// The result leaves in strips of 16 x 64, which each warp stores by TMA from two of its own in turn; they are still in
+// flight when the next tile begins.
 //
 // speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
-// shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at 128x256
-//                and 4 stages
+// shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at
+//                128x256 and 4 stages
 // registers      of a consumer's 232 a thread the accumulator takes rows x tile_n / 128, its rows being tile_m / 2
 //                (cooperative) or tile_m (ping-pong): 128 at 128x256 cooperative, 192 at 128x192 ping-pong
 // any M, N, K: tails are zeros on load and are clipped on store (rows of C to whole 16 bytes)
@@ -40,8 +41,8 @@ struct product {
     struct extra {};                                                           // what the functions need to know
     // What `finish` will read, asked for when the operands of a tile of Rows x Cols are first loaded.
     template <int Rows, int Cols, typename Extra> kittens_device static void prefetch(const Extra&, element_coord) {}
-    // What becomes of the sums before they are rounded: 16 rows and 64 columns of the result, from an element on. A thread
-    // holds so many sums in all.
+    // What becomes of the sums before they are rounded: 16 rows and 64 columns of the result, from an element on. A
+    // thread holds so many sums in all.
     template <int Sums, typename Extra>
     kittens_device static void finish(rt_fl<16, 64>&, const Extra&, element_coord) {}
     // Clocks of that for the sums of a thread, where so many consumers share a tile (choice.cuh).
@@ -147,7 +148,8 @@ template <config C, operation Operation = product> struct kernel {
                 part(slice, acc, i, j);
                 Operation::template finish<rows * C.tile_n / 128>(
                     slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
-                // The store before the last one has left this strip; the last tile's too, where that ended in the same one.
+                // The store before the last one has left this strip; the last tile's too, where that ended in the same
+                // one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
                 else store_read_wait<1>();
                 store(c, slice);

@@ -23,8 +23,8 @@ struct options {
 };
 
 // What is multiplied, (m, k) by (k, n), and the result. Row-major, unit column stride; lda, ldb, ldo are row strides in
-// elements. For the TMA the base addresses and the row strides are multiples of 16 bytes. Rows of `out` are written up to the
-// next multiple of 16 bytes: where n is none, the rest must be padding of its own.
+// elements. For the TMA the base addresses and the row strides are multiples of 16 bytes. Rows of `out` are written up
+// to the next multiple of 16 bytes: where n is none, the rest must be padding of its own.
 struct matrices {
     void* out;
     const void *a, *b;
@@ -33,8 +33,8 @@ struct matrices {
 
 // out[i, j] = sum over l of a[i, l] * b[l, j]; bf16 in, fp32 sums, bf16 out.
 // `stream` is a cudaStream_t (ignored by the cpu target).
-// Throws std::invalid_argument for options or problems (sizes above largest_size, more tiles than that) that no kernel is
-// built for.
+// Throws std::invalid_argument for options or problems (sizes above largest_size, more tiles than that) that no kernel
+// is built for.
 void launch(const matrices&, const options&, void* stream);
 
 }  // namespace tk::gemm

@@ -40,10 +40,11 @@ void require_pairs(const char* name, const matrix& m) {
         TVM_FFI_THROW(ValueError) << name << ": needs dense columns, and rows that begin at multiples of 4 bytes";
 }
 
-// Computes out = residual + gate activation(a b + bias); bias (1, N), gate (batches, N), residual (M, N), all with dense
-// columns and rows that begin at multiples of 4 bytes; where N is odd, each row is followed by an element that may be read.
-// Returns 0 when it is launched, else launches nothing and returns which operands need a copy that the TMA can address: 1 for
-// a, 2 for b, 4 for out, whose rows are written to the next 16 bytes unless `padded` says that it has those.
+// Computes out = residual + gate activation(a b + bias); bias (1, N), gate (batches, N), residual (M, N), all with
+// dense columns and rows that begin at multiples of 4 bytes; where N is odd, each row is followed by an element that
+// may be read. Returns 0 when it is launched, else launches nothing and returns which operands need a copy that the TMA
+// can address: 1 for a, 2 for b, 4 for out, whose rows are written to the next 16 bytes unless `padded` says that it
+// has those.
 std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padded, Optional<TensorView> bias,
                            std::int64_t function, Optional<TensorView> gate, Optional<TensorView> residual,
                            std::int64_t stages, std::int64_t persistent, std::int64_t order, std::int64_t tile_m,

@@ -1,13 +1,15 @@
-// bf16 GEMM with an epilogue: C = residual + gate * activation(A B + bias), each of them left out where it is not given.
+// bf16 GEMM with an epilogue: C = residual + gate * activation(A B + bias), each of them left out where it is not
+// given.
 //
-// The kernel is that of the plain GEMM (../gemm/gemm.cuh) with another operation: the epilogue's arithmetic is in fp32 on the
-// sums, 16 rows and 64 columns at a time, so that nothing is rounded but the result. In ping-pong kernels it runs under the
-// other consumer's multiplies.
+// The kernel is that of the plain GEMM (../gemm/gemm.cuh) with another operation: the epilogue's arithmetic is in fp32
+// on the sums, 16 rows and 64 columns at a time, so that nothing is rounded but the result. In ping-pong kernels it
+// runs under the other consumer's multiplies.
 //
-// traffic    a bias (N) and a gate (N, or a row of N for each batch of rows) are read once a strip, from L2; the residual
-//            (M, N) once, two elements at a time, straight into registers; the producer has asked for it to be in L2
-// registers  240 of a consumer's thread, which leave the producer 24; with 192 of sums the epilogue goes by 16 columns. An
-//            activation and a gate or residual together: 232, and no tiles of 128x192
+// traffic    a bias (N) and a gate (N, or a row of N for each batch of rows) are read once a strip, from L2; the
+//            residual (M, N) once, two elements at a time, straight into registers; the producer has asked for it to be
+//            in L2
+// registers  240 of a consumer's thread, which leave the producer 24; with 192 of sums the epilogue goes by 16 columns.
+//            An activation and a gate or residual together: 232, and no tiles of 128x192
 #pragma once
 
 #include "../gemm/gemm.cuh"
@@ -17,9 +19,9 @@ namespace tk::gemm_epilogue {
 
 using namespace kittens;
 
-// x Phi(x), Phi being the normal distribution's, with one exponential and no branch: Phi(-t) = 2^p(t) for t from 0 on, where p
-// is the polynomial of degree 8 nearest to log2 Phi(-t) on [0, 13] (least largest error, fitted to PyTorch's log_ndtr
-// in fp64 by Lawson's weights): 1.3e-4 of Phi(-t), a thirtieth of bf16's rounding. Past 13 x
+// x Phi(x), Phi being the normal distribution's, with one exponential and no branch: Phi(-t) = 2^p(t) for t from 0 on,
+// where p is the polynomial of degree 8 nearest to log2 Phi(-t) on [0, 13] (least largest error, fitted to PyTorch's
+// log_ndtr in fp64 by Lawson's weights): 1.3e-4 of Phi(-t), a thirtieth of bf16's rounding. Past 13 x
 // counts as 13: -8e-38 at most comes out, where 0 is right.
 kittens_device float gelu(float x) {
     const float t = math::min(math::abs(x), 13.f);
@@ -48,8 +50,8 @@ template <activation Function> kittens_device float activate(float x) {
     else return x;
 }
 
-// Joined: there is a gate or a residual. Without an activation or without those, tiles of 128x192 fit, if only just: a thread
-// has 240 registers and the producer's 24.
+// Joined: there is a gate or a residual. Without an activation or without those, tiles of 128x192 fit, if only just: a
+// thread has 240 registers and the producer's 24.
 template <activation Function, bool Joined> struct fused_product : gemm::product {
     static constexpr bool fits_192 = Function == activation::none || !Joined;
     static constexpr int consumer_registers = limits::consumer_registers(fits_192 ? 24 : 40);
@@ -67,8 +69,8 @@ template <activation Function, bool Joined> struct fused_product : gemm::product
             for (int j = 0; j < Cols; j += 64) prefetch_tile<Rows, 64>(e.residual, element_coord{0, 0, at.r, at.c + j});
     }
 
-    // Issue slots a sum, which the consumers at work together share, and what a strip of 32 sums waits for memory: 300 clocks
-    // for rows that all warps read, 700 for a residual in L2, and more where its pieces are read one by one.
+    // Issue slots a sum, which the consumers at work together share, and what a strip of 32 sums waits for memory: 300
+    // clocks for rows that all warps read, 700 for a residual in L2, and more where its pieces are read one by one.
     static double finish_clocks(const extra& e, int sums, int consumers) {
         constexpr double activation_slots = Function == activation::none ? 0 : 14;
         const double slots = activation_slots + 1.5 * (e.has_bias + e.has_gate) + 2.5 * e.has_residual;

@@ -67,9 +67,9 @@ tk::gemm_fp8::factors as_factors(const char* name, const Optional<TensorView>& g
     return {data, 0};
 }
 
-// Computes out = scale_a scale_b a b_transposed^T. Returns 0 when it is launched, else launches nothing and returns which
-// operands need a copy that the TMA can address: 1 for a, 2 for b_transposed, 4 for out. A TMA store writes whole 16-byte
-// units, so rows of another length need an `out` whose padding is its own (`padded`).
+// Computes out = scale_a scale_b a b_transposed^T. Returns 0 when it is launched, else launches nothing and returns
+// which operands need a copy that the TMA can address: 1 for a, 2 for b_transposed, 4 for out. A TMA store writes whole
+// 16-byte units, so rows of another length need an `out` whose padding is its own (`padded`).
 std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, bool padded, Optional<TensorView> scale_a,
                       Optional<TensorView> scale_b, bool fast_accum, std::int64_t stages, std::int64_t persistent,
                       std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,

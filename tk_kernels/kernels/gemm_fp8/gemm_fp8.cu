@@ -7,8 +7,8 @@ namespace {
 
 using gemm::built_kernels, gemm::config;
 
-// The first ones are what problems get unless told otherwise; the others answer to forced options. Factors of columns do not
-// fit beside the 192 registers of sums of 128x192 ping-pong.
+// The first ones are what problems get unless told otherwise; the others answer to forced options. Factors of columns
+// do not fit beside the 192 registers of sums of 128x192 ping-pong.
 template <typename Operation>
 constexpr auto& fast_kernels =
     built_kernels<Operation, config{128, 256, 4, 1, 1, false}, config{128, 128, 6, 1, 1, true},

@@ -1,10 +1,11 @@
 // FP8 GEMM, C = scale_a scale_b A B^T: A (M, K), B (N, K) e4m3, C (M, N) bf16 or e4m3, row-major, sums in fp32.
 //
-// The kernel is that of the bf16 GEMM (../gemm/gemm.cuh) with another operation: a step is 128 bytes of K, which are 128
-// elements; B comes with K contiguous, as the tensor cores read 8-bit elements; the sums are scaled before they are rounded.
+// The kernel is that of the bf16 GEMM (../gemm/gemm.cuh) with another operation: a step is 128 bytes of K, which are
+// 128 elements; B comes with K contiguous, as the tensor cores read 8-bit elements; the sums are scaled before they are
+// rounded.
 //
-// precision      the tensor cores keep about 14 bits of a sum. Promoted kernels take each step's sums out of them and add
-//                in fp32 registers: twice the accumulator, so tiles of 128x128
+// precision      the tensor cores keep about 14 bits of a sum. Promoted kernels take each step's sums out of them and
+//                add in fp32 registers: twice the accumulator, so tiles of 128x128
 // shared memory  as the bf16 GEMM's at the same tile
 // registers      128 of 232 for the sums at 128x256 cooperative, 192 at 128x192 ping-pong, 2 x 64 promoted at 128x128
 // any M and N; K a multiple of 16: tails are zeros on load and are clipped on store
@@ -17,8 +18,8 @@ namespace tk::gemm_fp8 {
 
 using namespace kittens;
 
-// e4m3 operands, results of type Result. Vectors: rows, columns or both have factors of their own; else there is at most one
-// for all rows and one for all columns.
+// e4m3 operands, results of type Result. Vectors: rows, columns or both have factors of their own; else there is at
+// most one for all rows and one for all columns.
 template <typename Result, bool Vectors> struct scaled_product : gemm::product {
     using operand = e4m3;
     using result = Result;

@@ -4,17 +4,18 @@
 // A block of the grid walks along a sequence (one head of one batch entry, or a segment of it), 64 rows at a time. Its
 // warpgroups have roles that run beside one another:
 //   loader   q, k and v of the next block, by TMA, into a ring of `stages`
-//   keeper   holds the state, sum of phi(k) (x) v, in registers in fp32: hands a bf16 copy to the queries, then adds the
-//            block before: phi(k) through shared memory, so that it can be a transposed operand
-//   queries  phi(q), the window's scores and weights, all in registers; O = W V + phi(q) state in one accumulator; divides;
-//            stores through the q tile
+//   keeper   holds the state, sum of phi(k) (x) v, in registers in fp32: hands a bf16 copy to the queries, then adds
+//            the block before: phi(k) through shared memory, so that it can be a transposed operand
+//   queries  phi(q), the window's scores and weights, all in registers; O = W V + phi(q) state in one accumulator;
+//            divides; stores through the q tile
 // The copy at block I covers the blocks up to I - 2. No key needs a mask but those of the query's own block: the state
 // takes complete blocks alone, and a row sees no row behind its own.
 //
 // shared memory  maps 32 KB, ring 3 x 48 KB, state's copy 32.5 KB, phi(k) 16 KB, ones 2 KB: 226.5 KB
 // registers      keeper: state 128, scores and features 64; queries: scores 64, features 32, weights 32, O 64
 // head dim 128, any number of rows: zeros on load, clipped on store; few sequences are cut into segments (README.md)
-// B16 H16 N16384 takes 1.85 ms on an H200, 2.3 TB/s of what has to be read and written: 56 % of what a copy reaches there
+// B16 H16 N16384 takes 1.85 ms on an H200, 2.3 TB/s of what has to be read and written: 56 % of what a copy reaches
+// there
 #pragma once
 
 #include "kittens.cuh"

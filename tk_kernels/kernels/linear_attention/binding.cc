@@ -81,8 +81,8 @@ std::int64_t linear_attention(TensorView q, TensorView k, TensorView v, TensorVi
     return 0;
 }
 
-// x, out: (batch, rows, heads, 64), dt: (batch, rows, heads), A: (heads), B, C: (batch, rows, groups, states). Returns as
-// linear_attention does: 1 for x, 2 for B, 4 for C.
+// x, out: (batch, rows, heads, 64), dt: (batch, rows, heads), A: (heads), B, C: (batch, rows, groups, states). Returns
+// as linear_attention does: 1 for x, 2 for B, 4 for C.
 std::int64_t mamba2(TensorView x, TensorView b, TensorView c, TensorView dt, TensorView a, TensorView out,
                     Optional<TensorView> skip, Optional<TensorView> dt_bias, bool dt_softplus,
                     Optional<TensorView> initial_state, Optional<TensorView> final_state, std::int64_t segments) {

@@ -1,5 +1,5 @@
-// Where the decays a and the weights w of a chunk's steps come from: a warp reads them for each head and makes factors of them
-// while the consumers multiply.
+// Where the decays a and the weights w of a chunk's steps come from: a warp reads them for each head and makes factors
+// of them while the consumers multiply.
 #pragma once
 
 #include "kittens.cuh"

@@ -3,22 +3,24 @@
 //   scores = Q K^T;  L_ij = exp2(row_i - key_j) for j <= i, else 0
 //   O = (scores o L) V + exp2(row_i) Q state;  state = decay state + K^T (tail o V)
 //
-// A block walks over a sequence, or a segment of one, with one consumer warpgroup for each *unit*: 64 value columns of one
-// head. The units of a block share Q and K: neighbouring heads of a group, or the two halves of 128 value columns. The
-// state lies transposed (values x keys) in a consumer's registers, fp32: V^T, scaled, is the multiply's A operand straight
-// from registers, and a bf16 copy of the state in shared memory, written once a chunk, the B operand of Q state.
+// A block walks over a sequence, or a segment of one, with one consumer warpgroup for each *unit*: 64 value columns of
+// one head. The units of a block share Q and K: neighbouring heads of a group, or the two halves of 128 value columns.
+// The state lies transposed (values x keys) in a consumer's registers, fp32: V^T, scaled, is the multiply's A operand
+// straight from registers, and a bf16 copy of the state in shared memory, written once a chunk, the B operand of Q
+// state.
 //
-// Each warp stores its own 16 rows of O. Warps of the producer's, one a unit, turn decays into factors (factors.cuh). All
-// exponents are <= log2(scale w): nothing overflows.
+// Each warp stores its own 16 rows of O. Warps of the producer's, one a unit, turn decays into factors (factors.cuh).
+// All exponents are <= log2(scale w): nothing overflows.
 //
 // shared memory  a stage: Q, K 64 x keys, V 64 x 64 a unit, factors; a unit: state 64 x keys, O 64 x 64 (README.md)
 // registers      scores 32, O 32, state keys / 2, V^T 16, weights 16, result 16, factors 24 a thread
 // keys and values of 64 or 128, any length: tails are zeros on load, do not decay, and are clipped on store
-// B16 N16384 on an H200: 16 heads of 64 with shared keys 0.39 ms, 3.0 TB/s, 72 % of what a copy reaches there; 16 heads of
-// 128, each with its own keys, 1.07 ms, 4.0 TB/s, 97 %
+// B16 N16384 on an H200: 16 heads of 64 with shared keys 0.39 ms, 3.0 TB/s, 72 % of what a copy reaches there; 16 heads
+// of 128, each with its own keys, 1.07 ms, 4.0 TB/s, 97 %
 //
-// Segments: a sequence of few heads is cut so that the multiprocessors are busy. First the same kernel without outputs sums
-// each segment's increments from a zero state, then carry_states makes of them the states that the segments start from.
+// Segments: a sequence of few heads is cut so that the multiprocessors are busy. First the same kernel without outputs
+// sums each segment's increments from a zero state, then carry_states makes of them the states that the segments start
+// from.
 #pragma once
 
 #include "factors.cuh"
@@ -145,8 +147,9 @@ template <config C> struct chunk_kernel : lcsf_defaults {
         store(g.totals, total, element_coord{0, slot, 0, first});
     }
 
-    // A step's multiplies are issued as soon as their operands are there and waited for as late as their results are needed;
-    // what the two units of a multiprocessor wait for is hidden by one another. One fence serves both copies to shared memory.
+    // A step's multiplies are issued as soon as their operands are there and waited for as late as their results are
+    // needed; what the two units of a multiprocessor wait for is hidden by one another. One fence serves both copies to
+    // shared memory.
     template <typename Stream> kittens_device static void walk(Stream& s, const task& t, const globals& g) {
         const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
         const unit_of_head u = g.unit.at(t.unit + mine);

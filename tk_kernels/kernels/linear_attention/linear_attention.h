@@ -10,8 +10,8 @@ namespace tk::linear_attention {
 
 using tk::tensor;
 
-// state_t = exp(a_t) state_{t-1} + w_t k_t (x) v_t; o_t = scale q_t . state_t (+ skip v_t). Head h reads q and k of group
-// h / (heads / groups).
+// state_t = exp(a_t) state_{t-1} + w_t k_t (x) v_t; o_t = scale q_t . state_t (+ skip v_t). Head h reads q and k of
+// group h / (heads / groups).
 struct problem {
     std::int64_t batch, heads, groups, rows;
     int key_dim, value_dim;  // each 64 or 128

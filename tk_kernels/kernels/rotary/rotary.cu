@@ -1,17 +1,17 @@
 // Rotary embedding: every row of every head is turned by the angles of its position.
 //
-// One pass without shared memory and without a loop. A warp takes a task of two lines of as many rows as its lanes hold 16
-// bytes of (4 rows of half of 128 entries), which turn by the same angles: four loads of 16 bytes a thread and two of the
-// tables, which stay in their own type until they are used, so that few registers are enough for many warps. Half-split
-// lines come with their partners, so that a lane holds both and nothing is exchanged; interleaved rows come as one line of
-// twice the length, with half as many angles a run.
+// One pass without shared memory and without a loop. A warp takes a task of two lines of as many rows as its lanes hold
+// 16 bytes of (4 rows of half of 128 entries), which turn by the same angles: four loads of 16 bytes a thread and two
+// of the tables, which stay in their own type until they are used, so that few registers are enough for many warps.
+// Half-split lines come with their partners, so that a lane holds both and nothing is exchanged; interleaved rows come
+// as one line of twice the length, with half as many angles a run.
 //
-// The rows of a line are those that follow one another in memory: positions of a head where heads are far apart, and then
-// a task is the same positions of two heads; heads of a position where those are closer, and then a task is 8 heads of it,
-// whose angles are one row of the tables. Neighbouring warps take neighbouring rows.
+// The rows of a line are those that follow one another in memory: positions of a head where heads are far apart, and
+// then a task is the same positions of two heads; heads of a position where those are closer, and then a task is 8
+// heads of it, whose angles are one row of the tables. Neighbouring warps take neighbouring rows.
 //
-// Strides are the tensor's own: (B, H, N, D) and (B, N, H, D) are the same kernel. Entries beyond rotary_dim are copied,
-// or left alone where the result replaces x.
+// Strides are the tensor's own: (B, H, N, D) and (B, N, H, D) are the same kernel. Entries beyond rotary_dim are
+// copied, or left alone where the result replaces x.
 //
 // Problems: D 64 and 128, rotary_dim a multiple of 16, any B, H, N. Bytes at least: x in and out.
 #include <stdexcept>

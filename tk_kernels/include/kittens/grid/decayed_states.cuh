@@ -1,5 +1,5 @@
-// States of recurrences with decays, of sequences in segments: from what each segment adds, and what it leaves of the state
-// before it, the states that the segments start from.
+// States of recurrences with decays, of sequences in segments: from what each segment adds, and what it leaves of the
+// state before it, the states that the segments start from.
 #pragma once
 
 namespace kittens {

@@ -6,17 +6,17 @@
 
 namespace kittens {
 
-// supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A and
-// W / band columns of B. row_major is a band of one: a wave reads few rows of A and W columns of B. hilbert is compact at
-// every scale.
+// supergroup: bands of `band` tile rows, each walked column by column: a wave of W blocks reads about band rows of A
+// and W / band columns of B. row_major is a band of one: a wave reads few rows of A and W columns of B. hilbert is
+// compact at every scale.
 enum class tile_order { supergroup, row_major, hilbert };
 
 struct tile_index {
     int row, col;
 };
 
-// Division of a non-negative int by one that is known on the host: a multiply and a shift (Granlund and Montgomery 1994,
-// theorem 4.2, with 32-bit operands and a 31-bit dividend).
+// Division of a non-negative int by one that is known on the host: a multiply and a shift (Granlund and Montgomery
+// 1994, theorem 4.2, with 32-bit operands and a 31-bit dividend).
 struct divisor {
     int value;
     uint32_t magic = 0;
@@ -89,8 +89,8 @@ struct tile_bands {
     }
 };
 
-// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a cluster of blocks
-// takes so many tile rows.
+// Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a cluster of
+// blocks takes so many tile rows.
 inline int square_band(int tile_rows, int tile_cols, int cluster_rows = 1) {
     const double side = std::sqrt(double(multiprocessors()) * tile_rows * tile_cols) / (tile_rows * cluster_rows);
     int band = 1;

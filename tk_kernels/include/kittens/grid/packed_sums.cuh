@@ -1,6 +1,6 @@
-// Sums in fp32 that many blocks add to, of matrices that are rounded once all have: gradients, parts of a long product. A
-// row of the tensor holds a strip of 16 rows, as tiles of 16 x 64 that are packed (in the order of their registers): a warp
-// adds 4 KB that follow one another, by `store_packed` to shared memory and `store_add_async` of that.
+// Sums in fp32 that many blocks add to, of matrices that are rounded once all have: gradients, parts of a long product.
+// A row of the tensor holds a strip of 16 rows, as tiles of 16 x 64 that are packed (in the order of their registers):
+// a warp adds 4 KB that follow one another, by `store_packed` to shared memory and `store_add_async` of that.
 #pragma once
 
 namespace kittens {
@@ -16,7 +16,8 @@ template <int Cols> kittens_device void clear_strip(const packed_sums<Cols>& sum
     for (; strip.c < Cols / sum_tile::cols; strip.c++) store_packed(sums, zeros, strip, where);
 }
 
-// After the last: the sums, scaled, as a matrix. Bound by memory: four or more blocks of 64 rows share a multiprocessor.
+// After the last: the sums, scaled, as a matrix. Bound by memory: four or more blocks of 64 rows share a
+// multiprocessor.
 template <int Cols> struct round_sums_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 4;
     static constexpr int tiles = Cols / sum_tile::cols;

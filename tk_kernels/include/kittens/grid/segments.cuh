@@ -1,5 +1,5 @@
-// Few sequences are cut into segments that are computed at the same time, so that all multiprocessors are busy: first what
-// each of them adds to the state, then sums of that, then all of them from the states that they start from.
+// Few sequences are cut into segments that are computed at the same time, so that all multiprocessors are busy: first
+// what each of them adds to the state, then sums of that, then all of them from the states that they start from.
 #pragma once
 
 namespace kittens {

@@ -1,6 +1,6 @@
-// What a fast Fourier transform does between its multiplies: sums and differences of the two halves of a tile, where one lane
-// holds an element of either half. Rows r and r + 8 of a warp's 16 (see warpgroup::load_halves), columns c and c + cols / 2.
-// All are in place; the exchanges only rename registers.
+// What a fast Fourier transform does between its multiplies: sums and differences of the two halves of a tile, where
+// one lane holds an element of either half. Rows r and r + 8 of a warp's 16 (see warpgroup::load_halves), columns c and
+// c + cols / 2. All are in place; the exchanges only rename registers.
 #pragma once
 
 namespace kittens {

@@ -39,8 +39,8 @@ kittens_device void part(complex<Dst>& dst, const complex<Src>& src, int row, in
 
 namespace warpgroup {
 
-// D = A B + A' B'. With the parts of a complex A, and of a B that holds what makes them either part of D: half of a complex
-// product.
+// D = A B + A' B'. With the parts of a complex A, and of a B that holds what makes them either part of D: half of a
+// complex product.
 template <register_tile D, typename A, shared_tile B>
 kittens_device void mm_AB(D& d, const A& a, const B& b, const A& other_a, const B& other_b, site where = kittens_here) {
     warpgroup::mm_AB(d, a, b, where);

@@ -1,15 +1,15 @@
-// Decays of a recurrence, state_t = exp2(a_t) state_{t-1} + w_t k_t (x) v_t, in chunks of 64 steps (the state-space duality of
-// Mamba-2, Dao and Gu 2024): one warp makes factors of the chunk's decays in shared memory, a warpgroup multiplies its scores,
-// its values and its state by them. All logarithms are base 2, a <= 0: nothing overflows.
+// Decays of a recurrence, state_t = exp2(a_t) state_{t-1} + w_t k_t (x) v_t, in chunks of 64 steps (the state-space
+// duality of Mamba-2, Dao and Gu 2024): one warp makes factors of the chunk's decays in shared memory, a warpgroup
+// multiplies its scores, its values and its state by them. All logarithms are base 2, a <= 0: nothing overflows.
 #pragma once
 
 namespace kittens {
 
 inline constexpr int decay_steps = 64;
 
-// With c the running sum of a in the chunk: step i reads what step j <= i wrote with the factor exp2(row_i - key_j). Where a
-// warp's 16 rows lie behind j it is far_i before_j, without an exponential in the consumers: with c at the end of the 16 rows
-// before, m, they are exp2(row_i - m) and exp2(m - key_j), both of what decays.
+// With c the running sum of a in the chunk: step i reads what step j <= i wrote with the factor exp2(row_i - key_j).
+// Where a warp's 16 rows lie behind j it is far_i before_j, without an exponential in the consumers: with c at the end
+// of the 16 rows before, m, they are exp2(row_i - m) and exp2(m - key_j), both of what decays.
 struct decay_factors {
     sv_fl<decay_steps> row;  // c_i + log2(scale)
     sv_fl<decay_steps> key;  // c_j - log2(w_j)
@@ -53,8 +53,8 @@ kittens_device void make_factors(decay_factors& into, const rv_fl<decay_steps>& 
 
 namespace warpgroup {
 
-// weights = scores o L, L_ij = exp2(row_i - key_j) for j <= i, else 0: with far and before for the rows before a warp's own,
-// with exponentials for those. The scores are lost.
+// weights = scores o L, L_ij = exp2(row_i - key_j) for j <= i, else 0: with far and before for the rows before a warp's
+// own, with exponentials for those. The scores are lost.
 template <typename T>
 kittens_device void decay_scores(rt<T, 16, decay_steps>& weights, rt_fl<16, decay_steps>& scores,
                                  const decay_factors& f, site where = kittens_here) {

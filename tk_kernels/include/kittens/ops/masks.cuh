@@ -64,8 +64,8 @@ struct visible_keys {
         if (causal) mask(s, s, [=](int r, int c) { return c <= last + r && c < tail; }, value);
         else right_fill(s, s, tail, value);
     }
-    // The same of a transposed tile, whose rows are keys. It is part of a tile of TileKeys keys, from `first` on: where every
-    // query sees all of that, nothing is done, in all of its parts.
+    // The same of a transposed tile, whose rows are keys. It is part of a tile of TileKeys keys, from `first` on: where
+    // every query sees all of that, nothing is done, in all of its parts.
     template <int TileKeys, register_tile Scores>
     kittens_device void hide_transposed(Scores& s, int row, int first, int key, float value = -INFINITY) const {
         if (first + TileKeys <= before(row + 1)) return;

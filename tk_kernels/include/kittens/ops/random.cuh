@@ -21,8 +21,8 @@ kittens_host_device words philox(words counter, uint32_t key0, uint32_t key1) {
     return counter;
 }
 
-// Which elements are dropped: element i has word i % 4 of Philox at counter (i / 4, offset) with the seed as key, low word
-// first, and is kept where that is not below the threshold.
+// Which elements are dropped: element i has word i % 4 of Philox at counter (i / 4, offset) with the seed as key, low
+// word first, and is kept where that is not below the threshold.
 struct dropout {
     uint64_t seed, offset;
     uint32_t threshold;  // 2^32 times the probability of dropping

@@ -1,10 +1,11 @@
-// Second-order features of rows of 16 columns: phi(q) . phi(k) = 1 + linear q.k + square (q.k)^2, the feature map of linear
-// attention whose weights are a polynomial (Arora et al. 2024). linear and square are on q's side; powers of two are exact.
+// Second-order features of rows of 16 columns: phi(q) . phi(k) = 1 + linear q.k + square (q.k)^2, the feature map of
+// linear attention whose weights are a polynomial (Arora et al. 2024). linear and square are on q's side; powers of two
+// are exact.
 //
-// q_i q_j is the same for (i, j) and (j, i), so that 9 cyclic diagonals q_c q_(c + t), t = 0 .. 8, hold all products: with the
-// linear and the constant features 11 groups of 16, where q (x) q would have 16 for the products alone. They are kept as three
-// times 64 features, of which each warp of a warpgroup has 16. Which group a warp has, the number being the t of the diagonal
-// (9, 10, 11 stand for 7, 6, 5):
+// q_i q_j is the same for (i, j) and (j, i), so that 9 cyclic diagonals q_c q_(c + t), t = 0 .. 8, hold all products:
+// with the linear and the constant features 11 groups of 16, where q (x) q would have 16 for the products alone. They
+// are kept as three times 64 features, of which each warp of a warpgroup has 16. Which group a warp has, the number
+// being the t of the diagonal (9, 10, 11 stand for 7, 6, 5):
 //   1 2 0 3 | 9 10 8 11 | linear, constant (its first row), 4, none
 // so that a warp turns k^T once, and q's features are made by two shuffles a row: t + 8 is t with the halves exchanged.
 #pragma once

@@ -1,10 +1,11 @@
-// Softmax of rows: of those that lie in one tile whole (a feature map of linear attention), and of those that come in tiles.
+// Softmax of rows: of those that lie in one tile whole (a feature map of linear attention), and of those that come in
+// tiles.
 #pragma once
 
 namespace kittens {
 
-// p = scale times the softmax over each row of Sign * x, which is at least `least`. A row with a number that is none stays
-// none.
+// p = scale times the softmax over each row of Sign * x, which is at least `least`. A row with a number that is none
+// stays none.
 template <int Sign = 1, register_tile Tile>
 kittens_device void row_softmax(Tile& p, const Tile& x, float least, float scale = 1.f) {
     typename Tile::col_vec top, total, lowest;
@@ -22,9 +23,10 @@ kittens_device void row_softmax(Tile& p, const Tile& x, float least, float scale
     mul_row(p, p, total);
 }
 
-// Softmax along the rows of a matrix that comes in tiles, one after another (Milakov and Gimelshein 2018), in base 2: what a
-// warp knows of its rows so far. The maximum follows lazily: it moves only where weights would exceed 2^8, so that results
-// are rarely rescaled; weights and sum carry the same factor, but a row's largest weight is no longer exactly 1.
+// Softmax along the rows of a matrix that comes in tiles, one after another (Milakov and Gimelshein 2018), in base 2:
+// what a warp knows of its rows so far. The maximum follows lazily: it moves only where weights would exceed 2^8, so
+// that results are rarely rescaled; weights and sum carry the same factor, but a row's largest weight is no longer
+// exactly 1.
 template <int Rows = 16> struct online_softmax {
     using rows_vec = rt_fl<Rows, 16>::col_vec;
     rows_vec top, sum;  // each lane has its own part of the sum
@@ -34,8 +36,8 @@ template <int Rows = 16> struct online_softmax {
         zero(sum);
     }
 
-    // scores times `scale` -> weights relative to the maximum. True where that moved: `shrink` is then what the results so
-    // far must be multiplied by.
+    // scores times `scale` -> weights relative to the maximum. True where that moved: `shrink` is then what the results
+    // so far must be multiplied by.
     template <register_tile Scores> kittens_device bool step(Scores& s, rows_vec& shrink, float scale) {
         rows_vec high, above, base;
         row_max_partial(high, s);

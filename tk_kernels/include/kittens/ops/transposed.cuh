@@ -8,7 +8,8 @@ template <global_tensor Gl> struct either_order {
     Gl tensor;
     bool rows_first;
 };
-// A part of such a matrix, at its place in the matrix itself, however it is kept. Zeros past the end, where nothing is stored.
+// A part of such a matrix, at its place in the matrix itself, however it is kept. Zeros past the end, where nothing is
+// stored.
 template <typename T, int R, int C, global_tensor Gl>
 kittens_device void load(rt<T, R, C>& dst, const either_order<Gl>& src, element_coord at, site where = kittens_here) {
     if (src.rows_first) {

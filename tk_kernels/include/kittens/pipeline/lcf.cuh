@@ -3,16 +3,16 @@
 //
 //   types      globals; input (one stage of the ring); output (a consumer warpgroup's own shared memory, for finish);
 //              task (what is computed next; has `steps`); accumulator (a consumer's registers)
-//   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers; where it has one, promotion:
-//              the steps, if not 0, after which a sum is added to those before it, in registers
+//   constants  stages; consumers (warpgroups); cluster_blocks; pingpong; consumer_registers; where it has one,
+//              promotion: the steps, if not 0, after which a sum is added to those before it, in registers
 //   functions  prefetch(globals)                                fetches the tensor maps ahead of their first use
-//              bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's); false: no more
+//              bool get_task(task&, globals, i)                 the i-th task of this block (its cluster's), if any
 //              load(input&, task, step, semaphore& full, globals)
 //              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
 //              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
 //
-// Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its result
-// the other multiplies, so the tensor cores see no epilogue.
+// Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its
+// result the other multiplies, so the tensor cores see no epilogue.
 //
 // Every block of a cluster may write (multicast) into every other's ring; a stage is therefore released to all of them.
 #pragma once
@@ -121,8 +121,8 @@ template <typename K> struct lcf {
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
-    // Steps of a task. A stage is released once the next step's multiply is in the queue and its own has ended; the last
-    // one is left to the caller. A single stage cannot wait for the next step: it is released at once.
+    // Steps of a task. A stage is released once the next step's multiply is in the queue and its own has ended; the
+    // last one is left to the caller. A single stage cannot wait for the next step: it is released at once.
     kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t, int from,
                                         int to) {
         for (int step = from; step < to; step++, at.advance()) {

@@ -1,23 +1,25 @@
-// load-compute-finish with a carried state: for kernels that walk along a sequence, of which one warpgroup (the carrier) keeps
-// the state in its registers and hands a copy of it, step by step, to those that compute. One warp loads what stays for a
-// task, and the steps into a ring; carrier and computers look at any of the steps that they have not yet given back. A
-// kernel K gives
+// load-compute-finish with a carried state: for kernels that walk along a sequence, of which one warpgroup (the
+// carrier) keeps the state in its registers and hands a copy of it, step by step, to those that compute. One warp loads
+// what stays for a task, and the steps into a ring; carrier and computers look at any of the steps that they have not
+// yet given back. A kernel K gives
 //
-//   types      globals; resident (what stays, for one task); input (one stage of the ring); task (`first` and `end`: its
-//              steps, at least one); workspace (shared memory of the consumers' own, made of the block's shared_allocator)
+//   types      globals; resident (what stays, for one task); input (one stage of the ring); task (`first` and `end`:
+//              its steps, at least one); workspace (shared memory of the consumers' own, made of the block's
+//              shared_allocator)
 //   constants  stages; consumers (warpgroups: the last one carries, those before it compute); consumer_registers (0: no
 //              warpgroup asks for more than it begins with); workspace_bytes
 //   functions  prefetch(globals)
 //              bool get_task(task&, globals, i)                       the i-th task of this block; false: no more
 //              load_resident(resident&, task, semaphore& full, globals)
 //              load(input&, task, step, semaphore& full, globals)
-//              carry(shared&, globals), compute(shared&, globals)     all tasks of the block, as the carrier and as another
+//              carry(shared&, globals)                                all tasks of the block, as the carrier
+//              compute(shared&, globals)                              the same, as another
 //
-// Both walk along the stream, `typename Shared::walk s{shared}`: of each task they begin(task) it, hold() the resident and
-// release_held() it, look at any step(n) that they have not given back by release_before(n), and end with
-// release_before(task.end). The copies of the state go round a ring of their own, of one stage, which lies in the workspace:
-// the carrier writes the n-th, counted over all tasks, between ask(n) and hand_over(); the others read it, from take_copy(n)
-// to release_copy().
+// Both walk along the stream, `typename Shared::walk s{shared}`: of each task they begin(task) it, hold() the resident
+// and release_held() it, look at any step(n) that they have not given back by release_before(n), and end with
+// release_before(task.end). The copies of the state go round a ring of their own, of one stage, which lies in the
+// workspace: the carrier writes the n-th, counted over all tasks, between ask(n) and hand_over(); the others read it,
+// from take_copy(n) to release_copy().
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"

@@ -1,7 +1,7 @@
 // load-compute-finish over a stream: as lcf, for kernels whose task has an operand that stays (attention's queries) and
 // a sequence of tiles that come and go at their own times (keys and values). One warp loads what stays, ahead of its
-// task; another fills the ring, across the borders of tasks; consumer warpgroups take tiles from the ring and give them
-// back in the same order, when their multiplies have ended. A kernel K gives
+// task; another fills the ring, across the borders of tasks; consumer warpgroups take tiles from the ring and release
+// them in the same order, when their multiplies have ended. A kernel K gives
 //
 //   types      globals; tile (one stage of the ring); resident (what stays, for one task); output (a consumer
 //              warpgroup's own shared memory); task (has `steps`: tiles of the stream, zero included)
@@ -10,11 +10,12 @@
 //              bool get_task(task&, globals, i)                       the i-th task of this block; false: no more
 //              load_resident(resident&, task, semaphore& full, globals)
 //              load(tile&, task, step, semaphore& full, globals)
-//              consume(stream&, output&, task, globals)               takes the resident and every tile, and gives each
-//                                                                     back; its stores may still be in flight
+//              consume(stream&, output&, task, globals)               takes the resident and every tile, and releases
+//                                                                     each; its stores may still be in flight
 //
 // `in_turn` and `pass_turn` let the consumers issue their multiplies one after another, so that one's arithmetic runs
-// under the others' multiplies; each consumer takes the same number of turns in a task.
+// under the others' multiplies; each consumer takes the same number of turns in a task. One that has no use for a tile,
+// or for a turn, says so by `skip` and `skip_turn`.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -70,7 +71,6 @@ template <typename K> struct lcf_stream {
         }
         kittens_device void release_held(site where = kittens_here) { s.held.release(0, where); }
 
-        // A tile that this consumer has no use for, and a turn.
         kittens_device void skip(site where = kittens_here) {
             this->take(where);
             this->release(where);

@@ -1,18 +1,19 @@
-// load-compute-store-finish: for kernels that write a tile for every tile they read, with multiplies in flight from one step
-// to the next. One warp loads, one stores, the other warpgroups compute; the template owns two rings. A kernel K, derived
-// from lcsf_defaults, gives
+// load-compute-store-finish: for kernels that write a tile for every tile they read, with multiplies in flight from one
+// step to the next. One warp loads, one stores, the other warpgroups compute; the template owns two rings. A kernel K,
+// derived from lcsf_defaults, gives
 //
 //   types      globals; input, output (one stage of each ring); task (has `steps`)
 //   constants  stages; output_stages; consumers (warpgroups); consumer_registers
 //   functions  bool get_task(task&, globals, i)                    the i-th task of this block; false: no more
 //              load(input&, task, step, semaphore& full, globals)
-//              consume(stream&, task, globals)                     takes every stage of the input and releases each, in order;
-//                                                                  asks for a stage of the output for each step and hands it over
+//              consume(stream&, task, globals)                     takes every stage of the input and releases each, in
+//                                                                  order; asks for a stage of the output for each step
+//                                                                  and hands it over
 //              store(const output&, task, step, globals)           issues the asynchronous stores of one stage
 //
-// Without output_stages there is no output and nothing is stored. A kernel may have a `workspace`, the consumers' own shared
-// memory (stream::own), and a `preparation`: `preparing_warps` (1 or 2) other warps then write to each stage what no copy
-// engine brings, each its own part,
+// Without output_stages there is no output and nothing is stored. A kernel may have a `workspace`, the consumers' own
+// shared memory (stream::own), and a `preparation`: `preparing_warps` (1 or 2) other warps then write to each stage
+// what no copy engine brings, each its own part,
 //
 //              fetch(preparation&, task, step, part, globals)      starts ordinary loads, a step ahead
 //              prepare(const preparation&, input&, task, step, part, globals)

@@ -1,15 +1,16 @@
-// What configurations of kernels and models of their cost ask of a machine, worked out from the numbers that a target gives.
+// What configurations of kernels and models of their cost ask of a machine, worked out from the numbers that a target
+// gives.
 #pragma once
 
 #include <cstdint>
 
 namespace kittens {
 
-// Numbers of a machine: shared_bytes (of a block), multiprocessor_shared_bytes, reserved_shared_bytes (that each block costs
-// besides); registers (of a multiprocessor), thread_registers (of a thread, at most), moves_registers (whether warpgroups may
-// take from one another); and, for models of cost, l2_bytes and, a clock, multiply_bytes (a multiprocessor's: rows x columns x
-// bytes of K), operand_bytes (that reach a multiprocessor from L2), written_sums (that leave it), memory_bytes (of all
-// multiprocessors); launch_clocks.
+// Numbers of a machine: shared_bytes (of a block), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
+// costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), moves_registers (whether
+// warpgroups may take from one another); and, for models of cost, l2_bytes and, a clock, multiply_bytes (a
+// multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a multiprocessor from L2), written_sums
+// (that leave it), memory_bytes (of all multiprocessors); launch_clocks.
 template <typename Numbers> struct limits_of : Numbers {
     // Of each of so many blocks that share a multiprocessor.
     static constexpr int shared_bytes_of(int blocks_per_sm) {
@@ -35,8 +36,8 @@ template <typename Numbers> struct limits_of : Numbers {
         if (!Numbers::moves_registers) return start;
         return ((consumers + 1) * start - kept) / consumers / 8 * 8;
     }
-    // The reverse: what a thread of the producer keeps, where one of each consumer takes `each`. It needs no more than 40, and
-    // at least 24. (The last warpgroup to ask for more registers than there are would wait for ever.)
+    // The reverse: what a thread of the producer keeps, where one of each consumer takes `each`. It needs no more than
+    // 40, and at least 24. (The last warpgroup to ask for more registers than there are would wait for ever.)
     static constexpr int producer_registers(int consumers, int each, int blocks_per_sm = 1) {
         const int start = registers_at_start(consumers, blocks_per_sm);
         if (!Numbers::moves_registers) return start;

@@ -128,8 +128,8 @@ inline void wait_stores(int pending, bool written) {
 
 }  // namespace cpu
 
-// While it lives, a warp starts the loads by which `done` completes a phase, `bytes` in all. Whether the announcement or the
-// loads come first is the target's business: here it is the announcement.
+// While it lives, a warp starts the loads by which `done` completes a phase, `bytes` in all. Whether the announcement
+// or the loads come first is the target's business: here it is the announcement.
 struct loading {
     kittens_device loading(semaphore& done, int bytes, site where = kittens_here) { expect_bytes(done, bytes, where); }
 };

@@ -97,8 +97,8 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     }
 }
 
-// The sum of f(row, first column of the run, element) over all elements, the same in every lane: the lanes' shares first,
-// as a GPU adds them.
+// The sum of f(row, first column of the run, element) over all elements, the same in every lane: the lanes' shares
+// first, as a GPU adds them.
 template <register_lines Lines, typename F> kittens_device float sum(const Lines& lines, F f) {
     float shares[warp_threads] = {};
     int at = 0;

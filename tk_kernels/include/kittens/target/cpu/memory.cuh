@@ -222,8 +222,8 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length}, where);
 }
-// Of a tensor whose rows begin at multiples of 4 bytes, from an even column on; on a GPU two elements at a time, of which the
-// second may lie behind a row's last one. Columns past the tensor's end load as zero, rows as its last one.
+// Of a tensor whose rows begin at multiples of 4 bytes, from an even column on; on a GPU two elements at a time, of
+// which the second may lie behind a row's last one. Columns past the tensor's end load as zero, rows as its last one.
 namespace cpu {
 template <global_tensor Gl> void check_pairs(const Gl& global, element_coord at, const action& who) {
     static_assert(sizeof(typename Gl::T) == 2, "load_pairs: 16-bit elements");

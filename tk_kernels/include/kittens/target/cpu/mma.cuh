@@ -172,8 +172,8 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
                          &d, &a, &b, accumulate, w.index % warpgroup_warps, when});
 }
 
-// Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile of
-// 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
+// Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile
+// of 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
 template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
                                                                                  int accumulate = 1,
                                                                                  site where = kittens_here) {

@@ -97,8 +97,8 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
     each([&](int row, int col, auto&... elements) { f(row, col, vec.data[col], elements...); }, tile, tiles...);
 }
 
-// f(row of the lower, {upper, lower} of the first tile, of the second, ...) for the elements of rows r and r + 8 of a tile of
-// 16 rows; and f({left, right} ...) for those of columns c and c + cols / 2. All of them may be changed.
+// f(row of the lower, {upper, lower} of the first tile, of the second, ...) for the elements of rows r and r + 8 of a
+// tile of 16 rows; and f({left, right} ...) for those of columns c and c + cols / 2. All of them may be changed.
 template <typename T> struct element_couple {
     T &first, &second;
 };

@@ -5,8 +5,8 @@
 
 namespace kittens {
 
-// Rows x Cols elements of which each lane holds runs of Run neighbours in a row, so that 16 bytes move at a time: run u of
-// lane l is the (32 u + l)-th of the rows' runs, one row after the other.
+// Rows x Cols elements of which each lane holds runs of Run neighbours in a row, so that 16 bytes move at a time: run u
+// of lane l is the (32 u + l)-th of the rows' runs, one row after the other.
 template <typename T_, int Rows, int Cols, int Run = 8> struct rl {
     using T = T_;
     static constexpr int rows = Rows, cols = Cols, run = Run;
@@ -59,11 +59,13 @@ template <int Run> kittens_device floats<Run> to_floats(const bf16* run) {
     return result;
 }
 
-// Whether the bytes of a move will be asked for again soon. What will not is kept out of the L1 cache and leaves L2 first.
+// Whether the bytes of a move will be asked for again soon. What will not is kept out of the L1 cache and leaves L2
+// first.
 enum class reuse { again, once };
 
-// A run moves 16 bytes at a time, or 8 where it has no more: by the instruction itself, under a predicate. A branch a load
-// costs more than the load, and a plain store of 16 bytes that were computed two at a time is taken apart into four.
+// A run moves 16 bytes at a time, or 8 where it has no more: by the instruction itself, under a predicate. A branch a
+// load costs more than the load, and a plain store of 16 bytes that were computed two at a time is taken apart into
+// four.
 template <int Bytes> using run_unit = std::conditional_t<(Bytes >= 16), uint4, uint2>;
 
 #define KITTENS_LOAD_UNIT(operation, unit)                                                                 \

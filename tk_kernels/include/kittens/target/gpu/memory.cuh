@@ -31,8 +31,8 @@ kittens_device const typename Tile::T& element(const Tile& tile, int row, int co
 }
 
 // The two fp32 elements that a lane holds side by side, e and e + 1 of base tile (i, j), in a shared tile whose rows
-// this warp's begin at `first`; `flip` is xored to the byte within a chunk. Only the place within a row depends on the lane
-// in a way that an instruction's constant offset cannot express.
+// this warp's begin at `first`; `flip` is xored to the byte within a chunk. Only the place within a row depends on the
+// lane in a way that an instruction's constant offset cannot express.
 template <shared_tile Tile, register_tile Reg, typename T>
 kittens_device float2* element_pair(T* data, int first, int j, int e, int flip = 0) {
     constexpr int rows_per_line = 128 / Tile::chunk_bytes;
@@ -105,8 +105,8 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
     }
 }
 
-// 16-bit destinations take matrices of 8x8, whatever the register type: a float pair is rounded on the way. 8-bit ones: two lanes
-// exchange pairs of columns, so that each stores four neighbours.
+// 16-bit destinations take matrices of 8x8, whatever the register type: a float pair is rounded on the way. 8-bit ones:
+// two lanes exchange pairs of columns, so that each stores four neighbours.
 template <typename RowMap, shared_tile Dst, register_tile Src>
 kittens_device void store_tile(Dst& dst, const Src& src) {
     using T = typename Dst::T;
@@ -206,7 +206,8 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
-// The u-th four elements of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank conflict.
+// The u-th four elements of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank
+// conflict.
 template <int Warps, typename T> kittens_device float4* packed_unit(T* tile, int u) {
     constexpr int threads = Warps * warp_threads;
     const int rank = threadIdx.x % threads;  // signed, as u is: one address, and the units at constant distances
@@ -297,9 +298,9 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
     load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length});
 }
-// Two elements at a time, of a tensor whose rows begin at multiples of 4 bytes, from an even column on; where it has an odd
-// number of columns, the element behind a row's last one is read too. Columns past the tensor's end load as zero, rows as its
-// last one.
+// Two elements at a time, of a tensor whose rows begin at multiples of 4 bytes, from an even column on; where it has an
+// odd number of columns, the element behind a row's last one is read too. Columns past the tensor's end load as zero,
+// rows as its last one.
 template <register_tile Dst, global_tensor Src>
 kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     using T = typename Dst::T;
@@ -476,8 +477,8 @@ template <shared_tile Dst, register_tile Src>
 kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
     store_tile<warpgroup_rows>(dst, src);
 }
-// A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower: rows r and r + 32
-// are then held by one lane.
+// A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower: rows r and r
+// + 32 are then held by one lane.
 template <typename T, int C, shared_tile Tile> kittens_device uint32_t piece_of_halves(const Tile& tile, int j) {
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Tile::T> && Tile::rows == 64 && Tile::cols == C,
                   "halves: 16-bit elements of one type, a shared tile of 64 rows and as many columns");

@@ -49,7 +49,8 @@ kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
                 uint32_t fa[4], fb[4];
 #pragma unroll
                 for (int p = 0; p < 4; p++) {
-                    // Fragment p of A is (row half p % 2, k half p / 2): a col-layout tile's pieces come in that order, transposed.
+                    // Fragment p of A is (row half p % 2, k half p / 2): a col-layout tile's pieces come in that order,
+                    // transposed.
                     fa[p] = TransA ? packed(&a.data[l][8 * i + 2 * p]) : packed(&a.data[i][8 * l + 2 * p]);
                     fb[p] = TransB ? packed(&b.data[j][8 * l + 2 * p]) : packed(&b.data[l][8 * j + 2 * p]);
                 }

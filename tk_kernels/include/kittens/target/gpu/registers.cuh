@@ -150,8 +150,8 @@ kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&...
                   tiles.data[i][Tile::at(j, e)]...);
 }
 
-// f(position in a col_vec of the lower row's value, {upper, lower} of the first tile, of the second, ...) for the elements of
-// rows r and r + 8 of a tile of 16 rows. One lane holds both.
+// f(position in a col_vec of the lower row's value, {upper, lower} of the first tile, of the second, ...) for the
+// elements of rows r and r + 8 of a tile of 16 rows. One lane holds both.
 template <typename T> struct element_couple {
     T &first, &second;
 };
@@ -283,8 +283,8 @@ kittens_device bool any(const Vec& vec, F f) {
     return __any_sync(0xffffffffu, found);
 }
 
-// The values of the vector, and what they are made from, are computed before anything that follows: the assembler, which
-// sees no dependence, would move a wait for a multiply ahead of arithmetic that is meant to run under it.
+// The values of the vector, and what they are made from, are computed before anything that follows: the assembler,
+// which sees no dependence, would move a wait for a multiply ahead of arithmetic that is meant to run under it.
 template <register_vec Vec> kittens_device void settle(const Vec& vec) {
     if (any(vec, [](float x) { return x == -1.f; })) __syncwarp();  // a branch on the values; either way does nothing
 }
@@ -363,8 +363,8 @@ template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C
     turn_rows<By % 8 != 0>(dst, src, By);
 }
 
-// dst(r, c) = src(r, (c + By) % 16): the columns of a tile of 16, turned. A shuffle and a choice for every two elements,
-// twice that and a permutation where By is odd; nothing where it is a multiple of 8. dst may be src.
+// dst(r, c) = src(r, (c + By) % 16): the columns of a tile of 16, turned. A shuffle and a choice for every two
+// elements, twice that and a permutation where By is odd; nothing where it is a multiple of 8. dst may be src.
 template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
     static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
     // Registers of two columns: lane p of a quad holds pair p (columns 2 p, 2 p + 1) and pair p + 4.
@@ -420,7 +420,8 @@ kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : lay
         for (int j = 0; j < C / 16; j++)
 #pragma unroll
             for (int p = 0; p < 4; p++) {
-                // Piece p of a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
+                // Piece p of a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the
+                // reverse.
                 const int other = p / 2 + 2 * (p % 2);
                 uint32_t moved;
                 asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"

@@ -68,8 +68,8 @@ template <> kittens_device uint32_t pack<e4m3>(float x, float y) {
     return packed;
 }
 
-// Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp; reciprocal:
-// 1 ulp, and zero instead of subnormal numbers).
+// Scalar functions of the maps: the hardware's approximations where it has them (ex2, lg2: 2 ulp; rsqrt: 2 ulp;
+// reciprocal: 1 ulp, and zero instead of subnormal numbers).
 namespace math {
 kittens_device float exp2(float x) {
     float y;

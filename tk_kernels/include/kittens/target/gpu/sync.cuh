@@ -12,8 +12,8 @@ struct semaphore {
     uint64_t value;
 };
 
-// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a barrier
-// makes them known to the others.
+// Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a
+// barrier makes them known to the others.
 kittens_device void init(semaphore* s, int count, int arrivals, site = kittens_here) {
     if (elect())
 #pragma unroll

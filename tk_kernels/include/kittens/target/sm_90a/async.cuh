@@ -94,14 +94,15 @@ kittens_device void issue_stores(const Dst& dst, const Src& src, element_coord a
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// While it lives, a warp starts the loads by which `done` completes a phase, `bytes` in all. Whether the announcement or the
-// loads come first is the target's business: here it is the announcement.
+// While it lives, a warp starts the loads by which `done` completes a phase, `bytes` in all. Whether the announcement
+// or the loads come first is the target's business: here it is the announcement.
 struct loading {
     kittens_device loading(semaphore& done, int bytes, site = kittens_here) { expect_bytes(done, bytes); }
 };
 
-// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are zero.
-// With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's `done`.
+// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are
+// zero. With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's
+// `done`.
 template <shared_tile Dst, global_tensor Src>
 kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
                                site = kittens_here) {
@@ -127,9 +128,9 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
 }
 
 // Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written; but TMA writes whole
-// 16-byte units (seen on an H200), so a tensor whose rows end inside one needs padding of its own there. The source may be
-// overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
-// is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
+// 16-byte units (seen on an H200), so a tensor whose rows end inside one needs padding of its own there. The source may
+// be overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global
+// memory is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
 template <global_tensor Dst, typename Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
     __syncwarp();

@@ -21,7 +21,8 @@ kittens_device bool elect() {
     return chosen != 0;
 }
 
-// Four 8x8 matrices of 16-bit elements to shared memory, each row to an address that one lane gives; transposed, its columns.
+// Four 8x8 matrices of 16-bit elements to shared memory, each row to an address that one lane gives; transposed, its
+// columns.
 template <bool Transposed> kittens_device void store_matrices(uint32_t to, const uint32_t (&piece)[4]) {
     if constexpr (Transposed)
         asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),

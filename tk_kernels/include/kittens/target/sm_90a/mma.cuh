@@ -10,9 +10,10 @@ namespace kittens {
 // --- warpgroup ------------------------------------------------------------------------------------------------
 namespace warpgroup {
 
-// Matrix descriptor (PTX, "wgmma matrix descriptor") of what lies `offset` bytes into a tile: address, leading and stride
-// byte offsets in 16-byte units, swizzle mode. In a cluster the shared address of block rank r carries r << 24; the mask
-// keeps it out of the next field. The tile's part is the same for all of its slices: a slice costs one addition.
+// Matrix descriptor (PTX, "wgmma matrix descriptor") of what lies `offset` bytes into a tile: address, leading and
+// stride byte offsets in 16-byte units, swizzle mode. In a cluster the shared address of block rank r carries r << 24;
+// the mask keeps it out of the next field. The tile's part is the same for all of its slices: a slice costs one
+// addition.
 template <shared_tile Tile>
 kittens_device uint64_t descriptor(const Tile& tile, int offset, int leading_bytes, int stride_bytes) {
     constexpr uint32_t swizzle = Tile::chunk_bytes == 128 ? 1 : Tile::chunk_bytes == 64 ? 2 : 3;
@@ -34,7 +35,8 @@ template <shared_tile Tile> kittens_device uint64_t mn_major(const Tile& tile, i
     return descriptor(tile, offset, Tile::chunk_stride, 8 * Tile::chunk_bytes);
 }
 
-// The compiler may neither move uses of an accumulator across an asynchronous multiply's issue and wait nor keep copies.
+// The compiler may neither move uses of an accumulator across an asynchronous multiply's issue and wait nor keep
+// copies.
 template <register_tile Tile> kittens_device void pin(Tile& tile) {
 #pragma unroll
     for (int i = 0; i < Tile::height; i++)
@@ -83,8 +85,8 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
     pin(d);
 }
 
-// Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile of
-// 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
+// Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile
+// of 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
 template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
                                                                                  int accumulate = 1,
                                                                                  site = kittens_here) {

@@ -1,5 +1,5 @@
-// sm_90a: what semaphores count of the copy engine's bytes and of a cluster, clusters' barriers, fences, re-allocation of
-// registers.
+// sm_90a: what semaphores count of the copy engine's bytes and of a cluster, clusters' barriers, fences, re-allocation
+// of registers.
 #pragma once
 
 #include "kittens/target/gpu/sync.cuh"
@@ -46,7 +46,8 @@ template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_h
     if constexpr (ClusterBlocks > 1) sync_cluster();
     else sync_block();
 }
-// Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps issue.
+// Makes this warp's ordinary stores to shared memory visible to TMA and wgmma; a barrier follows where other warps
+// issue.
 kittens_device void fence_async(site = kittens_here) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // --- register re-allocation: by whole warpgroups, a multiple of 8 between 24 and 256 ---------------------------
