@@ -1,16 +1,36 @@
-"""One source, two targets: what a kernel can call on the GPU it can call on the cpu target, and the reverse."""
+"""One source, several targets: docs/tile_library.md says what a target gives, and every target gives that."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
+import pytest
+from tile_compile import CompileError, compile_library
+
+from tk_kernels.toolchain import TARGETS
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
-TARGETS = INCLUDE_ROOT / "kittens" / "target"
-HEADERS = ("registers.cuh", "memory.cuh", "sync.cuh", "async.cuh", "mma.cuh", "launch.cuh")
-# How a GPU's lanes, instructions and addresses are reached: no kernel calls these.
-GPU_ONLY = {
+FOLDERS = INCLUDE_ROOT / "kittens" / "target"
+MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
+# How lanes, instructions and addresses are reached, and methods: no kernel calls these.
+INTERNAL = {
+    "base",
+    "current",
+    "issue",
+    "load_tile",
+    "mma_warp",
+    "store_tile",
+    "elect",
+    "lane",
+    "load_unit",
+    "pack",
+    "rs",
+    "ss",
+    "store_matrices",
+    "store_unit",
+    "allocate",
     "at",
     "col",
     "col_slot",
@@ -52,26 +72,62 @@ GPU_ONLY = {
 }
 
 
+def contract() -> list[str]:
+    """The names of the manual's table, as it writes them: `wait`, `warpgroup::load`."""
+    section = MANUAL.read_text().partition("## What a target gives")[2].partition("\n## ")[0]
+    cells = [line.split("|")[2] for line in section.splitlines() if line.startswith("| ") and "names" not in line]
+    return [name for cell in cells for quoted in re.findall(r"`([^`]+)`", cell) for name in quoted.split()]
+
+
+def program(names: list[str]) -> str:
+    """A translation unit that names what a target gives, without the library on top of it."""
+    headers = ("<kittens_base.cuh>", '"kittens/types/shared.cuh"', '"kittens/types/global.cuh"', "<kittens_target.cuh>")
+    named = [f"namespace named_{i} {{ using kittens::{name}; }}" for i, name in enumerate(names)]
+    return "\n".join([*(f"#include {header}" for header in headers), *named]) + "\n"
+
+
 def functions(target: str) -> set[str]:
     """Names of the functions that a target's headers define for kernels."""
-    text = "\n".join((TARGETS / target / header).read_text() for header in HEADERS)
-    device = re.findall(r"\bkittens_device\b[^;{()]*?\b(\w+)\(", text)
+    headers = [path for folder in TARGETS[target].folders for path in (FOLDERS / folder).glob("*.cuh")]
+    text = "\n".join(path.read_text() for path in headers)
+    device = re.findall(r"\bkittens_(?:host_)?device\b[^;{()]*?\b(\w+)\(", text)
     return {name for name in device if name not in ("static_assert", "operator")}
 
 
-def test_the_cpu_target_has_every_operation_of_the_gpu() -> None:
-    assert {"load_async", "mma_AtBt", "wait", "store", "part", "increase_registers"} <= functions("sm_90a")
-    missing = functions("sm_90a") - functions("cpu") - GPU_ONLY
-    assert not missing, f"target/cpu lacks {sorted(missing)}"
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_gives_what_the_manual_says(tmp_path: Path, target: str) -> None:
+    assert {"load_async", "loading", "warpgroup::mma_AtBt", "limits", "math::exp2"} <= set(contract())
+    source = tmp_path / "contract.cu"
+    source.write_text(program(contract()))
+    assert compile_library(source, target).stat().st_size > 0
 
 
-def test_the_gpu_has_every_operation_of_the_cpu_target() -> None:
-    surplus = functions("cpu") - functions("sm_90a")
-    assert not surplus, f"target/sm_90a lacks {sorted(surplus)}"
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_manual_says_all_that_a_target_gives(target: str) -> None:
+    said = {name.rpartition("::")[2] for name in contract()}
+    surplus = functions(target) - said - INTERNAL
+    assert not surplus, f"docs/tile_library.md does not list {sorted(surplus)} of the target {target}"
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [("async.cuh", "loading"), ("sync.cuh", "arrive_named"), ("mma.cuh", "warpgroup::mma_subtract_AB")],
+)
+def test_an_operation_that_a_target_lacks_is_found(tmp_path: Path, header: str, name: str) -> None:
+    changed = tmp_path / "changed"
+    copy = changed / "kittens" / "target" / "cpu" / header
+    copy.parent.mkdir(parents=True)
+    shutil.copy(FOLDERS / "cpu" / header, copy)
+    word = name.rpartition("::")[2]
+    copy.write_text(re.sub(rf"\b{word}\b", f"un{word}", copy.read_text()))
+    source = tmp_path / "contract.cu"
+    source.write_text(program(contract()))
+    with pytest.raises(CompileError, match=word):
+        compile_library(source, "cpu", changed=changed)
 
 
 def test_the_front_end_and_the_kernels_do_not_know_the_targets() -> None:
-    front_end = [path for path in INCLUDE_ROOT.rglob("*.cuh") if TARGETS not in path.parents]
+    front_end = [path for path in INCLUDE_ROOT.rglob("*.cuh") if FOLDERS not in path.parents]
     for path in [*front_end, *Path(KERNELS_ROOT).rglob("*.cu*")]:
         text = path.read_text()
         for word in ("threadIdx", "blockIdx", "__shared__", "__CUDA_ARCH__", "__CUDACC__", "asm volatile"):
