@@ -49,6 +49,9 @@ def based(
     and whose base is a multiple of 16 bytes. Other strides and bases go through a copy; the first is logged by the
     logger `tk_kernels`.
 
+    A NaN or infinity in row j of v makes NaN of all rows from the first of its chunk of 64 on, those before j
+    included.
+
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
     dimension that is not dense.

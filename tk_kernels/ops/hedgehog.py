@@ -50,6 +50,12 @@ def hedgehog(
     and whose base is a multiple of 16 bytes, and contiguous maps, alpha and beta. Other strides and bases go through a
     copy; the first is logged by the logger `tk_kernels`.
 
+    Window scores need |q.k| / sqrt(128) <= 2^15: the window's weights are off by up to 2^-24 of that, relative to the
+    linear part's and to the 1e-6, which is bf16's rounding at 2^15. Entries of x W need |x W| < 2^31 ln 2. Far beyond
+    either the result is zeros or NaN, and no error is raised.
+
+    A NaN or infinity in row j of v makes NaN of all rows from the first of its block of 64 on, those before j included.
+
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, or a
     last dimension of q, k or v that is not dense.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -38,7 +38,34 @@ def register(
     torch.library.register_fake(f"{NAMESPACE}::{name}", run, lib=LIBRARY)
     if backward is not None:
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=LIBRARY)
-    return getattr(getattr(torch.ops, NAMESPACE), name).default
+    overload = getattr(getattr(torch.ops, NAMESPACE), name).default
+    written = [position for position, one in enumerate(overload._schema.arguments) if one.name in changes]
+    torch.library.register_vmap(f"{NAMESPACE}::{name}", _call_by_call(overload, written), lib=LIBRARY)
+    return overload
+
+
+def _call_by_call(overload: Any, written: list[int]) -> Callable[..., Any]:
+    """What `torch.func.vmap` does with an operator: a launch for each element of the batch, the results stacked.
+
+    written: the positions of the arguments that it writes; those have to be batched.
+    """
+
+    def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+        for position in written:
+            if in_dims[position] is None:
+                raise ValueError(f"{overload}: vmap over other tensors than the one that is written; batch that too")
+        results = [
+            overload(*(a if dim is None else a.select(dim, i) for a, dim in zip(arguments, in_dims, strict=True)))
+            for i in range(info.batch_size)
+        ]
+        if overload._schema.returns == []:
+            return None, None
+        if isinstance(results[0], torch.Tensor):
+            return torch.stack(results), 0
+        stacked = [torch.stack(parts) for parts in zip(*results, strict=True)]
+        return type(results[0])(stacked), type(results[0])([0] * len(stacked))
+
+    return rule
 
 
 def has_elements(tensor: torch.Tensor) -> bool:
@@ -134,11 +161,13 @@ def _is_freed(tensor: torch.Tensor) -> bool:
 def refuse_unusable(**tensors: torch.Tensor | None) -> None:
     """Refuse tensors that dtype, shape and device do not show to be unusable.
 
-    Raises ValueError for one whose storage was freed, and NotImplementedError where forward-mode differentiation would
-    lose a tangent in silence.
+    Raises ValueError for one whose storage was freed and for fake ones among real ones, and NotImplementedError where
+    forward-mode differentiation would lose a tangent in silence.
     """
     if torch.compiler.is_compiling():
         return
+    if any(type(tensor) is FakeTensor for tensor in tensors.values()):
+        _refuse_real_among_fake(tensors)
     if torch._C._functorch.peek_interpreter_stack() is None:
         for name, tensor in tensors.items():
             if tensor is not None and _is_freed(tensor):
@@ -151,6 +180,14 @@ def refuse_unusable(**tensors: torch.Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
             raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
+
+
+def _refuse_real_among_fake(tensors: Mapping[str, torch.Tensor | None]) -> None:
+    """Raises ValueError where fake tensors, of a mode that allows no others, are mixed with others."""
+    fake = {name: tensor for name, tensor in tensors.items() if type(tensor) is FakeTensor}
+    real = next((name for name, tensor in tensors.items() if tensor is not None and name not in fake), None)
+    if real is not None and not any(tensor.fake_mode.allow_non_fake_inputs for tensor in fake.values()):
+        raise ValueError(f"{next(iter(fake))}: is a fake tensor and {real} is a real one; give either kind alone")
 
 
 def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:

@@ -46,6 +46,9 @@ def linear_attention(
 
     `segments` forces into how many parts each sequence is cut, to be computed side by side; else it is chosen by shape.
 
+    A NaN or infinity in row j of k or v makes NaN of all rows from the first of its chunk of 64 on, those before j
+    included.
+
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, a
     last dimension that is not dense, or a scale that is not finite in float32.

@@ -51,6 +51,9 @@ def mamba2(
 
     `segments` forces into how many parts each sequence is cut, to be computed side by side; else it is chosen by shape.
 
+    A NaN or infinity in step j of x or B makes NaN of all steps from the first of its chunk of 64 on, those before j
+    included.
+
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an empty
     tensor, or a last dimension that is not dense.

@@ -61,7 +61,10 @@ def rotary(
     if flag("inplace", inplace):
         if enabled and x.requires_grad:
             raise RuntimeError("inplace: x requires a gradient; leave inplace off, or call under torch.no_grad()")
-        (_run_inplace if plain else _rotary_inplace)(x, cos, sin, rows_first, interleaved, conjugate)
+        if x.is_neg():  # the dispatcher would carry out the minus sign on a copy, which nobody sees
+            return x.copy_(_rotary(x, cos, sin, rows_first, interleaved, conjugate))
+        tables = cos.resolve_neg(), sin.resolve_neg()
+        (_run_inplace if plain else _rotary_inplace)(x, *tables, rows_first, interleaved, conjugate)
         return x
     function = _run if plain and not (enabled and x.requires_grad) else _rotary
     out: Tensor = function(x, cos, sin, rows_first, interleaved, conjugate)

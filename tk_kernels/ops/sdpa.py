@@ -31,8 +31,13 @@ def scaled_dot_product_attention(
     aligned to the top left and `tk.attention`'s to the bottom right: the kernel takes it where N = Nkv, where both
     are the same. Everything else is passed on to PyTorch: it says which reason sent the call there, once a reason,
     by the logger `tk_kernels` (a compiled call says nothing). Under `torch.autocast` the tensors are cast first, as
-    PyTorch casts them.
+    PyTorch casts them. Values are not looked at: the range of scores that `tk.attention` names holds here too.
+
+    Raises ValueError that names the argument for one that is no tensor.
     """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
     query, key, value = _autocast(query, key, value)
     reason = obstacle(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if reason is None:
