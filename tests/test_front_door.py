@@ -81,5 +81,5 @@ def test_an_interruption_waits_for_the_command(tmp_path: Path) -> None:
     process.stdout.readline()
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=10) == 130
+    assert process.wait(timeout=120) == 130
     process.stdout.close()

@@ -25,9 +25,10 @@ FAST = [
     "timer.min_rounds=20",
     "timer.max_rounds=60",
     "timer.settled=never",
+    "limits.call_seconds=240",  # a loaded machine
     "wandb=disabled",
 ]
-"""A fake GPU and short timing."""
+"""A fake GPU, short timing, and time limits that a loaded machine keeps."""
 
 
 def contestant(name, fake, **options):

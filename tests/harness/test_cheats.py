@@ -17,7 +17,7 @@ from harness.worker.measure import Session, measure_group
 from harness.worker.messages import CaseOutcome, Done
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
-LIMITS = Limits(case_seconds=60, call_seconds=60, profile_seconds=10, memory_fraction=0.3)
+LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
 SIZES = {"cpu": {"M": 64, "N": 64, "K": 64}, "cuda": {"M": 1024, "N": 1024, "K": 1024}}
 
 

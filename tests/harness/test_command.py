@@ -272,7 +272,7 @@ def test_a_mistake_in_a_multirun_ends_it(tmp_path, capsys):
 # ---- ending early, and going on
 
 
-def wait_for_rows(results_dir, count, process, seconds=60):
+def wait_for_rows(results_dir, count, process, seconds=240):
     """Until the groups that a run folder holds have that many rows."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -313,7 +313,7 @@ def test_interrupting(tmp_path, number):
     )
     folder = wait_for_rows(tmp_path, 2, process)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert f"interrupted; what was measured is stored; go on with: python -m harness resume={folder}" in err
@@ -367,7 +367,7 @@ sys.meta_path.insert(0, Importing())
 from harness.__main__ import main
 sys.exit(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 130
     assert one_line(done.stderr) == "interrupted; nothing had been measured"
 
@@ -382,7 +382,7 @@ harness.cli.main = lambda: 130
 atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
 sys.exit(main())
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (130, "")
 
 

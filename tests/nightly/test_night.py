@@ -270,10 +270,10 @@ def test_runner_keeps_a_log_passes_the_environment_and_ends_what_hangs(tmp_path,
 def test_what_a_hanging_step_has_started_ends_with_it(tmp_path):
     """Guard: the time limit ends the whole group; a grandchild left would hold the step's output open."""
     begin = time.monotonic()
-    assert Runner(tmp_path, tmp_path / "logs")("hang", ["sh", "-c", "sleep 25 & echo $!; wait"], {}, 2) == TIMED_OUT
-    assert time.monotonic() - begin < 15
+    assert Runner(tmp_path, tmp_path / "logs")("hang", ["sh", "-c", "sleep 250 & echo $!; wait"], {}, 2) == TIMED_OUT
+    assert time.monotonic() - begin < 120
     grandchild = int((tmp_path / "logs" / "hang.log").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while running(grandchild) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not running(grandchild)
@@ -284,14 +284,14 @@ import pathlib, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 try:
     print("up", flush=True)
-    time.sleep(60)
+    time.sleep(300)
 except KeyboardInterrupt:
     pathlib.Path("interrupted").touch()
 """
 NIGHT = """
 import pathlib, sys
 from tools.nightly.processes import Runner
-Runner(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]))("step", [sys.executable, "-c", sys.argv[2]], {}, 60)
+Runner(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]))("step", [sys.executable, "-c", sys.argv[2]], {}, 300)
 """
 
 
@@ -308,7 +308,7 @@ def test_an_interrupted_night_interrupts_its_step(tmp_path):
     assert process.stdout.readline() == "up\n"
     begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=50)
+    process.communicate(timeout=250)
     assert process.returncode == -signal.SIGINT
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 200
     assert (tmp_path / "interrupted").exists()

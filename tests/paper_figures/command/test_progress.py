@@ -18,7 +18,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def wait_for(capsys: pytest.CaptureFixture[str], words: str) -> str:
     """What is said until these words are; fails after some seconds."""
-    said, until = "", time.monotonic() + 20
+    said, until = "", time.monotonic() + 120
     while words not in said:
         assert time.monotonic() < until, said
         time.sleep(0.02)

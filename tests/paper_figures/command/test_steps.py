@@ -102,7 +102,7 @@ def interrupted(program: str, folder: Path) -> int:
             break
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    return process.wait(timeout=20)
+    return process.wait(timeout=120)
 
 
 def test_an_interrupted_step_may_store_what_it_has(tmp_path: Path) -> None:
