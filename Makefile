@@ -31,7 +31,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce nightly test lint format bundle env build clean check-machine
+.PHONY: help reproduce nightly test lint format bundle sources env build clean check-machine
 
 help: ## list the targets
 	@echo "Targets:"
@@ -65,6 +65,9 @@ format: env ## format all sources in place
 
 bundle: env ## fill bundle/ for GPU nodes that have no network
 	$(BIN)/python -m tools.bundle $(BUNDLE_ARGS)
+
+sources: env ## list the libraries without a wheel: whence, which commit, which build is here, how one is installed
+	$(BIN)/python -m tools.sources list
 
 build: env ## compile every kernel for the targets this machine can run
 	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)

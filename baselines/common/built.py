@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +50,25 @@ def site(library: str) -> Path | None:
     return None
 
 
-def misfit(manifest: dict[str, Any]) -> str | None:
-    """None where a build was made for this Python and torch (or, naming none, for any), else which it was made for."""
+def misfit(manifest: dict[str, Any], machine: Mapping[str, str] | None = None) -> str | None:
+    """None where a build was made for the machine (or, naming no Python and torch, for any), else what it was made for.
+
+    ``machine`` has ``python`` and ``torch`` as "major.minor"; None is this one.
+    """
+    for what, version in (here() if machine is None else machine).items():
+        made_for = manifest.get(what)
+        if made_for is not None and _minor(str(made_for)) != version:
+            return f"built for {what} {_minor(str(made_for))}, {'here' if machine is None else 'the node'} is {version}"
+    return None
+
+
+def here() -> dict[str, str]:
+    """Python and torch of this process, as "major.minor"."""
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         torch = "none"
-    here = {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "torch": _minor(torch)}
-    for what, version in here.items():
-        made_for = manifest.get(what)
-        if made_for is not None and _minor(str(made_for)) != version:
-            return f"built for {what} {_minor(str(made_for))}, here is {version}"
-    return None
+    return {"python": f"{sys.version_info.major}.{sys.version_info.minor}", "torch": _minor(torch)}
 
 
 def described(library: str, version: str) -> str:

@@ -38,7 +38,7 @@ def git(root: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A git checkout with one commit: a toolchain that "builds" one kernel, a results folder, a source file."""
+    """A git checkout with one commit: a toolchain that "builds" kernels, a results folder, a source file."""
     root = tmp_path / "checkout"
     toolchain = root / "tk_kernels" / "toolchain"
     toolchain.mkdir(parents=True)
@@ -46,10 +46,12 @@ def checkout(tmp_path):
     (toolchain / "__init__.py").write_text("")
     (toolchain / "__main__.py").write_text(
         "import pathlib, sys\n"
-        "assert sys.argv[1:4] == ['export', '--target', 'gpu'], sys.argv\n"
-        "folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / 'gemm-sm_90a-0'\n"
-        "folder.mkdir(parents=True)\n"
-        "(folder / 'gemm.so').write_bytes(b'code')\n"
+        "options = sys.argv.index('--target')\n"
+        "assert (sys.argv[1], sys.argv[options + 1]) == ('export', 'gpu'), sys.argv\n"
+        "for name in sys.argv[2:options] or ['gemm']:\n"
+        "    folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / f'{name}-sm_90a-0'\n"
+        "    folder.mkdir(parents=True)\n"
+        "    (folder / f'{name}.so').write_bytes(b'code')\n"
     )
     (root / "results").mkdir()
     (root / "results" / "README.md").write_text("recorded runs\n")

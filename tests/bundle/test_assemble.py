@@ -13,6 +13,7 @@ from tools.bundle import assemble as module
 from tools.bundle import kernels, stamp
 from tools.bundle.__main__ import main
 from tools.bundle.assemble import Order, assemble
+from tools.bundle.builds import Build
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import Group, Node
 
@@ -72,10 +73,52 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
 def test_too_large_is_refused_and_the_older_bundle_stays(order, checkout, tmp_path):
     assemble(order(), quiet)
     before = (checkout / "bundle" / "build_info.json").read_text()
-    with pytest.raises(BundleError, match=r"the limit is 0.001 MiB; leave a part out with --without"):
+    with pytest.raises(BundleError, match=r"over the limit of 0.001 MiB; .*or raise --max-mib"):
         assemble(order(max_mib=0.001), quiet)
     assert (checkout / "bundle" / "build_info.json").read_text() == before
     assert not list(tmp_path.rglob("assembling-*"))
+
+
+def test_the_tracked_files_count_and_the_smallest_part_that_helps_is_named():
+    """Guard: a bundle below the limit did not travel, since the checkout travels with it."""
+    sizes = {"core": 5 * module.MIB, "small": module.MIB, "large": 3 * module.MIB, "kernels": 9 * module.MIB}
+    module._check_size(sizes, 2 * module.MIB, 20)
+    with pytest.raises(BundleError) as caught:
+        module._check_size(sizes, 3 * module.MIB, 20)
+    said = str(caught.value)
+    assert "18.00 MiB (kernels 9.0 MiB, core 5.0 MiB, large 3.0 MiB, small 1.0 MiB)" in said
+    assert "tracked files are 3.00, 1.00 over the limit of 20 MiB" in said
+    assert "leave out 1.0 MiB with --without small, or raise" in said
+    with pytest.raises(BundleError, match="leave out 3.0 MiB with --without large,"):
+        module._check_size(sizes, 4 * module.MIB, 20)
+    with pytest.raises(BundleError, match="leave out 4.0 MiB with --without small,large,"):
+        module._check_size(sizes, 6 * module.MIB, 20)
+    with pytest.raises(BundleError, match="with --for, or raise"):
+        module._check_size(sizes, 7 * module.MIB, 20)
+
+
+def test_what_is_tracked_travels_and_what_git_ignores_does_not(order, checkout):
+    before = stamp.tracked_bytes(checkout)
+    assert before == sum(p.stat().st_size for p in checkout.rglob("*") if p.is_file() and ".git" not in p.parts)
+    (checkout / "source.py").write_text("x" * 100_000)
+    (checkout / "untracked.bin").write_bytes(bytes(100_000))
+    assert stamp.tracked_bytes(checkout) == before - len("x = 1\n") + 100_000
+    with pytest.raises(BundleError, match="tracked files are 0.10"):
+        assemble(order(max_mib=0.09), quiet)
+
+
+def test_builds_and_the_kernels_that_were_asked_for_travel(order, checkout, tmp_path):
+    build = tmp_path / "sources" / "madeup" / "key"
+    (build / "site").mkdir(parents=True)
+    (build / "site" / "madeup.py").write_text("")
+    (build / "manifest.json").write_text('{"commit": "abc"}')
+    parts = ("core", "madeup", "kernels")
+    sizes = assemble(order(parts=parts, builds=(Build("madeup", build),), kernels=("rotary", "based")), quiet)
+    info = json.loads((checkout / "bundle" / "build_info.json").read_text())
+    assert info["built"] == {"madeup": {"key": "key", "commit": "abc"}}
+    assert info["kernels"] == ["based-sm_90a-0/based.so", "rotary-sm_90a-0/rotary.so"]
+    assert {"madeup.tar.xz", "core.tar.xz", "kernels.tar.xz"} == set(info["archives"])
+    assert set(sizes) == {"core", "madeup", "kernels", "rest"}
 
 
 def test_a_folder_that_is_no_bundle_is_not_replaced(order, checkout):
@@ -122,6 +165,7 @@ def test_no_git_is_said(tmp_path):
         (["--without", "flash"], "got the part 'flash'"),
         (["--python", "three"], "--python: got 'three'"),
         (["--node-has", "gone/list.txt"], "there is no file gone/list.txt"),
+        (["--for", "fig99"], "there is no exhibit 'fig99'"),
     ],
 )
 def test_a_users_mistake_is_one_sentence_and_status_1(arguments, said, capsys):

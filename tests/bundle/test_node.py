@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.bundle import archive, kernels
+from tools.bundle import archive, builds, kernels
 from tools.bundle.assemble import LAUNCHER
 from tools.bundle.node import unpack
 
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
 
@@ -44,8 +45,8 @@ def bundle(checkout, make_wheel, tmp_path):
     return folder
 
 
-def write_info(folder, archives, python=PYTHON, torch=TORCH):
-    info = {"archives": archives, "node": {"python": python, "torch": torch}}
+def write_info(folder, archives, python=PYTHON, torch=TORCH, built=()):
+    info = {"archives": archives, "node": {"python": python, "torch": torch}, "built": {name: {} for name in built}}
     (folder / "build_info.json").write_text(json.dumps(info))
 
 
@@ -85,6 +86,30 @@ def test_a_bundle_without_kernels_sets_none(run, bundle):
     write_info(bundle, {name: digest for name, digest in archives_of(bundle).items() if name != "kernels.tar.xz"})
     done = run("python", "-c", "import madeup_outer, os; print(os.environ.get('TK_KERNELS_PREBUILT'))")
     assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+
+
+def test_libraries_built_from_source_are_where_the_baselines_look(run, bundle, tmp_path):
+    build = tmp_path / "sources" / "madeup" / "key"
+    (build / "site").mkdir(parents=True)
+    (build / "site" / "madeup_built.py").write_text("")
+    (build / "manifest.json").write_text(json.dumps({"python": PYTHON, "torch": TORCH}))
+    target = bundle / "site" / "madeup.tar.xz"
+    builds.pack(builds.Build("madeup", build), target, tmp_path / "cache")
+    archives = archives_of(bundle) | {target.name: hashlib.sha256(target.read_bytes()).hexdigest()}
+    write_info(bundle, archives, built=["madeup"])
+    code = f"""import sys; sys.path.append({str(ROOT)!r})
+from baselines.common import built, sites
+print(sites.find("madeup", ["madeup_built"], ""), built.site("madeup"))"""
+    done = run("python", "-c", code, TK_SOURCES="/elsewhere")
+    assert done.returncode == 0, done.stderr
+    found, site = done.stdout.split()
+    assert found == "None"
+    assert Path(site).is_relative_to(tmp_path / "site")
+
+
+def test_a_bundle_without_builds_leaves_the_variable_alone(run):
+    code = "import os; print(os.environ.get('TK_SOURCES'))"
+    assert run("python", "-c", code, TK_SOURCES="/elsewhere").stdout == "/elsewhere\n"
 
 
 def test_the_commands_own_status_comes_back(run):

@@ -10,7 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tools.bundle.errors import BundleError
-from tools.bundle.plan import GROUPS_FILE, NODE_PACKAGES_FILE, choose, read_groups, read_node
+from tools.bundle.plan import GROUPS_FILE, KERNELS, NODE_PACKAGES_FILE, choose, default_parts, read_groups, read_node
+from tools.sources.libraries import read
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,33 +49,45 @@ def test_a_dependency_is_in_one_group_alone(groups):
 @pytest.mark.parametrize(
     ("with_", "without", "minimal", "parts"),
     [
-        ((), (), False, ("core", "quack", "flash_attn_4", "linear", "flash_attn_triton", "liger", "nvmath", "kernels")),
+        ((), (), False, ("core", "linear", "flash_attn_triton", "liger", "nvmath", "kernels")),
         ((), (), True, ("core", "kernels")),
-        (("wandb",), ("quack",), False, ("core", "linear", "flash_attn_triton", "liger", "nvmath", "wandb", "kernels")),
-        ((), ("quack", "linear"), False, ("core", "flash_attn_triton", "liger", "nvmath", "kernels")),
+        (("wandb",), ("nvmath",), False, ("core", "linear", "flash_attn_triton", "liger", "wandb", "kernels")),
         (("quack",), ("kernels",), True, ("core", "quack")),
         (("flash_attn_4",), (), True, ("core", "quack", "flash_attn_4", "kernels")),
-        ((), ("flash_attn_4",), False, ("core", "quack", "linear", "flash_attn_triton", "liger", "nvmath", "kernels")),
+        (("flash_attn_3",), (), True, ("core", "flash_attn_3", "kernels")),
     ],
 )
 def test_choose(groups, with_, without, minimal, parts):
-    assert choose(groups, with_, without, minimal) == parts
+    base = ("core", KERNELS) if minimal else default_parts(groups)
+    assert choose(groups, base, with_, without, read()) == parts
+
+
+@pytest.mark.parametrize(
+    ("without", "parts"),
+    [
+        ((), ("core", "quack", "flash_attn_4", "flash_attn_3", "kernels")),
+        (("quack",), ("core", "flash_attn_3", "kernels")),
+        (("flash_attn_4", "flash_attn_3"), ("core", "quack", "kernels")),
+    ],
+)
+def test_what_experiments_want_brings_what_it_runs_on_and_goes_with_it(groups, without, parts):
+    assert choose(groups, ("core", "flash_attn_4", "flash_attn_3", KERNELS), (), without, read()) == parts
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, nvmath, wandb, kernels"
+    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, nvmath, wandb, madeup, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
-        choose(groups, (), ("flash",), False)
+        choose(groups, (), (), ("flash",), ["madeup"])
 
 
 def test_a_part_is_not_both_with_and_without(groups):
     with pytest.raises(BundleError, match="wandb: named by --with and by --without"):
-        choose(groups, ("wandb",), ("wandb",), False)
+        choose(groups, (), ("wandb",), ("wandb",))
 
 
 def test_a_part_goes_with_what_it_runs_on(groups):
     with pytest.raises(BundleError, match="flash_attn_4 runs on quack, which --without leaves out"):
-        choose(groups, ("flash_attn_4",), ("quack",), False)
+        choose(groups, (), ("flash_attn_4",), ("quack",))
 
 
 def test_flash_attn_4_is_the_version_that_the_project_measures_with(groups):

@@ -155,5 +155,6 @@ def test_the_command_line_lists_and_refuses(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "flash_attn_3: https://github.com/Dao-AILab/flash-attention at 0251105a2f (BSD-3-Clause)" in said
     assert "not built here; it needs nvcc" in said
+    assert "installed with: python -m tools.sources install LIBRARY" in said
     assert main(["install", "flash", str(tmp_path)]) == 1
     assert "got the library 'flash', known are flash_attn_3" in capsys.readouterr().err

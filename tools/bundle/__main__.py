@@ -9,12 +9,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.bundle.assemble import Order, assemble, describe
+from tools.bundle import builds, needs, stamp
+from tools.bundle.assemble import MIB, Order, assemble, describe
 from tools.bundle.errors import BundleError
-from tools.bundle.plan import GROUPS_FILE, NODE_PACKAGES_FILE, choose, read_groups, read_node
+from tools.bundle.plan import GROUPS_FILE, KERNELS, NODE_PACKAGES_FILE, choose, default_parts, read_groups, read_node
+from tools.sources import libraries
+from tools.sources.errors import SourcesError
 
 ROOT = Path(__file__).resolve().parents[2]
-MAX_MIB = 60.0
+MAX_MIB = 64.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,12 +37,31 @@ def parser() -> argparse.ArgumentParser:
         help="distributions the node has: a file of names, or names joined by commas; may be repeated "
         "(default: tools/bundle/node_packages.txt)",
     )
+    parts = p.add_mutually_exclusive_group()
+    parts.add_argument(
+        "--for",
+        dest="for_",
+        default="",
+        metavar="NAMES",
+        help="only the parts and kernels that the contestants of these experiments or exhibits want, such as "
+        "fig8_attention, or fig8 for all of Figure 8",
+    )
+    parts.add_argument("--minimal", action="store_true", help="core and kernels alone, for quick kernel work")
+    p.add_argument(
+        "--with-built",
+        action="store_true",
+        help="pack the libraries built from source too, from the cache of tools.sources (of --for: those it wants)",
+    )
     p.add_argument("--with", dest="with_", default="", metavar="PARTS", help="pack these parts too, such as wandb")
     p.add_argument(
         "--without", default="", metavar="PARTS", help="leave these parts out, such as quack (docs/bundle.md has all)"
     )
-    p.add_argument("--minimal", action="store_true", help="core and kernels alone, for quick kernel work")
-    p.add_argument("--max-mib", type=float, default=MAX_MIB, help=f"size limit in MiB (default: {MAX_MIB:g})")
+    p.add_argument(
+        "--max-mib",
+        type=float,
+        default=MAX_MIB,
+        help=f"limit in MiB of the bundle and the checkout's tracked files together (default: {MAX_MIB:g})",
+    )
     return p
 
 
@@ -54,19 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
     try:
-        groups = read_groups(GROUPS_FILE, ROOT / "pyproject.toml")
-        order = Order(
-            root=ROOT,
-            output=options.output.resolve(),
-            cache=default_cache(),
-            node=read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)]),
-            groups=groups,
-            parts=choose(groups, _names(options.with_), _names(options.without), options.minimal),
-            max_mib=options.max_mib,
-            command=shlex.join(["python", "-m", "tools.bundle", *arguments]),
-        )
+        order, wanted = planned(options, shlex.join(["python", "-m", "tools.bundle", *arguments]))
         sizes = assemble(order, lambda text: print(text, file=sys.stderr, flush=True))
-    except BundleError as error:
+        tracked = stamp.tracked_bytes(ROOT)
+    except (BundleError, SourcesError) as error:
         print(f"bundle: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -75,9 +88,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bundle: interrupted; the folder was left as it was", file=sys.stderr)
         return 130
-    total = sum(sizes.values()) / (1 << 20)
-    print(f"{order.output}: {total:.1f} MiB of {options.max_mib:g} ({describe(sizes)})")
+    total = sum(sizes.values())
+    print(f"{order.output}: {total / MIB:.1f} MiB ({describe(sizes)})")
+    print(
+        f"travels with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB"
+    )
+    if absent := [name for name in wanted if name not in order.parts]:
+        print(
+            f"not packed, as rows will say: {', '.join(absent)} (--with NAME; --with-built: what is built from source)"
+        )
     return 0
+
+
+def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str, ...]]:
+    """What to make, and the names of all parts that the experiments want, packed or not.
+
+    Raises:
+        BundleError, SourcesError: A name that does not exist, a build that is not there, data that cannot be read.
+    """
+    groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
+    node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
+    if options.for_:
+        wants = needs.needs(needs.targets(_names(options.for_)), groups, built)
+        base = wants.parts
+    else:
+        wants = needs.Needs(tuple(name for name, group in groups.items() if group.contestants), tuple(built))
+        base = ("core", KERNELS) if options.minimal else default_parts(groups)
+    base += wants.libraries if options.with_built else ()
+    parts = choose(groups, base, _names(options.with_), _names(options.without), built)
+    order = Order(
+        root=ROOT,
+        output=options.output.resolve(),
+        cache=default_cache(),
+        node=node,
+        groups=groups,
+        parts=parts,
+        max_mib=options.max_mib,
+        command=command,
+        builds=tuple(builds.find(built[name], node, wants.files.get(name)) for name in parts if name in built),
+        kernels=wants.kernels,
+    )
+    return order, (*wants.parts, *wants.libraries)
 
 
 def _names(text: str) -> list[str]:

@@ -13,7 +13,7 @@ import lzma
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,12 +48,17 @@ def _matches(path: str, patterns: Sequence[str]) -> bool:
 
 def pack(wheels: Sequence[Wheel], patterns: Patterns, target: Path, cache: Path) -> None:
     """Write the wheels' files to ``target`` (.tar.xz); the packed bytes are kept in ``cache`` by their inputs."""
-    kept = cache / f"{_key(wheels, patterns)}.tar.xz"
+    write(lambda: _tar(wheels, patterns), _key(wheels, patterns), target, cache)
+
+
+def write(tar: Callable[[], bytes], key: str, target: Path, cache: Path) -> None:
+    """Write an uncompressed tar to ``target`` as .tar.xz; the packed bytes are kept in ``cache`` under ``key``."""
+    kept = cache / f"{key}.tar.xz"
     if not kept.is_file():
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
         try:
-            partial.write_bytes(compress(_tar(wheels, patterns)))
+            partial.write_bytes(compress(tar()))
             partial.replace(kept)
         except OSError as error:
             partial.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from tools.bundle import archive, kernels, stamp
+from tools.bundle import archive, builds, kernels, stamp
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import HERE, KERNELS, Group, Node
 from tools.bundle.resolve import resolve
@@ -29,7 +29,11 @@ LAUNCHER = HERE / "node"  # files that go into every bundle as they are
 
 @dataclass(frozen=True)
 class Order:
-    """What to make: ``parts`` as `plan.choose` names them, at most ``max_mib`` MiB, from the checkout ``root``."""
+    """What to make: ``parts`` as `plan.choose` names them, from the checkout ``root``.
+
+    ``max_mib`` bounds what travels, in MiB: the bundle and the checkout's tracked files. ``builds`` are the parts that
+    were built from source, ``kernels`` the names of those to pack, all if empty.
+    """
 
     root: Path
     output: Path
@@ -39,10 +43,16 @@ class Order:
     parts: tuple[str, ...]
     max_mib: float
     command: str
+    builds: tuple[builds.Build, ...] = ()
+    kernels: tuple[str, ...] = ()
 
 
 def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
-    """Make the bundle at ``order.output``; returns bytes by part. An older bundle there is replaced at the end."""
+    """Make the bundle at ``order.output``; returns bytes by part. An older bundle there is replaced at the end.
+
+    Raises:
+        BundleError: A part cannot be had, or the bundle and the checkout's tracked files are more than ``max_mib``.
+    """
     _refuse_foreign_folder(order.output)
     partial = order.cache / f"assembling-{os.getpid()}"  # not beside the output: it would look like a new file to git
     partial.mkdir(parents=True)
@@ -50,7 +60,7 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
         info = _fill(order, partial, say)
         (partial / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
         sizes = measure(partial)
-        _check_size(sizes, order.max_mib)
+        _check_size(sizes, stamp.tracked_bytes(order.root), order.max_mib)
         if order.output.exists():
             shutil.rmtree(order.output)
         order.output.parent.mkdir(parents=True, exist_ok=True)
@@ -71,11 +81,12 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         "node": {"python": order.node.python, "torch": order.node.torch},
         "parts": list(order.parts),
         "packages": {},
+        "built": {build.library: build.stamp for build in order.builds},
         "archives": {},
         "kernels": [],
     }
     packed: list[Wheel] = []
-    for name in (part for part in order.parts if part != KERNELS):
+    for name in (part for part in order.parts if part in order.groups):
         wheels = _group_wheels(order, name, packed, say)
         packed += wheels
         target = folder / "site" / f"{name}.tar.xz"
@@ -84,10 +95,15 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         archive.pack(wheels, patterns, target, order.cache / "packed")
         info["packages"] |= {w.name: str(w.version) for w in wheels}
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
+    for build in order.builds:
+        say(f"{build.library}: packing {build.folder}")
+        target = folder / "site" / f"{build.library}.tar.xz"
+        builds.pack(build, target, order.cache / "packed")
+        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     if KERNELS in order.parts:
-        say(f"kernels: building for {kernels.TARGET}")
+        say(f"kernels: building {', '.join(order.kernels) or 'all'} for {kernels.TARGET}")
         with tempfile.TemporaryDirectory() as built:
-            info["kernels"] = kernels.build(order.root, Path(built))
+            info["kernels"] = kernels.build(order.root, Path(built), order.kernels)
             target = folder / "site" / KERNELS_ARCHIVE
             kernels.pack(Path(built), target)
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
@@ -130,13 +146,27 @@ def describe(sizes: dict[str, int]) -> str:
     return ", ".join(f"{name} {size / MIB:.1f} MiB" for name, size in ordered)
 
 
-def _check_size(sizes: dict[str, int], max_mib: float) -> None:
-    total = sum(sizes.values())
-    if total > max_mib * MIB:
+def _check_size(sizes: dict[str, int], tracked: int, max_mib: float) -> None:
+    """Raises `BundleError` where the bundle and ``tracked`` bytes of the checkout are more than ``max_mib`` MiB."""
+    bundle = sum(sizes.values())
+    excess = bundle + tracked - max_mib * MIB
+    if excess > 0:
         raise BundleError(
-            f"the bundle is {total / MIB:.1f} MiB ({describe(sizes)}), the limit is {max_mib:g} MiB; "
-            "leave a part out with --without, or raise --max-mib if your way to the node carries more"
+            f"the bundle is {bundle / MIB:.2f} MiB ({describe(sizes)}) and the checkout's tracked files are "
+            f"{tracked / MIB:.2f}, {excess / MIB:.2f} over the limit of {max_mib:g} MiB; "
+            f"{_advice(sizes, excess)}or raise --max-mib if your way to the node carries more"
         )
+
+
+def _advice(sizes: dict[str, int], excess: float) -> str:
+    """What to leave out, so that ``excess`` bytes are saved: the smallest part that does, else all of them."""
+    parts = sorted((size, name) for name, size in sizes.items() if name not in ("core", KERNELS, "rest"))
+    enough = [(size, name) for size, name in parts if size >= excess][:1]
+    if not enough and sum(size for size, _ in parts) < excess:
+        return "pack for fewer experiments with --for, "
+    named = ",".join(name for _, name in enough or parts)
+    saved = sum(size for size, _ in enough or parts)
+    return f"pack for fewer experiments with --for, leave out {saved / MIB:.1f} MiB with --without {named}, "
 
 
 def _refuse_foreign_folder(output: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.bundle import archive
@@ -23,12 +24,12 @@ def pack(folder: Path, target: Path) -> None:
     target.write_bytes(archive.compress(archive.tar_bytes(content)))
 
 
-def build(root: Path, folder: Path) -> list[str]:
-    """Fill ``folder`` with every kernel for `TARGET`; returns the files' paths relative to it.
+def build(root: Path, folder: Path, names: Sequence[str] = ()) -> list[str]:
+    """Fill ``folder`` with these kernels for `TARGET`, all if none is named; returns the files' paths relative to it.
 
     The toolchain's progress and the compiler's words go to this process's standard error.
     """
-    command = [sys.executable, "-m", "tk_kernels.toolchain", "export", "--target", TARGET, "--to", str(folder)]
+    command = [sys.executable, "-m", "tk_kernels.toolchain", "export", *names, "--target", TARGET, "--to", str(folder)]
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, check=False, cwd=root, stdout=sys.stderr)
     if done.returncode:

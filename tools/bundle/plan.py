@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 GROUPS_FILE = HERE / "groups.toml"
 NODE_PACKAGES_FILE = HERE / "node_packages.txt"
 KERNELS = "kernels"
-_GROUP_KEYS = {"requirements", "never", "source_only", "build", "drop", "keep", "needs", "default"}
+_GROUP_KEYS = {"requirements", "never", "source_only", "build", "drop", "keep", "needs", "contestants", "default"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Group:
     needs: tuple[str, ...] = ()
     build: tuple[tuple[str, str], ...] = ()
     keep: tuple[str, ...] = ()
+    contestants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def read_groups(path: Path, pyproject: Path) -> dict[str, Group]:
             source_only=_canonical(table.get("source_only", ())),
             drop=tuple(table.get("drop", ())),
             keep=tuple(table.get("keep", ())),
+            contestants=tuple(table.get("contestants", ())),
             default=bool(table.get("default", False)),
             needs=_needs(name, table, tables, path),
             build=tuple(sorted((str(key), str(value)) for key, value in table.get("build", {}).items())),
@@ -79,12 +81,24 @@ def read_groups(path: Path, pyproject: Path) -> dict[str, Group]:
     }
 
 
-def choose(groups: dict[str, Group], with_: Sequence[str], without: Sequence[str], minimal: bool) -> tuple[str, ...]:
-    """Names of the parts to pack, ``kernels`` among them; ``minimal`` is core and kernels alone.
+def default_parts(groups: dict[str, Group]) -> tuple[str, ...]:
+    """Names of the parts that are packed where nothing else is asked for."""
+    return (*(name for name, group in groups.items() if group.default), KERNELS)
 
-    A group that --with names brings the groups it needs; one that is packed by default goes with a group that it needs.
+
+def choose(
+    groups: dict[str, Group],
+    base: Iterable[str],
+    with_: Sequence[str] = (),
+    without: Sequence[str] = (),
+    libraries: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Names of the parts to pack: ``base`` and those that --with names, less those that --without names.
+
+    A part is a group, one of ``libraries``, which are built from source, or ``kernels``. A group brings the groups that
+    it needs; one of ``base`` is left out with a group that it needs.
     """
-    known = [*groups, KERNELS]
+    known = [*groups, *libraries, KERNELS]
     for name in (*with_, *without):
         if name not in known:
             raise BundleError(f"got the part {name!r}, a bundle has {', '.join(known)}")
@@ -95,8 +109,8 @@ def choose(groups: dict[str, Group], with_: Sequence[str], without: Sequence[str
         absent = [need for need in _needed(groups, name) if need in without]
         if absent:
             raise BundleError(f"{name} runs on {absent[0]}, which --without leaves out; name only one of them")
-    default = ["core", KERNELS] if minimal else [n for n in groups if groups[n].default] + [KERNELS]
-    wanted = {*default, *with_, *(need for name in with_ for need in _needed(groups, name))}
+    wanted = {*base, *with_}
+    wanted |= {need for name in wanted for need in _needed(groups, name)}
     return tuple(name for name in known if name in wanted and not {name, *_needed(groups, name)} & set(without))
 
 

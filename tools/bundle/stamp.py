@@ -18,6 +18,12 @@ def git_dirty(root: Path) -> bool:
     return bool(_git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results").strip())
 
 
+def tracked_bytes(root: Path) -> int:
+    """Bytes of the tracked files of ``root`` as they lie there: what travels beside a bundle."""
+    paths = [root / name for name in _git(root, "ls-files", "-z").split("\0") if name]
+    return sum(path.lstat().st_size for path in paths if path.is_symlink() or path.is_file())
+
+
 def _git(root: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(["git", "-C", str(root), *arguments], check=False, capture_output=True, text=True)

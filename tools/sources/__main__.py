@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def listing() -> str:
-    """Each library with its builds: the one in use, and those that do not fit this Python or torch."""
+    """Each library with its builds, the one in use and those that do not fit; and how one is installed."""
     lines = []
     for library in read().values():
         lines.append(f"{library.name}: {library.upstream} at {library.commit[:10]} ({library.licence})")
@@ -56,6 +56,10 @@ def listing() -> str:
             lines.append(f"    {build}: commit {commit}, {state}")
         if not builds:
             lines.append(f"    not built here; it needs {library.needs}")
+    lines.append(
+        "A build is made as its authors say, anywhere, and installed with: "
+        "python -m tools.sources install LIBRARY WHEEL|FOLDER|ARCHIVE --commit COMMIT"
+    )
     return "\n".join(lines)
 
 

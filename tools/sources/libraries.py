@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.sources.errors import SourcesError
 
 FILE = Path(__file__).resolve().parent / "libraries.toml"
-_KEYS = {"upstream": str, "commit": str, "licence": str, "holds": list, "needs": str, "for": list}
+_KEYS = {"upstream": str, "commit": str, "licence": str, "holds": list, "needs": str, "contestants": list}
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Library:
     licence: str
     holds: tuple[str, ...]
     needs: str
-    workloads: tuple[str, ...]
+    contestants: tuple[str, ...]
+    file: str = ""
 
 
 def read(path: Path = FILE) -> dict[str, Library]:
@@ -34,6 +35,7 @@ def read(path: Path = FILE) -> dict[str, Library]:
     found = {}
     for name, table in tomllib.loads(path.read_text()).items():
         wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
+        wrong -= {"file"} if isinstance(table.get("file"), str) else set()
         if wrong:
             raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")
         found[name] = Library(
@@ -43,7 +45,8 @@ def read(path: Path = FILE) -> dict[str, Library]:
             table["licence"],
             tuple(table["holds"]),
             table["needs"],
-            tuple(table["for"]),
+            tuple(table["contestants"]),
+            table.get("file", ""),
         )
     return found
 

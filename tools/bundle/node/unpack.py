@@ -1,4 +1,5 @@
-"""Unpack a bundle once; print the folders to put on PYTHONPATH, joined by colons, and in a second line the kernels'.
+"""Unpack a bundle once; print three lines: the folders to put on PYTHONPATH, joined by colons, the kernels' folder, and
+that of the libraries built from source. The last two are empty where the bundle holds none.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -92,9 +93,11 @@ def main() -> int:
     try:
         info = json.loads((bundle / "build_info.json").read_text())
         check_node(info)
-        packages = {name: digest for name, digest in info["archives"].items() if name != KERNELS}
-        site = unpacked(bundle, packages)
+        built = {f"{library}.tar.xz" for library in info.get("built", ())}
+        archives = info["archives"].items()
+        site = unpacked(bundle, {name: digest for name, digest in archives if name not in {KERNELS, *built}})
         kernels = unpacked(bundle, {KERNELS: info["archives"][KERNELS]}) if KERNELS in info["archives"] else ""
+        sources = unpacked(bundle, {name: digest for name, digest in archives if name in built}) if built else ""
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
@@ -104,6 +107,7 @@ def main() -> int:
     inner = [site / path for path in INNER_PATHS if (site / path).is_dir()]
     print(":".join(str(path) for path in [site, *inner]))
     print(kernels)
+    print(sources)
     return 0
 
 

@@ -1,0 +1,126 @@
+"""What experiments need of a bundle, held against the configurations of the workloads and what the baselines import."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.bundle import __main__ as command
+from tools.bundle.errors import BundleError
+from tools.bundle.needs import Needs, needs, targets
+from tools.bundle.plan import GROUPS_FILE, choose, read_groups
+from tools.sources.libraries import read
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return read_groups(GROUPS_FILE, ROOT / "pyproject.toml")
+
+
+def everyone() -> set[str]:
+    """The ``_target_`` of every contestant of every workload."""
+    files = sorted((ROOT / "configs" / "workload").glob("*.yaml"))
+    workloads = [yaml.safe_load(file.read_text())["workload"] for file in files]
+    return {one["_target_"] for workload in workloads for one in workload["implementations"].values()}
+
+
+def test_no_contestant_is_forgotten_and_none_that_is_gone_is_named(groups):
+    named = [*(group.contestants for group in groups.values()), *(library.contestants for library in read().values())]
+    modules = [module for listed in named for module in listed]
+    assert {target.rpartition(".")[0] for target in everyone()} == set(modules)
+    assert len(modules) == len(set(modules))
+
+
+def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
+    """What a baseline says to install is what its part packs, or the library that it says to build."""
+    pins = {str(r): group for group in groups.values() for r in group.requirements if group.name != "core"}
+    asked = 0
+    for module in {target.rpartition(".")[0] for target in everyone()} - {"baselines.attention.flash_attn"}:
+        install = getattr(importlib.import_module(module), "INSTALL", "")
+        for entry in [
+            *(group for pin, group in pins.items() if pin in install),
+            *(library for library in read().values() if f"tools.sources install {library.name} " in install),
+        ]:
+            assert module in entry.contestants, (module, entry.name)
+            asked += 1
+    assert asked > 8
+
+
+@pytest.mark.parametrize(
+    ("names", "parts", "libraries", "kernels"),
+    [
+        (["fig8_attention"], "core quack flash_attn_4 kernels", "flash_attn_3 thunderkittens", ["attention"]),
+        (["fig7"], "core quack nvmath kernels", "thunderkittens", ["gemm"]),
+        (["fig9_mamba2"], "core linear kernels", "thunderkittens", ["linear_attention"]),
+        (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", ["rotary"]),
+        (["nightly_gemm"], "core kernels", "", ["gemm"]),
+        (
+            ["fig10_fp8", "fig9_fft_conv"],
+            "core nvmath kernels",
+            "flash_fft_conv deep_gemm thunderkittens",
+            ["fft_conv", "gemm_fp8"],
+        ),
+    ],
+)
+def test_experiments_want_what_their_contestants_run_on(groups, names, parts, libraries, kernels):
+    found = needs(targets(names), groups, read())
+    assert choose(groups, found.parts) == tuple(parts.split())
+    assert (found.libraries, found.kernels) == (tuple(libraries.split()), tuple(kernels))
+
+
+def test_an_exhibit_stands_for_all_experiments_of_its_name():
+    three = ("fig8_attention", "fig8_attention_d64", "fig8_attention_gqa")
+    assert targets(["fig8"]) == targets(three)
+    assert targets(["fig8"]) > targets(["fig6_occupancy"])
+
+
+def test_of_the_released_kernels_those_of_the_experiment_are_wanted(groups):
+    found = needs(targets(["fig8_attention", "fig9_rotary"]), groups, read())
+    folder = "thunderkittens_released"
+    assert found.files == {"thunderkittens": {f"{folder}/attention.so", f"{folder}/rotary.so"}}
+
+
+def test_a_contestant_without_a_part_is_an_error(groups):
+    with pytest.raises(BundleError, match=r"baselines\.gemm\.new: .* name it below contestants in groups\.toml or"):
+        needs({"baselines.gemm.new.Gemm"}, groups, read())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("fig8_attentoin", "there is no exhibit 'fig8_attentoin'.*configs/experiment"), ("abstract", "measures nothing")],
+)
+def test_a_name_that_measures_nothing_is_an_error(name, said):
+    with pytest.raises(BundleError, match=f"--for: .*{said}"):
+        targets([name])
+
+
+def planned(*words):
+    return command.planned(command.parser().parse_args(words), "")
+
+
+def test_what_is_wanted_and_not_packed_is_known(monkeypatch, tmp_path):
+    monkeypatch.setenv("TK_SOURCES", str(tmp_path))
+    order, wanted = planned("--for", "fig8_attention")
+    assert [name for name in wanted if name not in order.parts] == ["flash_attn_3", "thunderkittens"]
+    assert order.kernels == ("attention",)
+    order, wanted = planned()
+    assert {"quack", "flash_attn_4", "deep_gemm"} <= {*wanted} - {*order.parts}
+    assert "wandb" not in wanted
+    assert order.kernels == ()
+
+
+def test_a_build_that_is_asked_for_and_is_not_there_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("TK_SOURCES", str(tmp_path))
+    with pytest.raises(BundleError, match="has no build of flash_attn_3 for Python 3.12 .* --without flash_attn_3"):
+        planned("--for", "fig8_attention", "--with-built")
+    order, _ = planned("--for", "fig8_attention", "--with-built", "--without", "flash_attn_3,thunderkittens")
+    assert order.builds == ()
+
+
+def test_needs_name_no_kernels_unless_ours_compete(groups):
+    assert needs({"baselines.gemm.cublas.Gemm"}, groups, read()) == Needs(("core",), (), ())
