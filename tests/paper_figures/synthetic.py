@@ -318,10 +318,13 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
 
 
 if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a campaign to look at
-    import sys
+    import argparse
 
     from paper_figures.exhibits import load_exhibits
     from paper_figures.shown.derived import measured_exhibits
 
+    options = argparse.ArgumentParser(prog="python -m tests.paper_figures.synthetic")
+    options.add_argument("folder", type=Path, help="where to write a run of each exhibit")
+    target = options.parse_args().folder
     for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
-        print("written:", write_run(Path(sys.argv[1]), exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))
+        print("written:", write_run(target, exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))
