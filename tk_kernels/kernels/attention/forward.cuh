@@ -114,14 +114,15 @@ template <config C> struct forward_kernel {
         const int first = t.blocks - 1 - hidden_blocks(s.consumer, t, g);
         if (t.blocks > 0) {
             const bool skips = first < t.blocks - 1;
-            if (skips) s.skip(), s.skip_turn();  // keys that later rows alone see
+            if (skips) s.take(), s.skip_turn(), s.release();  // keys that later rows alone see
             tile& k = s.take();
             s.in_turn();
             warpgroup::mm_ABt(scores, q, k);
+            if (skips) s.take();  // their values, while the scores are multiplied
             s.pass_turn();
             warpgroup::mma_wait(scores);
             s.release();
-            if (skips) s.skip();  // their values
+            if (skips) s.release();
             g.visible.hide(scores, row, first * C.keys);
             state.step(scores, shrink, g.scale);
             copy(weights, scores);

@@ -14,8 +14,8 @@
 //                                                                     each; its stores may still be in flight
 //
 // `in_turn` and `pass_turn` let the consumers issue their multiplies one after another, so that one's arithmetic runs
-// under the others' multiplies; each consumer takes the same number of turns in a task. One that has no use for a tile,
-// or for a turn, says so by `skip` and `skip_turn`.
+// under the others' multiplies; each consumer takes the same number of turns in a task. One that has no use for
+// a turn says so by `skip_turn`; a tile without a use is taken and released like the others.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -71,10 +71,6 @@ template <typename K> struct lcf_stream {
         }
         kittens_device void release_held(site where = kittens_here) { s.held.release(0, where); }
 
-        kittens_device void skip(site where = kittens_here) {
-            this->take(where);
-            this->release(where);
-        }
         kittens_device void skip_turn(site where = kittens_here) {
             in_turn(where);
             pass_turn(where);
