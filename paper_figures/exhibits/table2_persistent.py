@@ -16,7 +16,7 @@ EXHIBIT = Exhibit(
     problem_label="K = {K}",
     axis="K, at M = N = 4096",
     tick="{K}",
-    baseline="cublas",
+    baseline=("cublas", "cublas_tuned"),
     names={"tk": "TK persistent", "tk[persistent=0]": "TK one block a tile"},
     small_problems=SMALL_PROBLEMS,
     quick_problems=(

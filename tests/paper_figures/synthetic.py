@@ -60,7 +60,7 @@ def _fft_conv_rate(keys: Mapping[str, str], contestant: Contestant) -> float | s
     if contestant.implementation == "flash_fft_conv":
         return "unavailable: flashfftconv is not installed: pip install git+https://example.invalid/flash-fft-conv"
     base = 100.0 * (0.6 if keys.get("filter") == "inside" else 1.0)
-    factors = {"triton_monarch": 0.4, "torch": 0.06, "torch_real": 0.09, "torch_compile": 0.1}
+    factors = {"triton_monarch": 0.4, "thunderkittens": 0.35, "torch": 0.06, "torch_real": 0.09, "torch_compile": 0.1}
     return base * factors.get(contestant.implementation, 1.0)
 
 
@@ -77,7 +77,14 @@ def _linear_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str
 def _gemm_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str:
     size = {key: int(value) for key, value in keys.items() if key in ("M", "N", "K")}
     base = 700.0 * size["K"] / (size["K"] + 400) * min(1.0, size["M"] / 2048)
-    factors = {"cublas": 0.97, "triton": 0.84, "torch_compile": 0.93, "quack": 0.99}
+    factors = {
+        "cublas": 0.97,
+        "cublas_tuned": 0.96,
+        "thunderkittens": 0.95,
+        "triton": 0.84,
+        "torch_compile": 0.93,
+        "quack": 0.99,
+    }
     options = {"stages=1": 0.36, "stages=2": 0.66, "stages=3": 0.93, "persistent=0": 0.89, "order=row_major": 0.55}
     if contestant.implementation == "quack" and size["K"] == 1024:
         return "unavailable: quack-kernels is not installed: pip install quack-kernels==0.6.5"
@@ -93,7 +100,14 @@ def _attention_rate(keys: Mapping[str, str], contestant: Contestant) -> float | 
         return "unsupported: the scores of N = 6144 and more do not fit"
     causal, backward = keys.get("causal") == "1", keys.get("direction") == "bwd"
     base = 690.0 * int(keys["N"]) / (int(keys["N"]) + (500 if causal else 180)) * (0.78 if backward else 1.0)
-    factors = {"flash_attn_4": 0.97, "sdpa_cudnn": 0.95, "sdpa_flash": 0.55, "flash_attn": 0.56, "torch_unfused": 0.12}
+    factors = {
+        "flash_attn_4": 0.97,
+        "thunderkittens": 0.9,
+        "sdpa_cudnn": 0.95,
+        "sdpa_flash": 0.55,
+        "flash_attn": 0.56,
+        "torch_unfused": 0.12,
+    }
     options = {"order=row_major": 0.8, **{f"blocks_per_sm={n};synchronous=1": 0.3 + 0.1 * n for n in (1, 2, 3, 4)}}
     return base * factors.get(contestant.implementation, 1.0) * options.get(contestant.variant, 1.0)
 
@@ -307,7 +321,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
         "library_sizes": {
             "tk": {"version": "this repository", "bytes": {"headers": 414182, "libraries": 0, "all": 414182}},
             "cutlass": {"reason": "not installed: pip install nvidia-cutlass"},
-            "triton": {"version": "triton 3.6.0", "bytes": {"headers": 5, "libraries": 4 * 10**8, "all": 6 * 10**8}},
+            "triton": {"version": "triton 3.6.0", "bytes": {"headers": 8e6, "libraries": 4 * 10**8, "all": 10**9}},
             "cublas": {"version": "nvidia-cublas 13", "bytes": {"headers": 5, "libraries": 9 * 10**8, "all": 10**9}},
         },
         "kernel_builds": {str(one): build for one in plan.contestants if one.implementation == "tk"},

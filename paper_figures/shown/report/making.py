@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.results import Run
 from paper_figures.judged.differences import differences
 from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
-from paper_figures.labels import short_run
+from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.campaign import load_runs
@@ -42,7 +42,9 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
     part = gather(runs, [exhibit], known).parts[0]
     lines, measured = part.lines, bool(runs_used(part.selections))
     if not measured:
-        lines = tuple(line for line in lines if line.everything_published)
+        lines = tuple(
+            line for line in lines if line.everything_published and line.cell.contestant.implementation != RELEASED
+        )  # the paper's numbers, each once
     to_run = _command(exhibit, str(runs[0].manifest["campaign"]))
     means = mean_ratio_texts(exhibit, lines)
     remarks = _remarks(part, lines, means, to_run)
@@ -109,7 +111,8 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
     if gpus := published_gpus(lines):
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
     remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
-    if len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):
+    measured = any(line.cell.timed for line in lines)
+    if measured and len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):
         remarks.append(f"The best baseline is the fastest that was timed on a problem. Absent: {', '.join(missing)}.")
     remarks += selection_notes(part.exhibit, part.selections)
     for run in runs_used(part.selections):

@@ -309,7 +309,7 @@ def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, s
     assert [f"; {len(old)} stale</td>" in row for row in board] == [True, False]
     assert text.count('<small class="stale">stale</small>') == len(old)
     assert "all of 4 numbers stale" in plain
-    assert f"2 of 3 claims; {len(old)} stale" in plain or f"3 of 3 claims; {len(old)} stale" in plain  # by subject
+    assert f"{len(old)} stale |" in plain  # by subject
     everything = f"and so are the claims on them: {len(old)} of {len(old) + len(new)}."
     assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12});" in text
     assert everything in text
