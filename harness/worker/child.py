@@ -40,7 +40,8 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
 
     from harness.devices.cpu import product_gflops
     from harness.errors import one_line
-    from harness.worker.measure import ProcessBrokenError, Session, inspect, measure_group, status_of
+    from harness.worker.measure import inspect, measure_group
+    from harness.worker.session import ProcessBrokenError, Session, status_of
 
     try:
         here = instantiate(dict(device))

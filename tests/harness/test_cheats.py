@@ -13,8 +13,9 @@ from harness_fakes import EARLY_STREAM, FakeGpu
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.worker.measure import Session, measure_group
+from harness.worker.measure import measure_group
 from harness.worker.messages import CaseOutcome, Done
+from harness.worker.session import Session
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
 LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)

@@ -16,8 +16,9 @@ from harness.ledger import ACTIVITIES, THEIRS, Ledger, added, overhead_pct
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.results import load_run
 from harness.store import Store
-from harness.worker.measure import Session, _input_sets, measure_group
+from harness.worker.measure import _input_sets, measure_group
 from harness.worker.messages import Done
+from harness.worker.session import Session
 from harness.workloads import gemm
 
 

@@ -11,7 +11,7 @@ from harness import seeds
 from harness.cli import main
 from harness.devices.cpu import CpuDevice
 from harness.planning import Limits, TimerSettings
-from harness.worker.measure import Session
+from harness.worker.session import Session
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
 
