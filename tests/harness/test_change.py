@@ -286,7 +286,7 @@ def test_stopping_when_the_median_is_known_keeps_its_coverage():
         n = CHECK_EVERY
         while True:
             interval = stats.median_interval(samples[:n])
-            if finished(n, 0.0, interval.relative_width(float(np.median(samples[:n]))), settings):
+            if finished(n, 0.0, interval.relative_width(float(np.median(samples[:n]))), settings, CHECK_EVERY):
                 break
             n += CHECK_EVERY
         assert 30 <= n < 3000

@@ -131,7 +131,7 @@ def test_a_run_is_stored_as_the_schema_says(stored_run):
         expected = 100.0 / (1.1 if row.implementation == "tk" else 1.0)
         assert row.latency_us_p50 == pytest.approx(expected, rel=0.03)
         assert row.tflops == pytest.approx(2 * 64 * 48 * k / (row.latency_us_p50 * 1e6))
-        assert row.energy_mj == pytest.approx(642.0 * row.latency_us_p50 / 1e3)
+        assert math.isnan(row.energy_mj), "only settled blocks count the energy of a call"
         assert row.n_samples == len(run.samples(row.case_id))
     best = run.ratios.merge(rows[["case_id", "implementation"]], on="case_id")
     ours = best[best["implementation"] == "tk"]

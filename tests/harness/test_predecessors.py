@@ -33,8 +33,14 @@ def stored(folder, plain=False, blocks=()):
         case: Samples(one.latency_us, one.rounds, one.positions, one.predecessors.astype(str).astype(object))
         for case, one in seen.items()
     }
+    rows = []
+    for row in made.measurements:
+        p10, p50, p90 = (float(value) for value in np.quantile(seen[row.case_id].latency_us, [0.1, 0.5, 0.9]))
+        rows.append(replace(row, latency_us_p10=p10, latency_us_p50=p50, latency_us_p90=p90))
     with Store.create(folder, MANIFEST) as store:
-        store.append(replace(made, ratios=tuple(ratios), samples=samples, settled=tuple(blocks)))
+        store.append(
+            replace(made, measurements=tuple(rows), ratios=tuple(ratios), samples=samples, settled=tuple(blocks))
+        )
     return folder
 
 

@@ -162,7 +162,7 @@ def test_what_a_crash_left_behind_the_last_group_is_cut(folder, name):
 def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
-        made.append(group("other", cases=("x",)))
+        made.append(group("M=9;N=9;K=9", cases=("x",)))
         other = made._merged_samples({"a": Samples(np.ones(5), np.arange(5))}, ["a"])
     store._replace(folder / "samples.parquet", store._parquet(other))
     with pytest.raises(ResultsError, match="holds 5 samples of case a"):
