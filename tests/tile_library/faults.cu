@@ -15,11 +15,14 @@ using matrix = gl<bf16, 1, 1, dynamic, dynamic, tile>;
 struct globals_t {
     matrix in, out;
     gl<float, 1, 1, dynamic, dynamic> sums;
+    int* counter;
 };
 
 template <int Warps = 4, int Blocks = 1> struct program {
     using globals = globals_t;
     static constexpr int warps = Warps, cluster_blocks = Blocks, blocks = Blocks, blocks_per_sm = 1;
+    static constexpr bool claims = false;
+    static constexpr int counted = 0;  // what the counter holds at the launch
 };
 
 // Two tiles and two semaphores, initialised.
@@ -301,6 +304,27 @@ template <neighbour N> struct clusters : program<1, 2> {
     }
 };
 
+// --- a neighbour's shared memory -----------------------------------------------------------------------------------
+enum class reading { none, unsynced, early_exit, overwritten, rank };
+
+template <reading R> struct readings : program<1, 2> {
+    static void run(const globals_t& g) {
+        shared_allocator memory;
+        using sums_tile = st_fl<16, 64>;
+        auto& sums = *memory.allocate<sums_tile>("sums");
+        rt_fl<16, 64> x;
+        fill(x, 1.f);
+        store(sums, x);
+        if (R != reading::unsynced) sync_cluster();
+        const int other = 1 - cluster_rank();
+        load_from(x, sums, R == reading::rank ? other + 1 : other);
+        if (R == reading::early_exit) return;
+        if (R == reading::overwritten) store(sums, x);
+        sync_cluster();
+        store(g.out, x, coord{0, 0, 0, cluster_rank()});
+    }
+};
+
 // --- between clusters ----------------------------------------------------------------------------------------------
 enum class target { none, same, added, mixed };
 
@@ -347,16 +371,167 @@ struct packed_past : program<1> {
     }
 };
 
+// --- between kernels: the later one starts early -------------------------------------------------------------------
+// Writes the output with the copy engine and the sums with ordinary stores.
+struct earlier_kernel : program<1> {
+    static constexpr int blocks = 2;
+    static void run(const globals_t& g) {
+        start_next_kernel();
+        shared_allocator memory;
+        tile& out = *memory.allocate<tile>("out");
+        rt_bf<64, 64> a;
+        rt_fl<64, 64> sums;
+        fill(a, 1.f), fill(sums, 1.f);
+        store(out, a);
+        fence_async();
+        store_async(g.out, out, coord{0, 0, 0, block_index()});
+        store(g.sums, sums, coord{0, 0, 0, block_index()});
+        store_read_wait();
+    }
+};
+// Between the two, in chains of three: neither reads nor writes what the others do.
+struct middle_kernel : program<1> {
+    static constexpr int blocks = 1;
+    static constexpr bool starts_early = true;
+    static void run(const globals_t&) {
+        start_next_kernel();
+        wait_previous_kernel();
+    }
+};
+
+enum class overtaking { none, announced, load, plain_load, other_warp, one_block, store, plain_store, add, never };
+
+// A loader brings an operand that no kernel wrote, then what the earlier one did; four warps go on from there.
+template <overtaking How> struct later_kernel : program<5> {
+    static constexpr int blocks = 2;
+    static constexpr bool starts_early = true;
+    static void run(const globals_t& g) {
+        setup s;
+        s.start();
+        rt_fl<16, 64> sums;
+        const element_coord own{0, 0, 16 * warp_in_group(), 64 * block_index()};
+        if (warp_index() == 4) {
+            s.load_tile(0, coord{0, 0, 0, block_index()}, g.in);
+            if (How == overtaking::load) s.load_tile(1, coord{0, 0, 0, block_index()}, g.out);
+            if (How == overtaking::announced) expect_bytes(s.full[1], tile::bytes);
+            if (How != overtaking::never && (How != overtaking::one_block || block_index() == 1))
+                wait_previous_kernel();
+            if (How == overtaking::announced) load_async(s.tiles[1], g.out, coord{0, 0, 0, block_index()}, s.full[1]);
+            else if (How != overtaking::load && How != overtaking::never)
+                s.load_tile(1, coord{0, 0, 0, block_index()}, g.out);
+            return;
+        }
+        wait(s.full[0], 0);
+        if (How == overtaking::never) return;
+        if (How == overtaking::plain_load || How == overtaking::other_warp) load(sums, g.sums, own);
+        if (How == overtaking::plain_store) store(g.out, sums, own);
+        if (How == overtaking::store) store_async(g.out, s.tiles[0], coord{0, 0, 0, block_index()});
+        if (How == overtaking::add) store_add_async(g.out, s.tiles[0], coord{0, 0, 0, block_index()});
+        if (How == overtaking::other_warp && warp_index() == 0) wait_previous_kernel();
+        wait(s.full[1], 0);
+        load(sums, g.sums, own);
+        store(g.out, sums, own);
+        store_read_wait();
+    }
+};
+
+// Kernels launched in turn.
+template <typename... Kernels> struct in_turn {
+    static void start(const globals_t& g) {
+        (launch<Kernels>({Kernels::blocks, limits::shared_bytes}, nullptr, g), ...);
+    }
+};
+template <overtaking How> using overtaken = in_turn<earlier_kernel, later_kernel<How>>;
+template <overtaking How> using overtaken_by_two = in_turn<earlier_kernel, middle_kernel, later_kernel<How>>;
+// The middle kernel begins once all before it have ended, and is all that the last one may overtake.
+struct late_middle_kernel : middle_kernel {
+    static constexpr bool starts_early = false;
+};
+struct early_reader : program<1> {
+    static constexpr int blocks = 1;
+    static constexpr bool starts_early = true;
+    static void run(const globals_t& g) {
+        rt_fl<16, 64> sums;
+        load(sums, g.sums, element_coord{});
+        wait_previous_kernel();
+    }
+};
+
+// --- a queue of tasks: strips of the sums, which blocks take from a counter; one warp tells the others -------------
+enum class queueing {
+    none,
+    not_cleared,
+    cleared_inside,
+    cleared_too_early,
+    blocks_in_turn,
+    stops_early,
+    dropped,
+    asked_twice,
+    not_told,
+    told_too_early,
+    not_released
+};
+
+template <queueing Slip> struct queue : program<8> {
+    static constexpr int blocks = 3, tasks = 12;
+    static constexpr bool claims = Slip != queueing::blocks_in_turn;
+    static constexpr int counted = Slip == queueing::not_cleared ? 5 : 0;
+    using feed = task_feed<>;
+
+    static void run(const globals_t& g) {
+        shared_allocator memory;
+        feed told;
+        told.allocate(memory);
+        const bool leads = warp_index() == 4;
+        if (leads) told.init(4);
+        start_pipeline<8, 1>(leads);
+        const task_queue queue{tasks, g.counter};
+        if (leads) Slip == queueing::none ? lead(told, queue) : lead_wrongly(told, queue);
+        if (warp_index() < 4) follow(told, queue, g);
+    }
+    static void lead(feed& told, const task_queue& queue) {
+        feed::leader own(told, queue);
+        while (queue.has(own.next())) {}
+    }
+    // What `leader` does, with a mistake.
+    static void lead_wrongly(feed& told, const task_queue& queue) {
+        if (Slip == queueing::cleared_inside && block_index() == 0) queue.clear();
+        feed::numbers::position at;
+        claimed ahead = queue.claim();
+        for (int i = 0, task = 0; queue.has(task); i++, at.advance()) {
+            task = queue.task(ahead);
+            if (Slip == queueing::stops_early && i == 1) task = tasks;
+            if (Slip != queueing::asked_twice && queue.has(task)) ahead = queue.claim();
+            if (Slip == queueing::dropped && i == 0) ahead = queue.claim();
+            if (Slip == queueing::cleared_too_early && i == 0) *queue.counter = 0;
+            if (Slip != queueing::told_too_early) told.told.ask(at);
+            if (Slip != queueing::not_told) store_number(told.told.stages[at.stage], task);
+            told.told.hand_over(at);
+        }
+    }
+    static void follow(feed& told, const task_queue& queue, const globals_t& g) {
+        feed::follower own(told);
+        rt_fl<16, 16> x;
+        fill(x, 1.f);
+        for (int task = queue.first(); queue.has(task);) {
+            store(g.sums, x, element_coord{0, 0, warp_index() * 16, 16 * task});
+            task = Slip == queueing::not_released ? load_number(told.told.take(own.at)) : own.next();
+        }
+    }
+};
+
 struct entry {
     const char* name;
     void (*start)(const globals_t&);
 };
 
-#define PROGRAM(name, ...)                                         \
-    {name, [](const globals_t& g) {                                \
-         using P = __VA_ARGS__;                                    \
-         launch<P>({P::blocks, limits::shared_bytes}, nullptr, g); \
+#define PROGRAM(name, ...)                                                    \
+    {name, [](const globals_t& g) {                                           \
+         using P = __VA_ARGS__;                                               \
+         *g.counter = P::counted;                                             \
+         launch<P>({P::blocks, limits::shared_bytes, P::claims}, nullptr, g); \
      }}
+#define CHAIN(name, ...) {name, __VA_ARGS__::start}
 const entry programs[] = {
     PROGRAM("ring", ring<slip::none>),
     PROGRAM("ring_no_full_wait", ring<slip::no_full_wait>),
@@ -411,6 +586,11 @@ const entry programs[] = {
     PROGRAM("clusters_early_exit_arrival", clusters<neighbour::early_exit_arrival>),
     PROGRAM("clusters_mask", clusters<neighbour::mask>),
     PROGRAM("clusters_rank", clusters<neighbour::rank>),
+    PROGRAM("readings", readings<reading::none>),
+    PROGRAM("readings_unsynced", readings<reading::unsynced>),
+    PROGRAM("readings_early_exit", readings<reading::early_exit>),
+    PROGRAM("readings_overwritten", readings<reading::overwritten>),
+    PROGRAM("readings_rank", readings<reading::rank>),
     PROGRAM("grid", grid<target::none>),
     PROGRAM("grid_added", grid<target::added>),
     PROGRAM("grid_same", grid<target::same>),
@@ -419,6 +599,31 @@ const entry programs[] = {
     PROGRAM("adds_past", adds<adding::past>),
     PROGRAM("adds_unfenced", adds<adding::unfenced>),
     PROGRAM("packed_past", packed_past),
+    CHAIN("dependent", overtaken<overtaking::none>),
+    CHAIN("dependent_announced", overtaken<overtaking::announced>),
+    CHAIN("dependent_load", overtaken<overtaking::load>),
+    CHAIN("dependent_plain_load", overtaken<overtaking::plain_load>),
+    CHAIN("dependent_other_warp", overtaken<overtaking::other_warp>),
+    CHAIN("dependent_one_block", overtaken<overtaking::one_block>),
+    CHAIN("dependent_store", overtaken<overtaking::store>),
+    CHAIN("dependent_plain_store", overtaken<overtaking::plain_store>),
+    CHAIN("dependent_add", overtaken<overtaking::add>),
+    CHAIN("dependent_never", overtaken<overtaking::never>),
+    CHAIN("dependent_on_two", overtaken_by_two<overtaking::none>),
+    CHAIN("dependent_on_two_load", overtaken_by_two<overtaking::load>),
+    CHAIN("dependent_on_the_last", in_turn<earlier_kernel, late_middle_kernel, early_reader>),
+    CHAIN("dependent_on_none_but_early", in_turn<earlier_kernel, middle_kernel, early_reader>),
+    PROGRAM("queue", queue<queueing::none>),
+    PROGRAM("queue_not_cleared", queue<queueing::not_cleared>),
+    PROGRAM("queue_cleared_inside", queue<queueing::cleared_inside>),
+    PROGRAM("queue_cleared_too_early", queue<queueing::cleared_too_early>),
+    PROGRAM("queue_blocks_in_turn", queue<queueing::blocks_in_turn>),
+    PROGRAM("queue_stops_early", queue<queueing::stops_early>),
+    PROGRAM("queue_dropped", queue<queueing::dropped>),
+    PROGRAM("queue_asked_twice", queue<queueing::asked_twice>),
+    PROGRAM("queue_not_told", queue<queueing::not_told>),
+    PROGRAM("queue_told_too_early", queue<queueing::told_too_early>),
+    PROGRAM("queue_not_released", queue<queueing::not_released>),
 };
 
 }  // namespace
@@ -428,12 +633,15 @@ extern "C" __attribute__((visibility("default"))) int run_program(const char* na
                                                                   char* message, int size) {
     static std::vector<bf16> in(64 * 128, from_float<bf16>(1.f)), out(64 * 128);
     static std::vector<float> sums(64 * 256);
+    static int counter;
     cpu::forced_options = cpu::options{seed, 1};
     for (const entry& e : programs) {
         if (std::strcmp(e.name, name) != 0) continue;
         try {
-            e.start(
-                {matrix(in.data(), 1, 1, 64, 128), matrix(out.data(), 1, 1, 64, 128), {sums.data(), 1, 1, 64, 256}});
+            e.start({matrix(in.data(), 1, 1, 64, 128),
+                     matrix(out.data(), 1, 1, 64, 128),
+                     {sums.data(), 1, 1, 64, 256},
+                     &counter});
             return 0;
         } catch (const kittens::error& found) {
             std::snprintf(message, size, "%s", found.what());

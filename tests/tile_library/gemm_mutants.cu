@@ -1,22 +1,26 @@
 // The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
-// alternate) or 2 (a cluster of two blocks along M, one consumer each) or 3 (sums are promoted every second step).
+// alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step) or 4 (C's
+// transpose, K divided among two blocks).
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
 #include "gemm.cuh"
+#include "swapped.cuh"
 
 using namespace kittens;
 using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, false},
-                             {64, 128, 2, 1, 1, true},
-                             {64, 128, 2, 2, 1, false},
-                             {128, 128, 2, 1, 1, false, false, 2}};
+constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
+                             {64, 128, 2, 1, 1, tk::gemm::pingpong},
+                             {64, 128, 2, 2, 1, cooperative},
+                             {128, 128, 2, 1, 1, cooperative, false, 2},
+                             {32, 128, 2, 1, 1, swapped}};
 constexpr config shape = shapes[SCHEDULE];
+constexpr int split = 2;
 // Several tiles a block, more steps than stages, tails in every dimension.
 constexpr int M = 376, N = 248, K = 312;
 
@@ -51,23 +55,36 @@ struct problem {
 
 }  // namespace
 
+template <config C> void run(problem& p) {
+    const int rows = C.tile_m * C.cluster_m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + C.tile_n - 1) / C.tile_n;
+    constexpr int steps = (K + 63) / 64;
+    if constexpr (C.consumers == swapped) {
+        using kernel = swapped_kernel<C>;
+        const typename kernel::globals g{{p.a.data(), 1, 1, M, K}, {p.b.data(), 1, 1, K, N}, {p.out.data(), 1, 1, M, N},
+                                         divisor(tiles_m),         divisor(split),           steps};
+        launch<kernel>(
+            {.blocks = tiles_m * tiles_n * split, .shared_bytes = kernel::shared_bytes, .cluster_blocks = split},
+            nullptr, g);
+    } else {
+        using kernel = kernel<C>;
+        using pipeline = lcf<kernel>;
+        using matrix = typename kernel::matrix;
+        const typename kernel::globals g{matrix(p.a.data(), 1, 1, M, K),
+                                         matrix(p.b.data(), 1, 1, K, N),
+                                         {p.out.data(), 1, 1, M, N},
+                                         {tiles_m, tiles_n, 8},
+                                         steps};
+        launch<pipeline>({2 * kernel::cluster_blocks, pipeline::shared_bytes}, nullptr, g);
+    }
+}
+
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
-    using kernel = kernel<shape>;
-    using pipeline = lcf<kernel>;
-    using matrix = typename kernel::matrix;
     static problem p;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : p.out) x = bf16{0x7fc0};
-    const int rows = shape.tile_m * shape.cluster_m, tiles_m = (M + rows - 1) / rows,
-              tiles_n = (N + shape.tile_n - 1) / shape.tile_n;
-    const typename kernel::globals g{matrix(p.a.data(), 1, 1, M, K),
-                                     matrix(p.b.data(), 1, 1, K, N),
-                                     {p.out.data(), 1, 1, M, N},
-                                     {tiles_m, tiles_n, 8},
-                                     (K + 63) / 64};
     try {
-        launch<pipeline>({2 * kernel::cluster_blocks, pipeline::shared_bytes}, nullptr, g);
+        run<shape>(p);
     } catch (const kittens::error& found) {
         std::snprintf(message, size, "%s", found.what());
         return 1;

@@ -1,6 +1,6 @@
 // The project's linear attention kernel in its pipeline template: what test_linear_attention_mutants.py changes, a line
 // at a time. Two consumers, a decay of each step, an initial and a final state, fewer stages than chunks, several tasks
-// a block, a tail of rows.
+// a block, a tail of rows. SCHEDULE 0: whole sequences; 1: in three segments, by the three kernels in a row.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -12,12 +12,13 @@ using namespace tk::linear_attention;
 
 namespace {
 
-constexpr config shape{64, 2, 3, true};
+constexpr config outputs{64, 2, 3, true}, sums{64, 2, 3, false};
 constexpr int H = 4, N = 300, D = 64;  // heads, which share one q and k
+const segmentation cut(divide_up(N, chunk), SCHEDULE == 1 ? 3 : 1);
 
 struct data {
     std::vector<bf16> q, k, v, out;
-    std::vector<float> decay, initial, final;
+    std::vector<float> decay, initial, final, starts, totals;
     std::vector<double> expected;
 
     data()
@@ -28,6 +29,8 @@ struct data {
           decay(H * N),
           initial(H * D * D),
           final(H * D * D),
+          starts(H * cut.count * D * D),
+          totals(H * cut.count * D),
           expected(H * N * D) {
         unsigned state = 1;
         const auto draw = [&] {
@@ -52,6 +55,49 @@ struct data {
         }
     }
 
+    state_matrices states() { return {starts.data(), 1, H * (cut.count - 1), D, D}; }
+    state_matrices kept() { return {totals.data(), 1, H * (cut.count - 1), 1, D}; }
+
+    // The kernel over so many segments of each sequence.
+    template <config C> void run_segments(int segments) {
+        using kernel = chunk_kernel<C>;
+        using pipeline = lcsf<kernel>;
+        const int pairs = H / C.consumers;
+        const typename kernel::globals g{{q.data(), 1, 1, N, D},
+                                         {k.data(), 1, 1, N, D},
+                                         {v.data(), 1, H, N, D},
+                                         {out.data(), 1, H, N, D},
+                                         {decays::per_step,
+                                          N,
+                                          nullptr,
+                                          nullptr,
+                                          false,
+                                          false,
+                                          {decay.data(), 1, H, 1, N},
+                                          {nullptr, 1, 1, N, H},
+                                          {nullptr, 1, 1, N, H}},
+                                         0.f,
+                                         false,
+                                         {nullptr, 1, 1, H, 1},
+                                         {{initial.data(), 1, H, D, D}, false},
+                                         {{final.data(), 1, H, D, D}, false},
+                                         states(),
+                                         kept(),
+                                         {divisor(1)},
+                                         {divisor(pairs), divisor(segments), divisor(H), pairs * segments, cut}};
+        launch<pipeline>({cut.count == 1 ? 1 : pairs * segments, pipeline::shared_bytes, false, 1, cut.count == 1},
+                         nullptr, g);
+    }
+    void run() {
+        if (cut.count > 1) {
+            run_segments<sums>(cut.count - 1);
+            carry_states<D>(
+                H, nullptr,
+                {{{initial.data(), 1, H, D, D}, false}, states(), kept(), {divisor(1)}, divisor(H), cut.count - 1});
+        }
+        run_segments<outputs>(cut.count);
+    }
+
     // ||out - expected|| / ||expected||
     double error() const {
         double wrong = 0, all = 0;
@@ -68,36 +114,11 @@ struct data {
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
-    using kernel = chunk_kernel<shape>;
-    using pipeline = lcsf<kernel>;
     static data d;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : d.out) x = bf16{0x7fc0};
-    const kernel::globals g{{d.q.data(), 1, 1, N, D},
-                            {d.k.data(), 1, 1, N, D},
-                            {d.v.data(), 1, H, N, D},
-                            {d.out.data(), 1, H, N, D},
-                            {decays::per_step,
-                             N,
-                             nullptr,
-                             nullptr,
-                             false,
-                             false,
-                             {d.decay.data(), 1, H, 1, N},
-                             {nullptr, 1, 1, N, H},
-                             {nullptr, 1, 1, N, H}},
-                            0.f,
-                            false,
-                            {nullptr, 1, 1, H, 1},
-                            {{d.initial.data(), 1, H, D, D}, false},
-                            {{d.final.data(), 1, H, D, D}, false},
-                            {nullptr, 1, 1, D, D},
-                            {nullptr, 1, 1, 1, D},
-                            {divisor(1)},
-                            {divisor(H / shape.consumers), divisor(1), divisor(H), H / shape.consumers,
-                             segmentation(divide_up(N, chunk), 1)}};
     try {
-        launch<pipeline>({1, pipeline::shared_bytes}, nullptr, g);
+        d.run();
     } catch (const kittens::error& found) {
         std::snprintf(message, size, "%s", found.what());
         return 1;

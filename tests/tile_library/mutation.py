@@ -15,7 +15,14 @@ from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
 
 SEEDS = range(20)
 # Of the tile library, what a mutant may change: the pipelines, and operations that do a kernel's own work.
-OPERATIONS = ("ops/second_order.cuh", "ops/decays.cuh", "ops/softmax.cuh", "ops/masks.cuh", "ops/through.cuh")
+OPERATIONS = (
+    "ops/second_order.cuh",
+    "ops/decays.cuh",
+    "ops/softmax.cuh",
+    "ops/masks.cuh",
+    "ops/through.cuh",
+    "grid/decayed_states.cuh",
+)
 CHANGEABLE = ("pipeline/", *OPERATIONS)
 NUMBERS = "relative error"
 
@@ -33,20 +40,20 @@ class Mutant:
     also: tuple[tuple[str, str, str], ...] = ()  # further edits: file, old, new
 
 
-def sources(folder: Path, kernel: str, mutant: Mutant | None) -> tuple[Path, Path]:
+def sources(folder: Path, kernel: str, mutant: Mutant | None, program: str) -> tuple[Path, Path]:
     """Copies of what may change, with the mutant's edits: (folder of headers, source to compile)."""
     changed, copy = folder / "include", folder / "kernel"
-    pipelines, operations = changed / "kittens" / "pipeline", changed / "kittens" / "ops"
-    shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", pipelines)
-    operations.mkdir()
+    library = changed / "kittens"
+    shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", library / "pipeline")
     for name in OPERATIONS:
-        shutil.copy(INCLUDE_ROOT / "kittens" / name, operations)
+        (library / name).parent.mkdir(exist_ok=True)
+        shutil.copy(INCLUDE_ROOT / "kittens" / name, library / name)
     shutil.copy(INCLUDE_ROOT / "kittens.cuh", changed)  # what it includes is looked for beside it first
     shutil.copytree(KERNELS_ROOT / kernel, copy)
-    source = Path(shutil.copy(Path(__file__).with_name(f"{kernel}_mutants.cu"), copy))
+    source = Path(shutil.copy(Path(__file__).with_name(f"{program}_mutants.cu"), copy))
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
-        file = next(place / name for place in (copy, pipelines, operations) if (place / name).exists())
+        file = next(place / name for place in (copy, *library.iterdir()) if (place / name).exists())
         text = file.read_text()
         wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
         found = re.findall(wanted, text)
@@ -62,9 +69,11 @@ def library_that_stays() -> str:
     return "\n".join(kept) + "\n"
 
 
-def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> Callable[[int], tuple[int, str]]:
-    """run(seed) -> (code of run_mutant, its message)."""
-    changed, source = sources(folder, kernel, mutant)
+def runner(
+    folder: Path, kernel: str, schedule: int, mutant: Mutant | None, program: str | None = None
+) -> Callable[[int], tuple[int, str]]:
+    """run(seed) -> (code of run_mutant, its message). `program` is named after the kernel unless given."""
+    changed, source = sources(folder, kernel, mutant, program or kernel)
     defines = (f"SCHEDULE={schedule}",)
     library = load(
         compile_library(source, changed=changed, optimise="-O0", defines=defines, prefix=library_that_stays())
@@ -79,9 +88,9 @@ def runner(folder: Path, kernel: str, schedule: int, mutant: Mutant | None) -> C
     return run
 
 
-def check_every_seed(folder: Path, kernel: str, mutant: Mutant) -> None:
+def check_every_seed(folder: Path, kernel: str, mutant: Mutant, program: str | None = None) -> None:
     """Every seed ends in one of the reports that the mutant names."""
-    run = runner(folder, kernel, mutant.schedule, mutant)
+    run = runner(folder, kernel, mutant.schedule, mutant, program)
     for seed in SEEDS:
         code, report = run(seed)
         assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"

@@ -232,11 +232,10 @@ EXPORT int run_sharing(void* out, int steps, int blocks, char* message, int size
                    message, size);
 }
 
-// The i-th task of block `block` of `blocks`, as head * (row_blocks + 1) + block of rows; -1: no more.
-EXPORT int task_of(int heads, int row_blocks, int paired, int longest, int interleaved, int block, int blocks, int i) {
-    row_schedule::place at;
-    if (!row_schedule(heads, row_blocks, paired, longest, interleaved).at(at, block, blocks, i)) return -1;
-    return at.head * (row_blocks + 1) + at.row_block;
+// Place `index` of heads in bands, as head * row_blocks + block of rows.
+EXPORT int place_in_bands(int heads, int row_blocks, int band, int index) {
+    const auto at = row_bands(heads, row_blocks, band).at(index);
+    return at.head * row_blocks + at.row_block;
 }
 
 // Place `index` of a grid over heads of `rows` rows in blocks of 64, as (batch * heads + head) * 1000 + block.

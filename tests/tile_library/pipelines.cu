@@ -293,3 +293,4 @@ EXPORT int tile_of(int index, int rows, int cols, int band) {
     const tile_index at = band > 0 ? tile_bands(rows, cols, band).at(index) : hilbert(index, rows, cols);
     return at.row * cols + at.col;
 }
+EXPORT int dividing_band_of(int rows, long long row_bytes) { return dividing_band(rows, row_bytes); }

@@ -1,4 +1,4 @@
-"""What the cpu target catches in the attention kernel and the template of streams, with one line changed."""
+"""What the cpu target catches in the attention kernel and the template of flows, with one line changed."""
 
 from __future__ import annotations
 
@@ -7,35 +7,43 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-RING, STREAM, FORWARD = "ring.cuh", "lcf_stream.cuh", "forward.cuh"
+RING, FLOW, FEED, TURNS, FORWARD = "ring.cuh", "lcf_flow.cuh", "task_feed.cuh", "turns.cuh", "forward.cuh"
 SOFTMAX, MASKS, THROUGH = "softmax.cuh", "masks.cuh", "through.cuh"
 
 READS_TOO_EARLY = r"mma?_ABt? at forward.cuh:\d+ .* reads (ring|resident).*(nothing has written|while load_async)"
-LOADS_TOO_EARLY = r"load_async at forward.cuh:\d+ .* writes (ring|resident).* while (mma?_AB|load_async)"
-WRONG_PHASE = r"wait at (lcf_stream|forward).cuh:\d+ .* for parity . of \w+.*: it knows"
-RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at (lcf_stream|forward).cuh:\d+"
+QUERIES_TOO_EARLY = r"load at forward.cuh:\d+ .* reads resident.*(nothing has written|while load_async)"
+LOADS_TOO_EARLY = r"load_async at forward.cuh:\d+ .* writes (ring|resident).* while (mma?_AB|load_async|load at)"
+WRONG_PHASE = r"wait at \w+.cuh:\d+ .* for parity . of \w+.*: it knows"
+RUNS_AHEAD = r"completes phase \d+ of \w+.* without being ordered after wait at \w+.cuh:\d+"
 SURPLUS = r"is one arrival too many at \w+.*: phase \d+ expects"
 TOO_FEW_BYTES = r"still brings \d+ more|bytes more have landed|announces too little"
 OUTPUT_REUSED = r"store at forward.cuh:\d+ .* writes output.* while store_async at forward.cuh:\d+ .*store_read_wait"
 NO_FENCE = r"store_async at forward.cuh:\d+ .* reads output.* after store at forward.cuh:\d+ .* without a fence"
 ENDS_TOO_EARLY = r"ends while store_async at forward.cuh:\d+ .* is in flight and may still read shared memory"
-DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
+DEADLOCK = r"deadlock.*(waits for phase \d+ of \w+.*missing|waits for barrier \d+: \d+ of 8 warps came)"
 REGISTERS = r"a register tile that mma?_ABt? at forward.cuh:\d+ .* may still (write|read)"
-EVERY_RACE = (READS_TOO_EARLY, LOADS_TOO_EARLY, WRONG_PHASE, RUNS_AHEAD, SURPLUS, TOO_FEW_BYTES, DEADLOCK)
+TURNS_MIXED = r"(arrive|sync)_named at .* comes to barrier \d+ (of \d+ warps while|a second time before)"
+NUMBER_TOO_EARLY = r"load_number at .* reads task.*(nothing has written|while store_number)"
+NUMBER_REUSED = r"store_number at .* writes task.* while load_number at"
+EVERY_RACE = (
+    *(READS_TOO_EARLY, QUERIES_TOO_EARLY, LOADS_TOO_EARLY, WRONG_PHASE, RUNS_AHEAD, SURPLUS, TOO_FEW_BYTES, DEADLOCK),
+    *(NUMBER_TOO_EARLY, NUMBER_REUSED),
+)
 
 TWO_CONSUMERS, THREE_CONSUMERS = range(2)
 
-TURN = "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);"
-KEYS_FREE = "warpgroup::mma_wait<1>(scores); s.release(); // the keys"
-VALUES_FREE = "warpgroup::mma_wait(o); s.release(); // the values of the block before"
-QUERIES_FREE = "if constexpr (!C.hold_queries) s.release_held();"
+KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
+VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
+LAST_VALUES_FREE = "warpgroup::mma_wait(o); f.release(); if (skips) f.release();"
+QUERIES_FREE = "if constexpr (!C.hold_queries) f.release_held();"
 EXPECT = "{full[at.stage], loaded_bytes<T>(), where}"
 FILL_TILE = "const auto into = s.streamed.fill(at);"
-FILL_QUERIES = "const auto into = s.held.fill(residents::position::nth(i));"
+FILL_QUERIES = "const auto into = s.residents.fill(at);"
 UNASKED_TILE = """const typename tiles::filling into{
     s.streamed.stages[at.stage], s.streamed.full[at.stage], {s.streamed.full[at.stage], loaded_bytes<tile>()}};"""
-UNASKED_QUERIES = """const typename residents::filling into{
-    *s.held.stages, *s.held.full, {*s.held.full, loaded_bytes<resident>()}};"""
+UNASKED_QUERIES = """const typename residents_ring::filling into{
+    s.residents.stages[at.stage], s.residents.full[at.stage],
+    {s.residents.full[at.stage], loaded_bytes<resident>()}};"""
 
 
 def mutant(
@@ -51,107 +59,167 @@ def mutant(
 
 
 MUTANTS = (
-    mutant(
-        "no_full_wait", RING, "read.take(next, where);", "read.stages[next.stage];", READS_TOO_EARLY, LOADS_TOO_EARLY
-    ),
-    mutant("no_empty_wait", STREAM, FILL_TILE, UNASKED_TILE, *EVERY_RACE),
+    # tiles and queries
+    mutant("no_full_wait", RING, "if (waits) read.take(next, where);", "", READS_TOO_EARLY, LOADS_TOO_EARLY),
+    mutant("no_empty_wait", FLOW, FILL_TILE, UNASKED_TILE, *EVERY_RACE),
     mutant(
         "no_wait_for_the_queries",
-        STREAM,
-        "s.held.take(held, where);",
-        "*s.held.stages;",
-        READS_TOO_EARLY,
+        FLOW,
+        "return residents.take(at, where);",
+        "return residents.stages[at.stage];",
+        QUERIES_TOO_EARLY,
         LOADS_TOO_EARLY,
     ),
-    mutant("no_wait_before_the_next_queries", STREAM, FILL_QUERIES, UNASKED_QUERIES, *EVERY_RACE),
-    mutant("stuck_phase_of_the_queries", STREAM, "held.advance();", "", *EVERY_RACE),
+    mutant("no_wait_before_the_next_queries", FLOW, FILL_QUERIES, UNASKED_QUERIES, *EVERY_RACE),
     mutant(
-        "too_few_bytes_expected",
-        RING,
-        EXPECT,
-        EXPECT.replace("()", "() / 2"),
-        TOO_FEW_BYTES,
-        READS_TOO_EARLY,
+        "stuck_phase_of_the_queries",
+        FLOW,
+        "residents.release(at.stage, where); at.advance();",
+        "residents.release(at.stage, where);",
+        *EVERY_RACE,
     ),
+    mutant("too_few_bytes_expected", RING, EXPECT, EXPECT.replace("()", "() / 2"), TOO_FEW_BYTES, *EVERY_RACE),
     mutant(
         "keys_released_before_the_multiply_ends",
         FORWARD,
         KEYS_FREE,
-        "s.release(); warpgroup::mma_wait<1>(scores);",
+        "f.release(); warpgroup::mma_wait<1>(scores);",
         *EVERY_RACE,
     ),
     mutant(
         "values_released_before_the_multiply_ends",
         FORWARD,
         VALUES_FREE,
-        "s.release(); warpgroup::mma_wait(o);",
+        "f.release(); warpgroup::mma_wait(o);",
         *EVERY_RACE,
     ),
     mutant("keys_not_released", FORWARD, KEYS_FREE, "warpgroup::mma_wait<1>(scores);", DEADLOCK),
     mutant("values_not_released", FORWARD, VALUES_FREE, "warpgroup::mma_wait(o);", DEADLOCK),
-    mutant("no_wait_for_the_scores", FORWARD, KEYS_FREE, "s.release();", REGISTERS, *EVERY_RACE),
-    mutant("no_wait_before_the_output_is_scaled", FORWARD, VALUES_FREE, "s.release();", REGISTERS, *EVERY_RACE),
+    mutant("no_wait_for_the_scores", FORWARD, KEYS_FREE, "f.release();", REGISTERS, *EVERY_RACE),
+    mutant("no_wait_before_the_output_is_scaled", FORWARD, VALUES_FREE, "f.release();", REGISTERS, *EVERY_RACE),
     mutant(
-        "queries_released_at_once",
+        "queries_released_before_the_last_scores",
         FORWARD,
         QUERIES_FREE,
         "",
         LOADS_TOO_EARLY,
         READS_TOO_EARLY,
-        also=((FORWARD, "zero(o); const int first", "zero(o); s.release_held(); const int first"),),
+        also=(
+            (
+                FORWARD,
+                "f.pass_turn(); if (skips) f.release();",
+                "f.pass_turn(); f.release_held(); if (skips) f.release();",
+            ),
+        ),
+        schedule=THREE_CONSUMERS,
     ),
-    mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK),
-    mutant("turn_not_passed_on", STREAM, TURN, "", DEADLOCK),
+    mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK, schedule=THREE_CONSUMERS),
+    # turns
     mutant(
-        "output_reused_too_early",
-        THROUGH,
-        "store_read_wait<Pending>(where);",
+        "turn_not_passed_on",
+        TURNS,
+        "arrive_named(FirstBarrier + (group + 1 == Groups ? 0 : group + 1), 2 * warpgroup_warps, where);",
         "",
-        OUTPUT_REUSED,
+        DEADLOCK,
+    ),
+    mutant("nobody_has_the_first_turn", TURNS, "if (group == Groups - 1) pass_turn(where);", "", DEADLOCK),
+    mutant("turn_passed_to_oneself", TURNS, "group + 1 == Groups ? 0 : group + 1", "group", TURNS_MIXED, DEADLOCK),
+    mutant(
+        "only_another_consumer_waits_for_tiles",
+        FLOW,
+        "return this->take(where, this->group == 0);",
+        "return this->take(where, this->group == 1);",
+        *EVERY_RACE,
     ),
     mutant(
-        "no_fence_before_the_store",
-        THROUGH,
-        "fence_async();",
-        "",
-        NO_FENCE,
+        "tiles_used_before_the_turn",
+        FORWARD,
+        "f.in_turn(); multiply_scores(k); warpgroup::mma_AB(o, weights, f.take_in_turn()); f.pass_turn();",
+        "multiply_scores(k); warpgroup::mma_AB(o, weights, f.take_in_turn()); f.in_turn(); f.pass_turn();",
+        *EVERY_RACE,
     ),
+    # from task to task
+    mutant(
+        "last_values_released_before_the_multiply_ends",
+        FORWARD,
+        LAST_VALUES_FREE,
+        "f.release(); if (skips) f.release(); warpgroup::mma_wait(o);",
+        *EVERY_RACE,
+    ),
+    mutant("no_wait_for_the_last_values", FORWARD, LAST_VALUES_FREE, "f.release();", REGISTERS, *EVERY_RACE),
+    mutant(
+        "values_loaded_before_the_next_keys",
+        FLOW,
+        "load(t, 0); if (any) load(before, before.steps - 1);",
+        "if (any) load(before, before.steps - 1); load(t, 0);",
+        NUMBERS,
+    ),
+    mutant(
+        "last_values_never_loaded",
+        FLOW,
+        "any = true; } if (any) load(before, before.steps - 1);",
+        "any = true; }",
+        *EVERY_RACE,
+    ),
+    mutant("result_of_the_wrong_task", FORWARD, "put(before, factor, lse);", "put(t, factor, lse);", NUMBERS),
+    mutant("result_not_cleared", FORWARD, "zero(o); state = fresh;", "state = fresh;", NUMBERS),
+    mutant("softmax_of_the_task_before", FORWARD, "zero(o); state = fresh;", "zero(o);", NUMBERS),
+    # tasks from the queue
+    mutant("number_not_released", FEED, "feed.told.release(at.stage, where);", "", DEADLOCK),
+    mutant(
+        "number_told_too_early",
+        FEED,
+        "store_number(feed.told.ask(at, where), task, where);",
+        "store_number(feed.told.stages[at.stage], task, where);",
+        *EVERY_RACE,
+        schedule=THREE_CONSUMERS,
+    ),
+    mutant(
+        "claim_not_renewed",
+        FEED,
+        "asked = false; const int task",
+        "const int task",
+        r"asks for number \d+ of claim at .* again",
+    ),
+    mutant("rows_without_keys_forgotten", FLOW, "K::finish_empty(t, g);", "", NUMBERS, schedule=THREE_CONSUMERS),
+    # stores
+    mutant("output_reused_too_early", THROUGH, "store_read_wait<Pending>(where);", "", OUTPUT_REUSED),
+    mutant("no_fence_before_the_store", THROUGH, "fence_async();", "", NO_FENCE),
     mutant(
         "no_store_wait_at_the_end",
-        STREAM,
+        FLOW,
         "store_read_wait();  // the block's",
         "// the block's",
         ENDS_TOO_EARLY,
     ),
-    mutant("no_mask", FORWARD, "g.visible.hide(scores, row, first * C.keys);", "", NUMBERS),
+    # masks and numbers
     mutant(
-        "keys_hidden_from_a_task_that_has_none",
+        "no_mask",
         FORWARD,
-        "0 < blocks && blocks < t.blocks ?",
-        "0 < blocks ?",
-        *EVERY_RACE,
+        "g.visible.hide(scores, first_row(t), block * C.keys); online_softmax fresh;",
+        "online_softmax fresh;",
+        NUMBERS,
+    ),
+    mutant(
+        "steps_without_mask_begin_too_early",
+        FORWARD,
+        "g.visible.before(t.row + 64 * f.group + 1) / C.keys",
+        "g.visible.before(t.row + 64 * f.group + 128) / C.keys",
+        NUMBERS,
         schedule=THREE_CONSUMERS,
     ),
     mutant(
         "hidden_keys_not_released",
         FORWARD,
-        "if (skips) s.take(), s.skip_turn(), s.release();",
-        "if (skips) s.take(), s.skip_turn();",
+        "f.pass_turn(); if (skips) f.release();",
+        "f.pass_turn();",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
     mutant(
         "values_of_hidden_keys_not_taken",
         FORWARD,
-        "if (skips) s.take();  // their values, while the scores are multiplied",
-        "",
-        *EVERY_RACE,
-        schedule=THREE_CONSUMERS,
-    ),
-    mutant(
-        "values_of_hidden_keys_not_released",
-        FORWARD,
-        "if (skips) s.release();",
+        "f.take_in_turn(); // the values of the hidden keys",
         "",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
@@ -159,8 +227,9 @@ MUTANTS = (
     mutant(
         "turn_of_hidden_keys_not_taken",
         FORWARD,
-        "s.take(), s.skip_turn(), s.release();",
-        "s.take(), s.release();",
+        "f.in_turn(); f.take_in_turn(); // the values of the hidden keys f.pass_turn(); f.release();",
+        "f.take_in_turn(); f.release();",
+        TURNS_MIXED,
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
@@ -172,17 +241,9 @@ MUTANTS = (
         NUMBERS,
         schedule=THREE_CONSUMERS,
     ),
-    mutant(
-        "mask_of_the_keys_before",
-        FORWARD,
-        "g.visible.hide(scores, row, first * C.keys);",
-        "g.visible.hide(scores, row, (t.blocks - 1) * C.keys);",
-        NUMBERS,
-        schedule=THREE_CONSUMERS,
-    ),
     mutant("keys_for_values", FORWARD, "value ? g.v : g.k", "g.k", NUMBERS),
     mutant("one_key_too_many", MASKS, "c <= last + r && c < tail", "c <= last + r + 1 && c < tail", NUMBERS),
-    mutant("sum_not_scaled_with_the_maximum", SOFTMAX, "mul(sum, sum, shrink);", "", NUMBERS),
+    mutant("sum_not_scaled_with_the_maximum", SOFTMAX, "mul(sum, sum, shrink);", "", NUMBERS, schedule=THREE_CONSUMERS),
 )
 
 

@@ -109,10 +109,56 @@ REPORTS = {
     ],
     "clusters_mask": ["load_async at .* blocks of mask 7, but the cluster has 2 blocks"],
     "clusters_rank": ["arrive_at at .* names block 2 of a cluster of 2"],
+    "readings_unsynced": [
+        "load_from at .* reads sums.*(nothing has written|(while|after) store at .*)",
+        "load_from at .* touches bytes .* of shared memory, which no single allocation holds",
+        "store at .* writes sums.* while load_from at .* may still read it",
+    ],
+    "readings_early_exit": [
+        "load_from at .* reaches into block ., which has ended",
+        "block . ends while load_from at .* may still read its shared memory",
+    ],
+    "readings_overwritten": [
+        "store at .* writes sums.* while load_from at .* may still read it",
+        "load_from at .* reads sums.* while store at .* may still write it",
+    ],
+    "readings_rank": ["load_from at .* names block 2 of a cluster of 2"],
     "grid_same": ["store_async at .* and store_async at .* write the same global memory, 128 bytes of it in one row"],
     "grid_mixed": ["store(_add)?_async at .* and store(_add)?_async at .* write the same global memory"],
     "adds_past": ["store_add_async at .* columns 256 to 511 of row 0: it must lie wholly in the tensor .64 x 256."],
     "adds_unfenced": ["with ordinary stores and without a fence"],
+    "dependent_load": [
+        "load_async at .* reads global memory that store_async at .* of an earlier kernel may still write"
+    ],
+    "dependent_plain_load": ["load at .* reads global memory that store at .* of an earlier kernel may still write"],
+    "dependent_other_warp": [
+        "load at .*warp [0-3]. reads global memory that store at .* of an earlier kernel .*wait_previous_kernel"
+    ],
+    "dependent_one_block": [
+        "load_async at .*block 0, warp 4. reads global memory that store_async at .*block 0.* of an earlier kernel"
+    ],
+    "dependent_store": ["store_async at .* writes global memory while the kernels before this one.*wait_previous"],
+    "dependent_plain_store": ["store at .* writes global memory while the kernels before this one.*wait_previous"],
+    "dependent_add": ["store_add_async at .* writes global memory while the kernels before this one.*wait_previous"],
+    "dependent_never": ["a kernel starts early and ends without wait_previous_kernel"],
+    "dependent_on_two_load": ["load_async at .* reads global memory that store_async at .* of an earlier kernel"],
+    "dependent_on_none_but_early": ["load at .* reads global memory that store at .* of an earlier kernel"],
+    "queue_not_cleared": ["claim at .* finds 5 in a counter that should be 0: clear it inside the call"],
+    "queue_cleared_inside": ["clear_counter at .*block 0, .* clears a counter in the launch in which claim at"],
+    "queue_cleared_too_early": ["claim at .* finds 0 in a counter that gave . to claim at .*: it was written while"],
+    "queue_blocks_in_turn": ["claim at .* in a launch whose blocks run one after another: launch_queue starts it"],
+    "queue_stops_early": ["nobody claims numbers . to 8 of a counter; claim at .* was the last"],
+    "queue_dropped": ["claim at .* claims number . of 9 and never asks for it"],
+    "queue_asked_twice": ["number_of at .* asks for number . of claim at .* again: a claim is one task"],
+    "queue_not_told": ["load_number at .* reads task.0. .*nothing has written"],
+    "queue_told_too_early": [
+        "store_number at .* writes task.* while load_number at",
+        "load_number at .* reads task.* while store_number at",
+        "is one arrival too many at task_full",
+        "arrive at .* completes phase . of task_full.* without being ordered after wait",
+        "wait at .* for parity . of task_full.*: it knows",
+    ],
+    "queue_not_released": ["deadlock.*wait at .* for phase 0 of task_empty.0.*4 of 4 arrivals missing"],
     "packed_past": ["store_packed at .* reaches column 512 of a tensor with 256 columns: packed tiles lie wholly"],
 }
 CORRECT = (
@@ -124,9 +170,15 @@ CORRECT = (
     "barriers",
     "memory",
     "clusters",
+    "readings",
     "grid",
     "grid_added",
     "adds",
+    "dependent",
+    "dependent_announced",
+    "dependent_on_two",
+    "dependent_on_the_last",
+    "queue",
 )
 
 
@@ -175,5 +227,5 @@ def test_reports_name_the_program_and_not_the_library(run: Run) -> None:
 
 
 def test_every_program_is_tested() -> None:
-    names = set(re.findall(r'PROGRAM\("(\w+)"', SOURCE.read_text()))
+    names = set(re.findall(r'(?:PROGRAM|CHAIN)\("(\w+)"', SOURCE.read_text()))
     assert names == {*REPORTS, *CORRECT}

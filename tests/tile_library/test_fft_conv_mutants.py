@@ -24,28 +24,34 @@ BARRIER = r"deadlock.*sync_named at fft_conv.cuh"
 DEADLOCK = r"deadlock.*waits for phase \d+ of \w+.*missing"
 QUICK = ("no_fence_before_the_last_multiply", "result_over_an_operand_in_use", "stage_not_released")
 
-FENCE = "fence_async(); warpgroup::sync(own_group + me);"
-LAST = "multiply_halves(result.imag, result.real, f.left, out.imag, out.real);"
-LAST_WAIT = f"{LAST} warpgroup::mma_wait(result.real, result.imag);"
+FENCE = "fence_async(); meet(me);"
+AFTER = "meet(me);  // all have read W' before"
+LAST_WAIT = "} warpgroup::mma_wait(result.real, result.imag);"
 
 
 WAIT_FOR_Y = "warpgroup::mma_wait(y.real, y.imag);"
 TABLES = """
+    rt_bf<16, columns> left;
     warpgroup::load(left, out.y[0].real); warpgroup::load_halves(twiddle, out.y[1]);
     part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
-    copy(f.twiddle, twiddle);"""
+    } copy(f.twiddle, twiddle);"""
+OWN = "warpgroup::sync(own_group + me);"
+SPECTRUM = "if constexpr (!together) warpgroup::load_halves(spectrum, in.spectrum[{}]);"
 FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 
 
-def mutant(name: str, old: str, new: str, *reports: str) -> Mutant:
-    return Mutant(name, 0, KERNEL, old, new, reports)
+PAIRED, TOGETHER, CAUSAL = range(3)  # the kernels that fft_conv_mutants.cu runs
+
+
+def mutant(name: str, old: str, new: str, *reports: str, schedule: int = PAIRED) -> Mutant:
+    return Mutant(name, schedule, KERNEL, old, new, reports)
 
 
 MUTANTS = (
-    mutant("no_fence_before_the_last_multiply", FENCE, "warpgroup::sync(own_group + me);", UNWRITTEN),
+    mutant("no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN),
     mutant("no_barrier_before_the_last_multiply", FENCE, "fence_async();", UNWRITTEN, OUTPUT_REUSED),
-    mutant("result_over_an_operand_in_use", "warpgroup::sync(own_group + me);  // all", "// all", OUTPUT_REUSED),
-    mutant("no_wait_for_the_last_multiply", LAST_WAIT, LAST, REGISTERS, OUTPUT_REUSED),
+    mutant("result_over_an_operand_in_use", AFTER, "//", OUTPUT_REUSED),
+    mutant("no_wait_for_the_last_multiply", LAST_WAIT, "}", REGISTERS, OUTPUT_REUSED),
     mutant("turn_not_passed", f"{WAIT_FOR_Y} pass_turn();", WAIT_FOR_Y, BARRIER),
     mutant("stage_not_released", "stream.release();", "", DEADLOCK),
     mutant(
@@ -64,24 +70,56 @@ MUTANTS = (
         r"load(_halves)? at fft_conv.cuh:\d+ .* reads output.*",
     ),
     mutant("result_before_the_factors_are_read", f"{TABLES} {FIRST_TURN}", f"{FIRST_TURN} {TABLES}", OUTPUT_REUSED),
+    mutant("together_no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN, schedule=TOGETHER),
+    mutant(
+        "together_only_its_own_operand_waited_for",
+        FENCE,
+        f"fence_async(); {OWN}",
+        UNWRITTEN,
+        OUTPUT_REUSED,
+        schedule=TOGETHER,
+    ),
+    mutant(
+        "together_result_over_the_operand_of_the_other",
+        AFTER,
+        f"{OWN} //",
+        OUTPUT_REUSED,
+        schedule=TOGETHER,
+    ),
+    mutant("together_one_half_twice", "in.u[1].real, in.u[1].imag", "in.u[0].real, in.u[0].imag", NUMBERS,
+           schedule=TOGETHER),
+    mutant("together_sum_for_the_difference", "if (warpgroup_index() == 1) neg", "if (false) neg", NUMBERS,
+           schedule=TOGETHER),
+    mutant("together_own_factor_for_the_others", "f.other, other.imag", "f.left, other.imag", NUMBERS,
+           schedule=TOGETHER),
+    mutant("together_one_twiddle_for_both", "load_twiddle(out.y[1], together)", "load_twiddle(out.y[1], 0)", NUMBERS,
+           schedule=TOGETHER),
+    mutant("together_one_spectrum_for_both", "coord{first.d, 1, 0, first.r}", "coord{first.d, 1, 0, 0}", NUMBERS,
+           schedule=TOGETHER),
+    mutant("causal_odd_rows_not_multiplied", "half(in.u[me].real, 1)", "half(in.u[me].real, 0)", NUMBERS,
+           schedule=CAUSAL),
+    mutant("causal_bytes_of_a_part_that_is_not_there", "consumers * (parts + 2)", "consumers * 4", DEADLOCK,
+           schedule=CAUSAL),
+    mutant("causal_sequences_counted_in_pairs", "first.b + parts * s", "first.b + 2 * s", NUMBERS, schedule=CAUSAL),
     mutant(
         "factors_waited_for_before_their_semaphore_is_set_up",
-        "sync_named(everyone, consumers * warpgroup_warps);",
-        "",
+        "sync_named(everyone, consumers * warpgroup_warps); wait(own.loaded, 0);",
+        "wait(own.loaded, 0);",
         r"uses the semaphore .*, which is not initialised",
         r"(init|wait) at fft_conv.cuh.*may still be under way",
     ),
-    mutant("spectrum_not_loaded", "coord{first.d, 1, 0, 0}", "coord{first.d, 0, 0, 0}", NUMBERS),
+    mutant("spectrum_not_loaded", "coord{first.d, 1, 0, first.r}", "coord{first.d, 0, 0, first.r}", NUMBERS),
     mutant("one_sequence_twice", "g.u, at, full)", "g.u, coord{at.b & ~1, at.d, 0, at.c}, full)", NUMBERS),
-    mutant("one_spectrum_for_both", "in.spectrum[me]", "in.spectrum[0]", NUMBERS),
+    mutant("one_spectrum_for_both", SPECTRUM.format("me"), SPECTRUM.format("0"), NUMBERS),
     mutant("not_conjugated", "mul<conjugate::second>(turned_back,", "mul(turned_back,", NUMBERS),
     mutant("halves_not_exchanged", "exchange_cols(z.real, z.imag);", "", NUMBERS),
     mutant("columns_not_added", "butterfly_cols(turned);", "", NUMBERS),
 )  # fmt: skip
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "fft_conv", 0, None)
+@pytest.mark.parametrize("schedule", [PAIRED, TOGETHER, CAUSAL])
+def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
+    run = runner(tmp_path, "fft_conv", schedule, None)
     for seed in range(10):
         assert run(seed) == (0, "")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-SHARED, ALTERNATE, CLUSTER, PROMOTED = 0, 1, 2, 3  # gemm_mutants.cu's schedules
-TEMPLATE, RING, KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh"
+SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED = 0, 1, 2, 3, 4  # gemm_mutants.cu's schedules
+TEMPLATE, RING, KERNEL, SWAPPED_KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh", "swapped.cuh"
 
 READS_TOO_EARLY = (
     r"mma_AB at gemm.cuh:\d+ .* reads input.*(nothing has written|while load_async at gemm.cuh:\d+ .* may still write)"
@@ -25,6 +25,9 @@ SURPLUS = r"is one arrival too many at (full|empty|turn).*: phase \d+ expects"
 TOO_FEW_BYTES = r"completes by load_async at gemm.cuh:\d+ .* while load_async at gemm.cuh:\d+ .* still brings \d+ more"
 BEFORE_INIT = (
     r"uses the semaphore (full|empty).*(not initialised|init at lcf.cuh:\d+ .* may still be under way).*sync_start"
+)
+SUMS_TOO_EARLY = (
+    r"load_from at swapped.cuh:\d+ .* reads input.*(nothing has written|while (store|load_async) at swapped.cuh:\d+)"
 )
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
@@ -273,6 +276,72 @@ MUTANTS = (
         "if constexpr (ClusterBlocks > 1) sync_block();",
         (BEFORE_INIT,),
     ),
+    Mutant(
+        "sums_read_before_all_are_there",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "sync_cluster();  // all sums are there",
+        "",
+        (SUMS_TOO_EARLY,),
+    ),
+    Mutant(
+        "sums_waited_for_in_own_block_only",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "sync_cluster();  // all sums are there",
+        "sync_block();",
+        (SUMS_TOO_EARLY,),
+    ),
+    Mutant(
+        "block_ends_while_a_neighbour_reads",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "sync_cluster();  // and have been read",
+        "",
+        (
+            r"load_from at swapped.cuh:\d+ .* reaches into block \d+, which has ended",
+            r"block \d+ ends while load_from at swapped.cuh:\d+ .* may still read its shared memory",
+        ),
+    ),
+    Mutant(
+        "sums_stored_over_a_stage_still_read",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "sync_named(1, consumer_warps);",
+        "",
+        (
+            r"store at swapped.cuh:\d+ .* writes input.* while (mma_AtBt|load_async) at swapped.cuh:\d+",
+            r"(mma_AtBt|load_async) at swapped.cuh:\d+ .* input.* while store at swapped.cuh:\d+",
+        ),
+    ),
+    Mutant(
+        "sums_read_before_the_multiply_ends",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "warpgroup::mma_wait(acc);",
+        "",
+        (
+            r"transpose_layout.* reads a register tile that mma_AtBt at swapped.cuh:\d+ .* may still write",
+            r"store at swapped.cuh:\d+ .* writes input.* while mma_AtBt at swapped.cuh:\d+",
+        ),
+    ),
+    Mutant(
+        "one_block_left_out_of_the_sum",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "from < g.split.value;",
+        "from + 1 < g.split.value;",
+        (NUMBERS,),
+    ),
+    Mutant(
+        "own_sums_added_for_a_neighbours",
+        SWAPPED,
+        SWAPPED_KERNEL,
+        "load_from(next, tile, from);",
+        "kittens::load(next, tile);",
+        (NUMBERS,),
+    ),
+    Mutant("every_block_multiplies_all_of_k", SWAPPED, SWAPPED_KERNEL, "rank * g.steps", "0 * g.steps", (NUMBERS,)),
 )
 
 
@@ -296,6 +365,8 @@ QUICK = {
     "released_in_own_block_only",
     "no_last_cluster_sync",
     "promoted_sums_not_waited_for",
+    "sums_read_before_all_are_there",
+    "block_ends_while_a_neighbour_reads",
 }
 CASES = [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.long) for m in MUTANTS]
 
@@ -304,7 +375,7 @@ def test_the_quick_mutants_are_there() -> None:
     assert {mutant.name for mutant in MUTANTS} >= QUICK
 
 
-@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED])
+@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "gemm", schedule, None)
     for seed in range(100):

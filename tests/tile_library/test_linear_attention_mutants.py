@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-KERNEL, DECAYS, PIPELINE = "linear_attention.cuh", "decays.cuh", "lcsf.cuh"
+KERNEL, DECAYS, PIPELINE, CARRIED = "linear_attention.cuh", "decays.cuh", "lcsf.cuh", "decayed_states.cuh"
 
 AT = r"at (linear_attention|factors|decays).cuh:\d+"
 READS_TOO_EARLY = rf"{AT} .* reads (input|workspace).*(nothing has written|while|after)"
@@ -21,15 +21,23 @@ REGISTERS = rf"a register tile that mma?_\w+ {AT} .* may still (write|read)"
 OUT_OF_SCOPE = rf"a register tile goes out of scope while mma?_\w+ {AT} .* may still"
 STRIP_REUSED = rf"store {AT} .* writes workspace.* while store_async {AT} .*store_read_wait"
 ENDS_TOO_EARLY = r"ends while store_async at .* is in flight and may still read shared memory"
+EARLY_READ = (
+    r"load at \S+ .* reads global memory that store at decayed_states.cuh:\d+ .* of an earlier kernel may still write"
+)
+EARLY_WRITE = r"writes global memory while the kernels before this one"
 EVERY_RACE = (READS_TOO_EARLY, OVERWRITTEN, WRONG_PHASE, RUNS_AHEAD, SURPLUS, DEADLOCK)
 
+WAITED = "wait_previous_kernel();  // for the states, and to store"
 RESULT = "warpgroup::mma_wait(o); if (g.negative)"
 STRIP = "store(out, o); fence_async(); warpgroup::sync(barrier);  // the new state is whole"
 PREPARED = "K::prepare(now, s.in.ask(at), t, step, part, g); s.in.hand_over(at);"
 
 
-def mutant(name: str, file: str, old: str, new: str, *reports: str) -> Mutant:
-    return Mutant(name, 0, file, old, new, reports)
+WHOLE, SEGMENTS = range(2)  # of a sequence: what linear_attention_mutants.cu runs
+
+
+def mutant(name: str, file: str, old: str, new: str, *reports: str, schedule: int = WHOLE) -> Mutant:
+    return Mutant(name, schedule, file, old, new, reports)
 
 
 QUICK = (
@@ -86,12 +94,37 @@ LONG = (
     mutant("no_causal_mask", DECAYS, "make_causal(power, power, -INFINITY);", "", NUMBERS),
     mutant("a_row_before_forgotten", DECAYS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
     mutant("decays_of_the_step_before", DECAYS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),
+    Mutant(
+        "states_read_before_they_are_carried",
+        SEGMENTS,
+        KERNEL,
+        WAITED,
+        "//",
+        (EARLY_READ, EARLY_WRITE),
+        (
+            (
+                KERNEL,
+                "warpgroup::store(own.state[0], state);",
+                "wait_previous_kernel(); warpgroup::store(own.state[0], state);",
+            ),
+        ),
+    ),
+    mutant(
+        "results_stored_beside_the_kernels_before",
+        KERNEL,
+        WAITED,
+        "if (t.segment > 0) wait_previous_kernel();  //",
+        EARLY_WRITE,
+        schedule=SEGMENTS,
+    ),
+    mutant("segments_not_decayed", CARRIED, "mul_row(state, state, totals[i]);", "", NUMBERS, schedule=SEGMENTS),
     mutant("another_head", KERNEL, "g.unit.at(t.unit + c)", "g.unit.at(t.unit)", NUMBERS),
 )
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "linear_attention", 0, None)
+@pytest.mark.parametrize("schedule", [WHOLE, SEGMENTS])
+def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
+    run = runner(tmp_path, "linear_attention", schedule, None)
     for seed in range(20):
         assert run(seed) == (0, "")
 

@@ -123,40 +123,15 @@ def test_columns_of_a_tensor(run: Run, device: str, first: int, count: int) -> N
     assert torch.equal(out.cpu()[:, kept:], torch.zeros(16, 64 - kept))  # beyond the last
 
 
-ORDERS = [(paired, longest, interleaved) for paired in (0, 1) for longest in (0, 1) for interleaved in (0, 1)]
-
-
-def tasks(host: ctypes.CDLL, heads: int, row_blocks: int, order: tuple[int, int, int], blocks: int) -> list[list[int]]:
-    """What each block of a grid computes, as blocks of rows counted through all heads; a missing half is left out."""
-    found = []
-    for block in range(blocks):
-        own = []
-        for i in itertools.count():
-            task = host.task_of(heads, row_blocks, *order, block, blocks, i)
-            if task < 0:
-                break
-            head, row = divmod(task, row_blocks + 1)
-            if row < row_blocks:
-                own.append(head * row_blocks + row)
-        found.append(own)
-    return found
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_every_block_of_rows_is_computed_once(host: ctypes.CDLL, order: tuple[int, int, int]) -> None:
-    for heads, row_blocks, blocks in itertools.product((1, 3, 16), (1, 2, 7, 8), (1, 5, 40)):
-        found = Counter(itertools.chain(*tasks(host, heads, row_blocks, order, blocks)))
-        assert found == Counter(range(heads * row_blocks)), (heads, row_blocks, blocks)
-
-
-def test_pairs_and_longest_first_share_the_work_of_rows_that_differ_in_length(host: ctypes.CDLL) -> None:
-    def longest_share(order: tuple[int, int, int]) -> float:
-        shares = [sum(task % 16 + 1 for task in own) for own in tasks(host, 12, 16, order, 32)]
-        return max(shares) / (sum(shares) / len(shares))
-
-    assert longest_share((1, 0, 0)) == 1
-    assert longest_share((0, 1, 0)) < 1.1
-    assert longest_share((0, 0, 0)) > 1.5
+@pytest.mark.parametrize(("heads", "row_blocks", "band"), [(1, 1, 1), (6, 5, 4), (16, 7, 16), (7, 3, 5), (12, 8, 99)])
+def test_rows_in_bands_of_heads(host: ctypes.CDLL, heads: int, row_blocks: int, band: int) -> None:
+    places = [host.place_in_bands(heads, row_blocks, band, index) for index in range(heads * row_blocks)]
+    assert Counter(places) == Counter(range(heads * row_blocks))
+    alike = max(n for n in range(1, min(band, heads) + 1) if heads % n == 0)  # heads of a band
+    for index, place in enumerate(places):
+        head, row = divmod(place, row_blocks)
+        assert head // alike == index // (alike * row_blocks)  # one band after another
+        assert row == row_blocks - 1 - index % (alike * row_blocks) // alike  # in each, the last rows first
 
 
 @pytest.mark.parametrize(("heads", "rows"), [(1, 1), (3, 64), (5, 200)])

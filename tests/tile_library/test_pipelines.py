@@ -182,6 +182,19 @@ def test_bands_are_compact(host: ctypes.CDLL) -> None:
     assert {col for _, col in wave} == set(range(8))
 
 
+def test_bands_of_longest_first_divide_the_rows_and_stay_in_l2(host: ctypes.CDLL) -> None:
+    # Of the L2 of an H200 a band takes 50 MiB.
+    def band(rows: int, row_mebibytes: int) -> int:
+        return int(host.dividing_band_of(rows, ctypes.c_longlong(row_mebibytes << 20)))
+
+    assert band(256, 1) == 16
+    assert band(256, 6) == 8  # 50 MiB hold 8
+    assert band(96, 4) == 12
+    assert band(17, 1) == 1  # a prime
+    assert band(256, 100) == 1
+    assert band(8, 1) == 8  # there are no more
+
+
 def test_hilbert_goes_to_neighbours_in_a_square(host: ctypes.CDLL) -> None:
     tiles = [divmod(host.tile_of(i, 16, 16, 0), 16) for i in range(256)]
     steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in itertools.pairwise(tiles)]

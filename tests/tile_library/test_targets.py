@@ -18,7 +18,17 @@ MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
 INTERNAL = {
     "base",
     "current",
+    "bytes_left",
+    "copy_async",  # of a group
+    "copy_unit",
+    "copy_unit_if",
+    "expect_bytes",  # what `loading` announces, where a semaphore counts bytes
     "issue",
+    "load_matrices",
+    "load_slice",
+    "matrices_address",
+    "moved_address",
+    "multiply_shared",
     "load_tile",
     "mma_warp",
     "store_tile",
@@ -65,6 +75,7 @@ INTERNAL = {
     "shuffle_xor",
     "store_units",
     "turn_rows",
+    "uniform",
     "units",
     "unpack",
     "wide",

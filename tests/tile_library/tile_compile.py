@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -16,7 +17,7 @@ import torch
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
 from tk_kernels.toolchain.store import cache_root
-from tk_kernels.toolchain.targets import CPU, SM_90A
+from tk_kernels.toolchain.targets import CPU, TARGETS
 
 
 class CompileError(AssertionError):
@@ -133,7 +134,8 @@ def _command(source: Path, target: str, changed: Path | None, optimise: str, def
     if target == "cpu":
         return [find_gxx().path, *_host_flags(optimise), *options, str(source)]
     nvcc = find_nvcc()
-    flags = [flag for flag in SM_90A.flags if flag != "-Xptxas=-v"]
+    flags = [flag for flag in TARGETS[target].flags if flag != "-Xptxas=-v"]
+    flags[0] = re.sub(r"code=\[(\w+),.*\]", r"code=\1", flags[0])  # one machine's code is enough here
     linked = [f"-L{nvcc.library_dir}", "-cudart=static", "-shared", "-ccbin", find_gxx().path]
     return [nvcc.path, *flags, *options, str(source), *linked]
 

@@ -19,7 +19,8 @@ struct head_units {
     }
 };
 
-// In place: of the increments of a unit's segments, the states at their ends. A warp has 16 x 16 of a unit's state.
+// In place: of the increments of a unit's segments, the states at their ends. A warp has 16 x 16 of a unit's state. The
+// next kernel may start early. This one does not: its blocks would crowd on what the sums leave free.
 template <int Keys> struct carry_states_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int strips = Keys / 16, ahead = 8;  // segments that are loaded together
@@ -33,6 +34,7 @@ template <int Keys> struct carry_states_kernel {
     };
 
     kittens_device static void run(const globals& g) {
+        start_next_kernel();
         const int index = block_index() / strips, key = block_index() % strips * 16, value = 16 * warp_in_group();
         const int batch = g.of_batch.divide(index);
         const unit_of_head u = g.unit.at(index - batch * g.of_batch.value);

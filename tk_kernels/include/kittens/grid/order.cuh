@@ -2,6 +2,7 @@
 // be a compact patch of the output, whose rows of A and columns of B are few.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 namespace kittens {
@@ -88,6 +89,17 @@ struct tile_bands {
         return {first + within - col * height.value, col};
     }
 };
+
+// Tile rows of a band where a row's first tiles are its longest tasks, as causal attention's heads have them, and each
+// row needs `row_bytes` of the L2 while its band runs: 16 at most, which divide all rows and stay in L2. A last band of
+// fewer would begin its longest tasks last: 42 heads of 256 leave 4.
+inline int dividing_band(int rows, int64_t row_bytes) {
+    constexpr int most = 16;
+    const int64_t in_l2 = limits::l2_bytes * 5 / 6 / row_bytes;
+    int band = int(std::clamp<int64_t>(in_l2, 1, std::min(most, rows)));
+    while (rows % band != 0) band--;
+    return band;
+}
 
 // Tile rows of a band with which the patch of the matrix that one wave of blocks covers is about square; a cluster of
 // blocks takes so many tile rows.

@@ -16,10 +16,11 @@ template <int Cols> kittens_device void clear_strip(const packed_sums<Cols>& sum
     for (; strip.c < Cols / sum_tile::cols; strip.c++) store_packed(sums, zeros, strip, where);
 }
 
-// After the last: the sums, scaled, as a matrix. Bound by memory: four or more blocks of 64 rows share a
-// multiprocessor.
+// After the last: the sums, scaled, as a matrix. It starts early, behind the kernel that adds. Bound by memory: four or
+// more blocks of 64 rows share a multiprocessor.
 template <int Cols> struct round_sums_kernel {
     static constexpr int warps = warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 4;
+    static constexpr bool starts_early = true;
     static constexpr int tiles = Cols / sum_tile::cols;
     using strip = st_bf<16, Cols>;
     static constexpr int shared_bytes = warps * int(sizeof(strip));
@@ -36,6 +37,7 @@ template <int Cols> struct round_sums_kernel {
         const auto [batch, head, block] = g.grid.at(block_index());
         const int at = warps * block + warp_index();
         sum_tile x[tiles];
+        wait_previous_kernel();
 #pragma unroll
         for (int c = 0; c < tiles; c++) load_packed(x[c], g.sums, coord{batch, head, at, c});
 #pragma unroll

@@ -22,10 +22,13 @@ kittens_device block_share share_of_block(int steps) {
 }
 
 // A persistent grid, whose blocks ask `get_task` for one task after another: as many blocks as run at the same time, or
-// as there are tasks.
-template <typename Kernel> void launch_tasks(int64_t tasks, void* stream, const typename Kernel::globals& globals) {
+// as there are tasks. `first`: see launch_shape.
+template <typename Kernel>
+void launch_tasks(int64_t tasks, void* stream, const typename Kernel::globals& globals, bool first = false) {
     const int64_t resident = int64_t(Kernel::blocks_per_sm) * multiprocessors();
-    launch<Kernel>({int(std::min(tasks, resident)), Kernel::shared_bytes}, stream, globals);
+    launch_shape shape{int(std::min(tasks, resident)), Kernel::shared_bytes};
+    shape.first = first;
+    launch<Kernel>(shape, stream, globals);
 }
 
 // A block for each task: the hardware hands them out.

@@ -20,39 +20,30 @@ struct row_grid {
     }
 };
 
-// The same where blocks of rows differ in length, the last ones being the longest: which of them is computed when.
-struct row_schedule {
-    int heads;       // of the whole batch
-    int row_blocks;  // of a head
-    bool paired;     // a block of the grid takes two blocks of rows in a row, one from either end of a head
-    bool longest;  // the last rows of all heads first, and every other round dealt backwards: even where rounds are few
-    bool interleaved;  // one block (or pair) of every head, then the next; else all of a head, then the next head
-    divisor inner;
-
-    row_schedule(int heads_, int row_blocks_, bool paired_, bool longest_, bool interleaved_)
-        : heads(heads_),
-          row_blocks(row_blocks_),
-          paired(paired_ && !longest_),
-          longest(longest_),
-          interleaved(interleaved_ || longest_),
-          inner(interleaved ? heads_ : per_head()) {}
+// The same in bands of heads, of which blocks that run at the same time share keys and values: the last rows of all of
+// a band's heads first, which are the longest ones where queries see the keys before them.
+struct row_bands {
+    int row_blocks;        // of a head
+    divisor tasks, heads;  // of a band
 
     struct place {
-        int head, row_block;  // row_block is row_blocks for the missing half of a middle pair
+        int head, row_block;  // head of the whole batch
     };
-    kittens_host_device int per_head() const { return paired ? (row_blocks + 1) / 2 : row_blocks; }
-    kittens_host_device int tasks() const { return heads * per_head(); }
+    // `heads` of the whole batch, at most `band` of them in a band: a divisor, so that bands are alike.
+    row_bands(int heads_, int row_blocks_, int band) : row_bands(row_blocks_, largest_divisor(heads_, band)) {}
 
-    // The i-th of block `block` of `blocks`; false: no more.
-    kittens_host_device bool at(place& p, int block, int blocks, int i) const {
-        const int round = paired ? i / 2 : i;
-        const int index = round * blocks + (longest && round % 2 == 1 ? blocks - 1 - block : block);
-        if (index >= tasks()) return false;
-        const int outer = inner.divide(index), rest = index - outer * inner.value;
-        const int row = interleaved ? outer : rest, opposite = row_blocks - 1 - row;
-        p.head = interleaved ? rest : outer;
-        p.row_block = !paired ? longest ? opposite : row : i % 2 == 0 ? opposite : row == opposite ? row_blocks : row;
-        return true;
+    kittens_host_device place at(int index) const {
+        int rest, head;
+        const int band = tasks.divide(index, rest), row = heads.divide(rest, head);
+        return {band * heads.value + head, row_blocks - 1 - row};
+    }
+
+  private:
+    row_bands(int row_blocks_, int band) : row_blocks(row_blocks_), tasks(band * row_blocks_), heads(band) {}
+    static int largest_divisor(int of, int most) {
+        int found = std::min(of, std::max(most, 1));
+        while (of % found != 0) found--;
+        return found;
     }
 };
 

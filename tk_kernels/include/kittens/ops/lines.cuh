@@ -3,6 +3,14 @@
 
 namespace kittens {
 
+template <register_lines Lines> kittens_device void zero(Lines& lines) {
+    each_run(
+        [](int, int, typename Lines::T* run) {
+            for (int i = 0; i < Lines::run; i++) run[i] = from_float<typename Lines::T>(0.f);
+        },
+        lines);
+}
+
 // dst = f(src...), element by element, for any f on floats; dst may be one of the sources.
 template <typename F, register_lines Dst, register_lines... Srcs>
 kittens_device void map_lines(Dst& dst, F f, const Srcs&... srcs) {

@@ -34,6 +34,7 @@ template <typename K> struct lcf {
     using task = typename K::task;
     static constexpr int cluster_blocks = K::cluster_blocks;
     static constexpr int blocks_per_sm = 1;
+    static constexpr bool starts_early = kittens::starts_early<K>;
     static constexpr int warps = warpgroup_warps * (K::consumers + 1);
     // Warps that release a stage in one block: with pingpong, those of the one consumer whose task it is.
     static constexpr int releasing_warps = warpgroup_warps * (K::pingpong ? 1 : K::consumers);

@@ -34,6 +34,7 @@ template <typename K> struct lcf_carry {
     using workspace = typename K::workspace;
 
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr bool starts_early = kittens::starts_early<K>;
     static constexpr int warps = warpgroup_warps * (K::consumers + 1);
     static constexpr int consuming_warps = warpgroup_warps * K::consumers;
     static constexpr int carrier = K::consumers - 1;  // its warpgroup

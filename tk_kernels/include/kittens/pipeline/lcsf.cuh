@@ -43,6 +43,7 @@ template <typename K> struct lcsf {
 
     static constexpr int cluster_blocks = 1;
     static constexpr int blocks_per_sm = K::blocks_per_sm;
+    static constexpr bool starts_early = kittens::starts_early<K>;
     static constexpr int warps = warpgroup_warps * (K::consumers + 1);
     static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +

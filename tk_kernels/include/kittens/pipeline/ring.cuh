@@ -96,8 +96,10 @@ template <typename Ring> struct ring_reader {
     Ring& read;
     typename Ring::position next = {}, oldest = {};  // to take; of those taken and not yet released
 
-    kittens_device auto& take(site where = kittens_here) {
-        auto& taken = read.take(next, where);
+    // With `waits` false something else has said that it is full.
+    kittens_device auto& take(site where = kittens_here, bool waits = true) {
+        if (waits) read.take(next, where);
+        auto& taken = read.stages[next.stage];
         next.advance();
         return taken;
     }

@@ -7,10 +7,11 @@
 namespace kittens {
 
 // Numbers of a machine: shared_bytes (of a block), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
-// costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), moves_registers (whether
-// warpgroups may take from one another); and, for models of cost, l2_bytes and, a clock, multiply_bytes (a
-// multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a multiprocessor from L2), written_sums
-// (that leave it), memory_bytes (of all multiprocessors); launch_clocks.
+// costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), spare_registers (that a
+// thread takes more of than on Hopper), moves_registers (whether warpgroups may take from one another);
+// dependent_launch (whether a kernel may start before the one ahead of it has ended); and, for models of cost, l2_bytes
+// and, a clock, multiply_bytes (a multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a
+// multiprocessor from L2), written_sums (that leave it), memory_bytes (of all multiprocessors); launch_clocks.
 template <typename Numbers> struct limits_of : Numbers {
     // Of each of so many blocks that share a multiprocessor.
     static constexpr int shared_bytes_of(int blocks_per_sm) {
@@ -23,6 +24,12 @@ template <typename Numbers> struct limits_of : Numbers {
         constexpr int semaphores = 16;  // of a stage
         const int fit = (shared_bytes_of(blocks_per_sm) - other_bytes) / (stage_bytes + semaphores);
         return fit < most ? fit : most;
+    }
+
+    // Warps of a multiprocessor, where on Hopper so many have just registers enough.
+    static constexpr int warps_of(int on_hopper) {
+        const int warps = Numbers::registers / 32;
+        return warps / (warps / on_hopper + Numbers::spare_registers);
     }
 
     // Registers of a thread where a block starts with a producer's warpgroup and so many others.

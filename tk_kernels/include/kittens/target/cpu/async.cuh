@@ -4,10 +4,6 @@
 #include "kittens/target/cpu/sync.cuh"
 
 namespace kittens {
-
-// How long a load should stay in L2.
-enum class keep : uint64_t { normal = 0, first = 1, last = 2 };
-
 namespace cpu {
 
 // Boxes of a tile or vector: one a chunk.
@@ -68,6 +64,7 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
         for (int chunk = 0; chunk < boxes<Dst>(); chunk++) {
             const box from = box_of<Dst>(src, at, chunk);
             if (chunk == 0) check(from, who, Src::is_matrix);
+            machine.check_read(w, from, who);
             unsigned char* memory = target.memory.bytes() + to + (chunk_address(dst, chunk) - chunk_address(dst, 0));
             access_shared_async(w, agent, when, who, memory, true, {size_t(from.bytes())});
             state.in_flight++;
@@ -77,7 +74,8 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
                            .memory = memory,
                            .done = &state,
                            .agent = agent,
-                           .when = when});
+                           .when = when,
+                           .carried = machine.carried_by_loads(w)});
         }
     }
 }
@@ -101,6 +99,7 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
              ": TMA writes whole 16-byte units and would touch the next ", unit - dst.cols() % unit,
              " elements of the row; give the gl rows of whole units, with padding of their own, ",
              "or store from registers");
+    w.machine->check_write(w, who);
     const tick when = ++w.stores;
     w.last_store = who;
     for (int chunk = 0; chunk < boxes<Src>(); chunk++) {

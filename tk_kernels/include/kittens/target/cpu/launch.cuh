@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kittens/target/cpu/mma.cuh"
+#include "kittens/target/dependent.cuh"
 
 namespace kittens {
 
@@ -19,16 +20,38 @@ struct shared_allocator {
     }
 };
 
-// Blocks, threads a block (the kernel's own), blocks a cluster, bytes of dynamic shared memory.
+// Blocks, threads a block (the kernel's own), bytes of dynamic shared memory; blocks a cluster where the kernel leaves
+// them to the launch (its cluster_blocks is any_cluster).
 struct launch_shape {
     int blocks;
     int shared_bytes;
+    bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
+    int cluster_blocks = 1;
+    bool first = false;  // of its operator, this time: it does not start early, whatever the kernel says
 };
+constexpr int any_cluster = 0;
+template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
+    return Kernel::cluster_blocks == any_cluster ? shape.cluster_blocks : Kernel::cluster_blocks;
+}
 
 namespace cpu {
 
-// Runs body(globals) in every warp of the grid; throws the error of the first cluster, by number, that failed.
-inline void run_grid(const cluster::shape& shape, void (*body)(const void*), const void* globals) {
+// What the kernels wrote since the last one that began after all before it had ended.
+inline thread_local global_writes earlier_writes;
+
+// What is known when all clusters of a grid have ended.
+struct grid_end {
+    global_writes written;
+    bool waited = false;  // one of its warps called wait_previous_kernel
+
+    void take(const cluster& machine) {
+        written.take(machine.written());
+        waited = waited || machine.waited();
+    }
+};
+
+// Runs each cluster to its end, on several threads; throws the error of the first one, by number, that failed.
+inline grid_end run_in_turn(const cluster::shape& shape, void (*body)(const void*), const void* globals) {
     const options chosen = current_options();
     const int clusters = shape.blocks_in_grid / shape.cluster_blocks;
     int threads = chosen.threads > 0 ? chosen.threads : int(std::thread::hardware_concurrency());
@@ -36,7 +59,7 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
     std::atomic<int> next = 0, failed = clusters;
     std::mutex guard;
     std::exception_ptr failure;
-    global_writes written;
+    grid_end end;
     const auto work = [&] {
         try {
             cluster machine(shape, body, globals);
@@ -49,7 +72,7 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
                 }
             }
             const std::lock_guard<std::mutex> lock(guard);
-            written.take(machine.written());
+            end.take(machine);
         } catch (...) {
             const std::lock_guard<std::mutex> lock(guard);
             failed = -1, failure = std::current_exception();
@@ -60,28 +83,74 @@ inline void run_grid(const cluster::shape& shape, void (*body)(const void*), con
     work();
     for (std::thread& helper : helpers) helper.join();
     if (failure) std::rethrow_exception(failure);
-    if (clusters > 1) written.check();
+    return end;
+}
+
+// Runs clusters that claim numbers from counters side by side, on this thread. At each claim the seed says which of
+// them goes on: in some schedules one runs far ahead, in others they alternate.
+inline grid_end run_claiming(const cluster::shape& shape, void (*body)(const void*), const void* globals) {
+    const uint64_t seed = current_options().seed;
+    random dice(~seed);
+    static constexpr int stays[] = {0, 128, 250};
+    const int stays_in_256 = stays[dice.below(3)];
+    claims counters;
+    grid_end end;
+    std::vector<std::unique_ptr<cluster>> running;
+    for (int number = 0; number < shape.blocks_in_grid / shape.cluster_blocks; number++) {
+        running.push_back(std::make_unique<cluster>(shape, body, globals));
+        running.back()->start(number, seed, counters);
+    }
+    for (size_t i = 0; !running.empty();) {
+        if (i >= running.size() || !dice.chance(stays_in_256)) i = dice.below(running.size());
+        if (!running[i]->advance()) continue;
+        end.take(*running[i]);
+        running.erase(running.begin() + int(i));
+    }
+    counters.check();
+    return end;
+}
+
+// Runs body(globals) in every warp of the grid, and checks what no cluster can see alone.
+inline void run_grid(cluster::shape shape, bool claims, bool early, void (*body)(const void*), const void* globals) {
+    global_writes earlier = std::exchange(earlier_writes, {});
+    if (early) {
+        earlier.index();
+        shape.earlier = &earlier;
+    }
+    grid_end end = (claims ? run_claiming : run_in_turn)(shape, body, globals);
+    if (shape.blocks_in_grid > shape.cluster_blocks) end.written.check();
+    if (early && !end.waited)
+        fail(
+            "a kernel starts early and ends without wait_previous_kernel: the next one would not wait for those before "
+            "it; call it in each block that uses what they wrote, or writes");
+    if (early) earlier_writes = std::move(earlier);
+    earlier_writes.take(end.written);
 }
 
 }  // namespace cpu
 
-// Runs Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters of
-// Kernel::cluster_blocks; returns when all have ended. Throws kittens::error where the program is wrong.
+// Runs Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters; returns when
+// all have ended, also where Kernel::starts_early: the next is checked as if it ran beside this one. Throws
+// kittens::error where the program is wrong.
 template <typename Kernel>
 void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::globals& globals) {
-    if (shape.blocks < 1 || shape.blocks % Kernel::cluster_blocks != 0)
-        cpu::fail("launch: got ", shape.blocks, " blocks; a positive multiple of the cluster's ",
-                  Kernel::cluster_blocks, " is needed");
+    const int cluster_blocks = cluster_of<Kernel>(shape);
+    if (shape.blocks < 1 || shape.blocks % cluster_blocks != 0)
+        cpu::fail("launch: got ", shape.blocks, " blocks; a positive multiple of the cluster's ", cluster_blocks,
+                  " is needed");
     if (shape.shared_bytes < 0 || shape.shared_bytes > limits::shared_bytes)
         cpu::fail("launch: got ", shape.shared_bytes, " bytes of shared memory; a block has at most ",
                   limits::shared_bytes);
     if (cpu::current_warp != nullptr) cpu::fail("launch: called inside a kernel");
     cpu::run_grid(
-        {shape.blocks, Kernel::cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)},
+        {shape.blocks, cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)}, shape.claims,
+        starts_early<Kernel> && !shape.first,
         [](const void* g) { Kernel::run(*static_cast<const typename Kernel::globals*>(g)); }, &globals);
 }
 
 // How many blocks a persistent grid has: few, so that each has several tasks in turn.
 inline int multiprocessors() { return 4; }
+// The shared memory that blocks of one multiprocessor share.
+inline int multiprocessor_shared_bytes() { return limits::multiprocessor_shared_bytes; }
 
 }  // namespace kittens

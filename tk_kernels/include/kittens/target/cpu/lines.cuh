@@ -72,6 +72,7 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
     using From = std::remove_const_t<typename Src::T>;
     cpu::warp& w = cpu::begin();
     cpu::check_runs<Dst::run>(src, at, w.doing("load", where));
+    cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) {
             const bool inside = at.r + i < src.rows() && at.c + j < src.cols();

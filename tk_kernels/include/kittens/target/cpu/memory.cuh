@@ -62,6 +62,14 @@ template <global_tensor Gl> void check_global(const Gl& global, element_coord at
              global.depth(), " matrices");
 }
 
+// A load of rows x cols elements, of those that lie in the tensor.
+template <global_tensor Gl> void check_read(const warp& w, const Gl& global, element_coord at, int rows, int cols,
+                                            const action& who) {
+    const size_t bytes = size_t(std::clamp(global.cols() - at.c, 0, cols)) * sizeof(typename Gl::T);
+    for (int row = at.r; row < std::min(at.r + rows, global.rows()) && bytes > 0; row++)
+        w.machine->check_read(w, global.row(at.b, at.d, row) + at.c, bytes, who);
+}
+
 }  // namespace cpu
 
 template <typename RowMap, register_tile Dst, shared_tile Src>
@@ -96,6 +104,10 @@ kittens_device void load_tile(Dst& dst, const Src& src, element_coord at, site w
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load", &where);
     cpu::check_global(src, at, w.doing("load", where));
+    for (int i = 0; i < Dst::rows; i += 16) {
+        const element_coord part{at.b, at.d, at.r + RowMap::base(i / 16), at.c};
+        cpu::check_read(w, src, part, 16, Dst::cols, w.doing("load", where));
+    }
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) {
             const int row = at.r + RowMap::base(i / 16) + i % 16, col = at.c + j;
@@ -164,6 +176,7 @@ void load_packed_tile(Dst& dst, const Src& src, coord at, site where) {
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load_packed", &where);
     const auto* from = cpu::packed_in<RowMap, Dst>(src, at, w.doing("load_packed", where));
+    w.machine->check_read(w, from, Dst::rows * Dst::cols * sizeof(float), w.doing("load_packed", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
 }
@@ -214,6 +227,7 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     cpu::check_global(src, at, w.doing("load", where), true);
+    cpu::check_read(w, src, at, 1, Dst::length, w.doing("load", where));
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
@@ -241,6 +255,7 @@ kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site 
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load_pairs", &where);
     cpu::check_pairs(src, at, w.doing("load_pairs", where));
+    cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load_pairs", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++)
             dst.data[i][j] = at.c + j < src.cols() ? src.row(at.b, at.d, std::min(at.r + i, src.rows() - 1))[at.c + j]
@@ -251,6 +266,7 @@ kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site 
     static_assert(Dst::spread == vec_layout::align, "load_pairs: the row_vec of a tile in row layout");
     cpu::warp& w = cpu::begin();
     cpu::check_pairs(src, at, w.doing("load_pairs", where));
+    cpu::check_read(w, src, at, 1, Dst::length, w.doing("load_pairs", where));
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
@@ -263,6 +279,7 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
     cpu::check_global(src, at, who);
     if (at.c >= src.cols())
         cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::check_read(w, src, at, Dst::length, 1, who);
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
@@ -275,6 +292,7 @@ kittens_device float load_value(const Src& src, element_coord at, site where = k
     cpu::check_global(src, at, who, true);
     if (at.c >= src.cols())
         cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::check_read(w, src, at, 1, 1, who);
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
 }
 // On a GPU: asks for a tile, or a row's (a column's) next Length elements, to be brought into the L2 cache.
@@ -295,6 +313,12 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site where =
     store(dst, src, element_coord{at.b, at.d, at.r, at.c * Src::length}, where);
 }
 
+}  // namespace kittens
+
+#include "kittens/target/cpu/copies.cuh"
+
+namespace kittens {
+
 // --- groups of warps ------------------------------------------------------------------------------------------
 // Each warp moves its share: 32 of every 32 * Warps units of 16 bytes, as a GPU's threads do.
 template <int Warps> struct group {
@@ -304,6 +328,7 @@ template <int Warps> struct group {
     kittens_device static void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
         cpu::warp& w = cpu::begin();
         cpu::check_global(src, at, w.doing("load", where));
+        cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
         share(w, w.doing("load", where), dst, true, [&](int row, int col) {
             const bool inside = at.r + row < src.rows() && at.c + col < src.cols();
             element(dst, row, col) =
@@ -321,6 +346,38 @@ template <int Warps> struct group {
             to = from_float<typename Dst::T>(to_float(element(src, row, col)));
         });
     }
+    // Starts a copy, in units of 16 bytes, each thread its share. For the warp that calls it, it is done after
+    // copy_commit and copy_wait. Elements past the tensor's end are zero. A gl that names the tile was checked for
+    // whole units.
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
+                      "asynchronous copies do not convert: the tile and the tensor need one element type");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the tile in the gl's type list");
+        constexpr int row_units = Dst::cols * int(sizeof(typename Dst::T)) / 16;
+        static_assert(threads % row_units == 0, "copy_async: the group's threads take whole rows");
+        cpu::warp& w = cpu::begin();
+        const cpu::action who = cpu::begin_copy(w, src, at, where);
+        own_units<typename Dst::T>(w, Dst::rows, Dst::cols, Dst::chunk_cols, [&](int row, int col, int cols) {
+            cpu::copy_row(w, who, src, {at.b, at.d, at.r + row, at.c + col}, cols, &element(dst, row, col));
+        });
+    }
+    template <shared_vec Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
+                      "asynchronous copies do not convert: the vector and the tensor need one element type");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the vector in the gl's type list");
+        cpu::warp& w = cpu::begin();
+        const cpu::action who = cpu::begin_copy(w, src, at, where);
+        own_units<typename Dst::T>(w, 1, Dst::length, Dst::length, [&](int, int col, int cols) {
+            cpu::copy_row(w, who, src, {at.b, at.d, at.r, at.c + col}, cols, dst.data + col);
+        });
+    }
+    template <typename Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        copy_async(dst, src, corner<Dst>(at), where);
+    }
+
     template <shared_tile Dst, global_tensor Src>
     kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
         load(dst, src, corner<Dst>(at), where);
@@ -334,6 +391,7 @@ template <int Warps> struct group {
         const element_coord from = corner<Dst>(at);
         cpu::warp& w = cpu::begin();
         cpu::check_global(src, from, w.doing("load", where), true);
+        cpu::check_read(w, src, from, 1, Dst::length, w.doing("load", where));
         share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
             x = from_float<typename Dst::T>(
                 from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
@@ -353,6 +411,19 @@ template <int Warps> struct group {
     }
 
   private:
+    // f(row, first column, columns) for the runs of neighbouring units that this warp's lanes move, within a chunk.
+    template <typename T, typename F>
+    static void own_units(const cpu::warp& w, int rows, int cols, int chunk_cols, F f) {
+        constexpr int unit = 16 / int(sizeof(T));
+        const int row_units = cols / unit, all = rows * row_units;
+        for (int first = w.index % Warps * warp_threads; first < all; first += threads)
+            for (int k = first, end = std::min(first + warp_threads, all); k < end;) {
+                const int row = k / row_units, col = k % row_units * unit;
+                const int run = std::min({(end - k) * unit, cols - col, chunk_cols - col % chunk_cols});
+                f(row, col, run);
+                k += run / unit;
+            }
+    }
     template <typename Tile, typename F>
     static void share(cpu::warp& w, const cpu::action& who, Tile& tile, bool write, F f) {
         constexpr int unit = 16 / int(sizeof(typename Tile::T)), row_units = Tile::cols / unit;

@@ -48,14 +48,14 @@ template <bool Trans, shared_tile Tile> void unpack_b(float* to, const Tile& til
         }
 }
 
-// D's rows of one warp: 16 of every 64 of A's rows at warpgroup scope, else all.
+// D's rows of one warp: 16 of every 64 of A's rows at warpgroup scope, else (quarter < 0) all.
 template <bool TransA, bool TransB, int Sign = 1, typename D, typename A, typename B>
 void multiply_tiles(D& d, const A& a, const B& b, bool accumulate, int quarter) {
     constexpr int k = TransB ? B::cols : B::rows, n = TransB ? B::rows : B::cols;
     float* wide_a = scratch(0, size_t(D::rows) * k);
     float* wide_b = scratch(1, size_t(k) * n);
     for (int i = 0; i < D::rows; i += 16)
-        unpack_rows<TransA>(wide_a + i * k, a, is_rt<A> ? i : 4 * i + 16 * quarter, 16, k);
+        unpack_rows<TransA>(wide_a + i * k, a, is_rt<A> || quarter < 0 ? i : 4 * i + 16 * quarter, 16, k);
     if constexpr (Sign < 0)
         for (int i = 0; i < D::rows * k; i++) wide_a[i] = -wide_a[i];
     unpack_b<TransB>(wide_b, b);
@@ -84,40 +84,66 @@ kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, co
     cpu::multiply_tiles<TransA, TransB>(d, a, b, accumulate, 0);
 }
 
+// B, or A and B, in shared memory.
+template <typename X>
+concept matrix_operand = is_rt<X> || is_st<X>;
+
+template <bool TransA, bool TransB, register_tile Acc, typename A, shared_tile B>
+kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
+    using T = typename B::T;
+    constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
+    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename A::T>, "mma: A and B must both be bf16 or both fp16");
+    static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing(op, where);
+    d.touch(true, op, &where);
+    if constexpr (is_rt<A>) {
+        static_assert(A::order == layout::row && !TransA,
+                      "mma: A in registers has D's rows, in row layout; use swap_layout");
+        a.touch(false, op, &where);
+    } else {
+        cpu::access_shared(w, who, a.data, false, cpu::whole(a));
+    }
+    cpu::access_shared(w, who, b.data, false, cpu::whole(b));
+    cpu::multiply_tiles<TransA, TransB>(d, a, b, accumulate, -1);
+}
+
 template <register_tile D> kittens_device void clear(D& d) {
     each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
 }
 
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
-                                                                                        site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                    site where = kittens_here) {
     mma_warp<false, false>(d, a, b, true, "mma_AB", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
-                                                                                         site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                     site where = kittens_here) {
     mma_warp<false, true>(d, a, b, true, "mma_ABt", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
-                                                                                         site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                     site where = kittens_here) {
     mma_warp<true, false>(d, a, b, true, "mma_AtB", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
-                                                                                          site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                      site where = kittens_here) {
     mma_warp<true, true>(d, a, b, true, "mma_AtBt", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
-                                                                                       site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                   site where = kittens_here) {
     mma_warp<false, false>(d, a, b, false, "mm_AB", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
-                                                                                        site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                    site where = kittens_here) {
     mma_warp<false, true>(d, a, b, false, "mm_ABt", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
-                                                                                        site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                    site where = kittens_here) {
     mma_warp<true, false>(d, a, b, false, "mm_AtB", where);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
-                                                                                         site where = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                     site where = kittens_here) {
     mma_warp<true, true>(d, a, b, false, "mm_AtBt", where);
 }
 

@@ -170,6 +170,10 @@ kittens_device bool any(const Vec& vec, F f) {
 // On a GPU: the vector is computed before anything that follows. Here everything is.
 template <register_vec Vec> kittens_device void settle(const Vec&) {}
 
+// On a GPU: the compiler knows from here on that it is the same in every lane.
+kittens_device int uniform(int x) { return x; }
+kittens_device bool uniform(bool x) { return x; }
+
 // --- between layouts ------------------------------------------------------------------------------------------
 template <register_vec Dst, register_vec Src>
 kittens_device void convert_spread(Dst& dst, const Src& src) {

@@ -265,6 +265,18 @@ kittens_device void arrive_named(int id, int warps, site where = kittens_here) {
 kittens_device void fence_async(site = kittens_here) {
     cpu::warp& w = cpu::begin();
     w.before.fence(w.id, w.now);
+    w.before.fence(w.copy_agent, w.before.seen(w.copy_agent));  // those that have landed
+}
+
+// --- dependent launch -----------------------------------------------------------------------------------------------
+// By any warp: once every block has said so or ended, the stream's next kernel may begin, if it `starts_early`. Here it
+// is launched once this one has ended, and what it does before its wait is checked.
+kittens_device void start_next_kernel(site = kittens_here) { cpu::begin(); }
+// Until the kernels before this one have ended and what they stored can be read: by this warp, and by those that a
+// barrier or a semaphore puts behind it.
+kittens_device void wait_previous_kernel(site = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    w.machine->wait_previous_kernel(w);
 }
 
 // --- register re-allocation: checked for legality only ----------------------------------------------------------

@@ -1,6 +1,7 @@
 // GPU targets: shared memory of a block, and launch.
 #pragma once
 
+#include "kittens/target/dependent.cuh"
 #include "kittens/target/gpu/registers.cuh"
 
 namespace kittens {
@@ -18,11 +19,19 @@ struct shared_allocator {
     }
 };
 
-// Blocks, threads a block (the kernel's own), blocks a cluster, bytes of dynamic shared memory.
+// Blocks, threads a block (the kernel's own), bytes of dynamic shared memory; blocks a cluster where the kernel leaves
+// them to the launch (its cluster_blocks is any_cluster).
 struct launch_shape {
     int blocks;
     int shared_bytes;
+    bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
+    int cluster_blocks = 1;
+    bool first = false;  // of its operator, this time: it does not start early, whatever the kernel says
 };
+constexpr int any_cluster = 0;
+template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
+    return Kernel::cluster_blocks == any_cluster ? shape.cluster_blocks : Kernel::cluster_blocks;
+}
 
 #ifdef KITTENS_SLOWED_PERCENT
 // A build that is slower by a known share, to try comparisons of runs on: each warp stays that much longer than it
@@ -51,8 +60,9 @@ __global__ void __launch_bounds__(Kernel::warps* warp_threads, Kernel::blocks_pe
 #endif
 }
 
-// Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters of
-// Kernel::cluster_blocks. Throws std::runtime_error where CUDA refuses.
+// Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters; with
+// Kernel::starts_early, while the kernel before it on the stream may still run. Throws std::runtime_error where CUDA
+// refuses.
 template <typename Kernel>
 void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
     auto* entry = kernel_entry<Kernel>;
@@ -65,23 +75,32 @@ void launch(const launch_shape& shape, void* stream, const typename Kernel::glob
     config.blockDim = dim3(Kernel::warps * warp_threads);
     config.dynamicSmemBytes = shape.shared_bytes;
     config.stream = static_cast<cudaStream_t>(stream);
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {unsigned(Kernel::cluster_blocks), 1, 1};
-    config.attrs = &attribute;
-    config.numAttrs = Kernel::cluster_blocks > 1 ? 1 : 0;
+    cudaLaunchAttribute attributes[2];
+    config.attrs = attributes;
+    if (const int blocks = cluster_of<Kernel>(shape); blocks > 1) {
+        cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim = {unsigned(blocks), 1, 1};
+    }
+    if (starts_early<Kernel> && limits::dependent_launch && !shape.first) {
+        cudaLaunchAttribute& early = attributes[config.numAttrs++];
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+    }
     check_cuda(cudaLaunchKernelEx(&config, entry, globals), "launching the kernel");
 }
 
-// Streaming multiprocessors of the current device: how many blocks a persistent grid has.
-inline int multiprocessors() {
+template <cudaDeviceAttr Attribute> int of_current_device() {
     static thread_local int of_device[64] = {};
     int device = 0;
     check_cuda(cudaGetDevice(&device), "asking for the current device");
     if (of_device[device % 64] == 0)
-        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], cudaDevAttrMultiProcessorCount, device),
-                   "counting multiprocessors");
+        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], Attribute, device), "asking what the device has");
     return of_device[device % 64];
 }
+// Streaming multiprocessors of the current device: how many blocks a persistent grid has.
+inline int multiprocessors() { return of_current_device<cudaDevAttrMultiProcessorCount>(); }
+// The shared memory that the blocks of one share; `limits` has what the least of a target's machines has.
+inline int multiprocessor_shared_bytes() { return of_current_device<cudaDevAttrMaxSharedMemoryPerMultiprocessor>(); }
 
 }  // namespace kittens

@@ -429,6 +429,65 @@ template <int Warps> struct group {
             }
         });
     }
+    // Starts a copy, in units of 16 bytes, each thread its share. For the warp that calls it, it is done after
+    // copy_commit and copy_wait. Elements past the tensor's end are zero. A gl that names the tile was checked for
+    // whole units.
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
+                      "asynchronous copies do not convert: the tile and the tensor need one element type");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the tile in the gl's type list");
+        constexpr int unit = 16 / sizeof(typename Dst::T), row_units = Dst::cols / unit;
+        static_assert(threads % row_units == 0, "copy_async: the group's threads take whole rows");
+        constexpr int step = threads / row_units;  // rows from a thread's unit to its next
+        const int first = rank() / row_units, col = rank() % row_units * unit;
+        asm volatile("" : "+r"(at.r));  // made for each copy: held in a loop, addresses take registers
+        const auto* from = src.row(at.b, at.d, at.r + first) + at.c + col;
+        const int left = src.rows() - at.r - first, bytes = bytes_left<Src>(src.cols() - at.c - col);
+        const uint32_t to = shared_address(dst, first, col);
+        const auto place = [&](int row) {  // the swizzle comes back after 8 rows: then one address serves all
+            return step % 8 == 0 ? to + row * Dst::chunk_bytes : shared_address(dst, first + row, col);
+        };
+        const auto each_row = [&](auto copy) {
+#pragma unroll(Dst::rows / step <= 16 ? Dst::rows / step : 4)
+            for (int row = 0; row < Dst::rows; row += step) {
+                if (Dst::rows % step != 0 && first + row >= Dst::rows) break;
+                copy(row);
+                from += step * src.stride[2];
+            }
+        };
+        if (bytes % 16 != 0) each_row([&](int row) { copy_unit(place(row), from, row < left ? bytes : 0); });
+        else each_row([&](int row) { copy_unit_if(place(row), from, bytes > 0 && row < left); });
+    }
+    template <shared_vec Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
+                      "asynchronous copies do not convert: the vector and the tensor need one element type");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the vector in the gl's type list");
+        constexpr int unit = 16 / sizeof(typename Dst::T);
+        for (int i = rank() * unit; i < Dst::length; i += threads * unit) {
+            const int cols = at.r < src.rows() ? src.cols() - at.c - i : 0;
+            copy_unit(shared_address(dst.data + i), src.row(at.b, at.d, at.r) + at.c + i, bytes_left<Src>(cols));
+        }
+    }
+    template <typename Dst, global_tensor Src>
+    kittens_device static void copy_async(Dst& dst, const Src& src, coord at, site where = kittens_here) {
+        copy_async(dst, src, corner<Dst>(at), where);
+    }
+    // Of a unit's 16 bytes, those in so many columns that are left.
+    template <global_tensor Src> kittens_device static int bytes_left(int cols) {
+        return max(0, min(cols * int(sizeof(typename Src::T)), 16));
+    }
+    // The first `bytes` of a unit, and zeros; a whole unit, or zeros.
+    kittens_device static void copy_unit(uint32_t to, const void* from, int bytes) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    }
+    kittens_device static void copy_unit_if(uint32_t to, const void* from, bool inside) {
+        asm volatile("{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(to),
+                     "l"(from), "r"(int(inside))
+                     : "memory");
+    }
+
     template <global_tensor Dst, shared_tile Src>
     kittens_device static void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
         units<Src>(dst, at, [&](int row, int col, bool whole) {
@@ -466,6 +525,14 @@ template <int Warps> struct group {
                 dst.row(to.b, to.d, to.r)[to.c + i] = from_float<typename Dst::T>(to_float(src.data[i]));
     }
 };
+
+// Closes the group of the copies that this warp has started since the last one, and waits until at most Pending of its
+// groups have not landed. That says nothing of other warps' copies: a barrier does.
+kittens_device void copy_commit(site = kittens_here) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Pending = 0> kittens_device void copy_wait(site = kittens_here) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+    __syncwarp();
+}
 
 namespace warpgroup {
 

@@ -5,9 +5,11 @@
 // mma_AtB  D += A^T B      A K x rows
 // mma_AtBt D += A^T B^T
 // mm_*     the same without the old D.
+//
+// B, or A and B, may lie in shared memory: their fragments are loaded as they are multiplied.
 #pragma once
 
-#include "kittens/target/gpu/registers.cuh"
+#include "kittens/target/gpu/memory.cuh"
 
 namespace kittens {
 
@@ -59,43 +61,132 @@ kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
             }
 }
 
+// A lane's address of the first base tile of a shared tile, as ldmatrix asks for its four 8x8 matrices: each row by one
+// lane, in the order in which an A operand or an accumulator holds them, or transposed.
+template <bool Transposed, shared_tile Tile> kittens_device uint32_t matrices_address(const Tile& tile) {
+    const int half_a = 8 * (lane() / 8 % 2), half_b = 8 * (lane() / 16);
+    return shared_address(tile, lane() % 8 + (Transposed ? half_b : half_a), Transposed ? half_a : half_b);
+}
+// The same of the base tile at (row, col): the place in a chunk's row is xored, since rows begin at multiples of a
+// chunk. Made anew for each use: a tile's addresses, held throughout a loop, take the registers that its sums need.
+template <shared_tile Tile> kittens_device uint32_t moved_address(uint32_t first, int row, int col) {
+    const uint32_t flip = col % Tile::chunk_cols * int(sizeof(typename Tile::T));
+    uint32_t place;
+    asm volatile("xor.b32 %0, %1, %2;" : "=r"(place) : "r"(first), "r"(flip));
+    return place + row * Tile::chunk_bytes + col / Tile::chunk_cols * Tile::chunk_stride;
+}
+template <bool Transposed> kittens_device void load_matrices(uint32_t (&piece)[4], uint32_t from) {
+    if constexpr (Transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                     : "r"(from)
+                     : "memory");
+}
+
+// Slice l, 16 deep, of a register tile that is an A operand. Of a shared one, the RowMap says which rows (transposed:
+// columns) are meant.
+template <typename RowMap, bool Trans, int Height, register_tile A>
+kittens_device void load_slice(uint32_t (&slice)[Height][4], const A& a, uint32_t, int l) {
+    static_assert(A::order == layout::row && !Trans && A::height == Height,
+                  "mma: A in registers has D's rows, in row layout; use swap_layout");
+#pragma unroll
+    for (int i = 0; i < Height; i++)
+#pragma unroll
+        for (int p = 0; p < 4; p++) slice[i][p] = packed(&a.data[i][8 * l + 2 * p]);
+}
+template <typename RowMap, bool Trans, int Height, shared_tile A>
+kittens_device void load_slice(uint32_t (&slice)[Height][4], const A&, uint32_t first, int l) {
+#pragma unroll
+    for (int i = 0; i < Height; i++)
+        load_matrices<Trans>(
+            slice[i], moved_address<A>(first, Trans ? 16 * l : RowMap::base(i), Trans ? RowMap::base(i) : 16 * l));
+}
+
+// D += Sign A B, slice by slice of 16 along K: each part of B that is loaded serves all of D's rows.
+template <typename RowMap, bool TransA, bool TransB, int Sign, register_tile Acc, typename A, shared_tile B>
+kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
+    using T = typename B::T;
+    constexpr int k = TransB ? B::cols : B::rows, n = TransB ? B::rows : B::cols;
+    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
+                  "mma: the accumulator is fp32 in row layout");
+    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename A::T>, "mma: A and B must both be bf16 or both fp16");
+    static_assert(Acc::cols == n && (TransA ? A::rows : A::cols) == k, "mma: shapes do not match");
+    uint32_t first_a = 0;
+    if constexpr (is_st<A>) first_a = matrices_address<TransA>(a);
+    const uint32_t first_b = matrices_address<!TransB>(b);
+#pragma unroll
+    for (int l = 0; l < k / 16; l++) {
+        uint32_t fa[Acc::height][4];
+        load_slice<RowMap, TransA>(fa, a, first_a, l);
+        if constexpr (Sign < 0)
+#pragma unroll
+            for (int i = 0; i < 4 * Acc::height; i++) fa[i / 4][i % 4] ^= 0x80008000u;
+#pragma unroll
+        for (int j = 0; j < n / 16; j++) {
+            uint32_t fb[4];
+            load_matrices<!TransB>(fb, moved_address<B>(first_b, 16 * (TransB ? j : l), 16 * (TransB ? l : j)));
+#pragma unroll
+            for (int i = 0; i < Acc::height; i++) {
+                mma_m16n8k16<T>(&d.data[i][8 * j], fa[i], fb[0], fb[2]);
+                mma_m16n8k16<T>(&d.data[i][8 * j + 4], fa[i], fb[1], fb[3]);
+            }
+        }
+    }
+}
+
+// A warp's own rows: A has D's.
+template <bool TransA, bool TransB, register_tile Acc, typename A, shared_tile B>
+kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
+    static_assert((TransA ? A::cols : A::rows) == Acc::rows, "mma: shapes do not match");
+    multiply_shared<warp_rows, TransA, TransB, 1>(d, a, b);
+}
+
 template <register_tile D> kittens_device void clear(D& d) {
     each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
 }
 
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
-                                                                                        site = kittens_here) {
+// A lies in registers or in shared memory, and so does B; where B is in registers, so is A.
+template <typename X>
+concept matrix_operand = is_rt<X> || is_st<X>;
+
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AB(D& d, const A& a, const B& b,
+                                                                                    site = kittens_here) {
     mma_warp<false, false>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
-                                                                                         site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
+                                                                                     site = kittens_here) {
     mma_warp<false, true>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
-                                                                                         site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
+                                                                                     site = kittens_here) {
     mma_warp<true, false>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
-                                                                                          site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
+                                                                                      site = kittens_here) {
     mma_warp<true, true>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
-                                                                                       site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AB(D& d, const A& a, const B& b,
+                                                                                   site = kittens_here) {
     clear(d);
     mma_warp<false, false>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
-                                                                                        site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
+                                                                                    site = kittens_here) {
     clear(d);
     mma_warp<false, true>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
-                                                                                        site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
+                                                                                    site = kittens_here) {
     clear(d);
     mma_warp<true, false>(d, a, b);
 }
-template <register_tile D, register_tile A, register_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
-                                                                                         site = kittens_here) {
+template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
+                                                                                     site = kittens_here) {
     clear(d);
     mma_warp<true, true>(d, a, b);
 }

@@ -289,6 +289,11 @@ template <register_vec Vec> kittens_device void settle(const Vec& vec) {
     if (any(vec, [](float x) { return x == -1.f; })) __syncwarp();  // a branch on the values; either way does nothing
 }
 
+// A number that is the same in every lane, as the compiler does not know of one that was loaded or came from a lane's
+// index: what depends on it is kept once a warp.
+kittens_device int uniform(int x) { return int(__reduce_or_sync(0xffffffffu, unsigned(x))); }
+kittens_device bool uniform(bool x) { return __any_sync(0xffffffffu, x); }
+
 // --- between layouts ------------------------------------------------------------------------------------------
 // A vector in another spread: every lane asks the owner for what it holds.
 template <register_vec Dst, register_vec Src>

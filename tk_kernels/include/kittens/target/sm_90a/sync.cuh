@@ -50,6 +50,13 @@ template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_h
 // issue.
 kittens_device void fence_async(site = kittens_here) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// --- dependent launch -----------------------------------------------------------------------------------------------
+// By any warp: once every block has said so or ended, the stream's next kernel may begin, if it `starts_early`.
+kittens_device void start_next_kernel(site = kittens_here) { asm volatile("griddepcontrol.launch_dependents;"); }
+// Until the kernels before this one have ended and what they stored can be read: by this warp, and by those that a
+// barrier or a semaphore puts behind it.
+kittens_device void wait_previous_kernel(site = kittens_here) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // --- register re-allocation: by whole warpgroups, a multiple of 8 between 24 and 256 ---------------------------
 template <int Registers> kittens_device void increase_registers() {
     static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);

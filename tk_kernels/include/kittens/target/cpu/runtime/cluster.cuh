@@ -11,6 +11,7 @@ class cluster {
     struct shape {
         int blocks_in_grid, cluster_blocks, warps;
         size_t shared_bytes;
+        const global_writes* earlier = nullptr;  // of a kernel that starts early: what those before it wrote
     };
 
     cluster(const shape& s, void (*body)(const void*), const void* globals)
@@ -23,13 +24,27 @@ class cluster {
         warps_ = std::vector<warp>(s.cluster_blocks * s.warps);
         for (warp& w : warps_) w.stack = std::make_unique<fiber>();
     }
-    ~cluster() { munmap(arena_, shared_memory::spacing * shape_.cluster_blocks); }
+    ~cluster() {
+        if (running_ > 0) abandon();
+        munmap(arena_, shared_memory::spacing * shape_.cluster_blocks);
+    }
     cluster(const cluster&) = delete;
     cluster& operator=(const cluster&) = delete;
 
     // Runs cluster `number` of the grid to its end; throws what any of its warps threw.
     void run(int number, uint64_t seed) {
         start(number, seed);
+        advance();
+    }
+
+    // The same in parts, for clusters that claim numbers from one counter.
+    void start(int number, uint64_t seed, claims& shared) {
+        start(number, seed);
+        claims_ = &shared;
+    }
+    // Until its end, or until one of its warps lets the other clusters go first; true at its end.
+    bool advance() {
+        yields_ = false;
         try {
             schedule();
         } catch (...) {
@@ -39,6 +54,7 @@ class cluster {
             abandon();
             std::rethrow_exception(std::exchange(failure_, nullptr));
         }
+        return running_ == 0;
     }
 
     // --- called by a warp's fiber --------------------------------------------------------------------------------
@@ -54,6 +70,14 @@ class cluster {
         make_ready(w);
         leave(w);
     }
+    // The same for the other clusters, which claim from the counter that w is about to claim from.
+    void let_others_run(warp& w, const action& who) {
+        if (claims_ == nullptr)
+            fail(name(who), " claims a number in a launch whose blocks run one after another: launch_queue starts it");
+        yields_ = true;
+        give_way(w);
+    }
+    claims* claimed_numbers() { return claims_; }
     // Until somebody calls make_ready.
     void sleep(warp& w) { leave(w); }
     void make_ready(warp& w) { ready_.push_back(&w); }
@@ -94,6 +118,15 @@ class cluster {
                 }
             }
             i++;
+        }
+    }
+
+    // The copies of one chain up to a number.
+    void land_copies(int agent, tick up_to) {
+        for (size_t i = 0; i < effects_.size();) {
+            const effect& e = effects_[i];
+            if (e.what == effect::kind::copy && e.agent == agent && e.when <= up_to) land(i);
+            else i++;
         }
     }
 
@@ -164,8 +197,42 @@ class cluster {
 
     uint64_t progress() const { return progress_; }
 
+    // A store to global memory, ordinary or asynchronous, when w issues it: a kernel that starts early may not overtake
+    // those before it, which may still read what it overwrites.
+    void check_write(const warp& w, const action& who) const {
+        if (overtakes(w))
+            fail(name(who),
+                 " writes global memory while the kernels before this one, which starts early, may still use it: call "
+                 "wait_previous_kernel first, or be told by a warp that did");
+    }
+    // A load from global memory.
+    void check_read(const warp& w, const void* from, size_t bytes, const action& who) const {
+        if (!overtakes(w)) return;
+        if (const action* writer = shape_.earlier->find(from, bytes))
+            fail(name(who), " reads global memory that ", name(*writer),
+                 " of an earlier kernel may still write: this kernel starts early; call wait_previous_kernel first, or "
+                 "be told by a warp that did");
+    }
+    void check_read(const warp& w, const box& b, const action& who) const {
+        if (!overtakes(w)) return;
+        for (int r = 0; r < b.inner_rows(); r++) check_read(w, b.row(r), size_t(b.inner_cols()) * b.element_bytes, who);
+    }
+    void wait_previous_kernel(warp& w) {
+        w.before.see(earlier_agent_, 1);
+        waited_ = true;
+    }
+    // What a load by w brings to those who wait for it: of what w knows, that the kernels before this one have ended.
+    clock carried_by_loads(const warp& w) const {
+        clock carried;
+        if (w.before.covers(earlier_agent_, 1)) carried.see(earlier_agent_, 1);
+        return carried;
+    }
+    // Whether a warp of the clusters that ran here has.
+    bool waited() const { return waited_; }
+
     // An ordinary store to global memory.
     void note_write(const void* to, size_t bytes, const action& who, bool add = false) {
+        check_write(*current_warp, who);
         written_.note(to, bytes, add, who, number_);
     }
     // What all clusters that ran here have written.
@@ -177,6 +244,9 @@ class cluster {
     }
 
   private:
+    // Whether w runs ahead of a kernel before this one.
+    bool overtakes(const warp& w) const { return shape_.earlier != nullptr && !w.before.covers(earlier_agent_, 1); }
+
     struct load_agent {
         int agent;
         tick newest;
@@ -184,6 +254,7 @@ class cluster {
 
     void start(int number, uint64_t seed) {
         number_ = number;
+        claims_ = nullptr;
         dice_ = random(seed * 0x2545f4914f6cdd1dull + uint64_t(number) + 1);
         temper_.emplace(dice_);
         effects_.clear();
@@ -192,6 +263,7 @@ class cluster {
         cluster_barrier_ = {};
         queued_multiplies_ = 0;
         agents_ = int(warps_.size());
+        earlier_agent_ = new_agent();
         for (int rank = 0; rank < int(blocks_.size()); rank++) {
             block& b = blocks_[rank];
             b.number = number * int(blocks_.size()) + rank;
@@ -217,6 +289,7 @@ class cluster {
             w.preference = dice_.next();
             w.multiply_agent = new_agent();
             w.store_agent = new_agent();
+            w.copy_agent = new_agent();
             w.stack->reset(&cluster::enter, &w);
             ready_.push_back(&w);
         }
@@ -254,7 +327,7 @@ class cluster {
 
     void schedule() {
         while (running_ > 0) {
-            if (failure_) return;
+            if (failure_ || yields_) return;
             while (anything_in_flight() && (ready_.empty() || dice_.chance(temper_->land_in_256))) land_something();
             if (ready_.empty()) fail(deadlock(blocks_, warps_, cluster_barrier_));
             resume(take_ready());
@@ -298,6 +371,7 @@ class cluster {
         progress_++;
         switch (e.what) {
             case effect::kind::load: land_load(e); break;
+            case effect::kind::copy: read_to(e); break;
             case effect::kind::store:
                 read_source(e);
                 written_.note(e.where, e.add, e.who, number_);
@@ -307,14 +381,20 @@ class cluster {
         }
     }
 
-    void land_load(effect& e) {
+    // A load's or a copy's bytes.
+    void read_to(effect& e) {
         read_box(e.where, e.memory);
         size_t offset;
         locate(e.memory, offset, e.who).memory.mark_written(offset, e.where.bytes());
+    }
+
+    void land_load(effect& e) {
+        read_to(e);
         semaphore_state& s = *e.done;
         s.in_flight--;
         s.bytes -= e.where.bytes();
         s.gathered.see(e.agent, e.when);
+        s.gathered.join(e.carried);
         try_complete(s, e.who);
     }
 
@@ -343,6 +423,9 @@ class cluster {
         if (w.stores_read < w.stores)
             fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(w.last_store),
                  " is in flight and may still read shared memory: call store_wait before the kernel ends");
+        if (w.before.seen(w.copy_agent) < w.copies)
+            fail("block ", w.home->number, ", warp ", w.index, " ends while ", name(w.last_copy),
+                 " may be in flight: call copy_commit and copy_wait before the kernel ends");
         w.home->last.join(w.before);
         if (--w.home->running == 0) end(*w.home);
     }
@@ -374,6 +457,7 @@ class cluster {
             w.stack->enter(&scheduler_);
             current_warp = nullptr;
         }
+        running_ = 0;
         abandoning_ = false;
     }
 
@@ -394,8 +478,11 @@ class cluster {
     size_t queued_multiplies_ = 0;
     uint64_t progress_ = 0;
     int agents_ = 0, running_ = 0;
+    int earlier_agent_ = 0;  // the kernels before this one: their end is its only event
+    bool waited_ = false;
     void* scheduler_ = nullptr;
-    bool abandoning_ = false;
+    bool abandoning_ = false, yields_ = false;
+    claims* claims_ = nullptr;  // where clusters claim from counters
     std::exception_ptr failure_;
 };
 

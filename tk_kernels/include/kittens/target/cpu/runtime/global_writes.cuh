@@ -1,5 +1,6 @@
 // What the clusters of a launch write to global memory. Nothing orders two clusters, so that where they write the same
-// bytes the result depends on who comes last; only additions may meet.
+// bytes the result depends on who comes last; only additions may meet. A kernel that starts early is held against what
+// the kernels before it wrote.
 #pragma once
 
 #include <algorithm>
@@ -38,12 +39,35 @@ class global_writes {
 
     // After the launch: fails where two clusters wrote the same bytes.
     void check() {
-        std::sort(runs_.begin(), runs_.end(), [](const run& a, const run& b) { return a.low < b.low; });
+        sort();
         const run* widest = nullptr;  // of those before, the one that ends last
         for (const run& r : runs_) {
             if (widest != nullptr && r.low < widest->low + widest->bytes) compare(*widest, r);
             if (widest == nullptr || r.low + r.bytes > widest->low + widest->bytes) widest = &r;
         }
+    }
+
+    // For `find`: the runs in order, each without what one before it covers.
+    void index() {
+        sort();
+        std::vector<run> apart;
+        uintptr_t end = 0;
+        for (run r : runs_) {
+            const uintptr_t high = r.low + r.bytes;
+            if (high <= end) continue;
+            r.low = std::max(r.low, end);
+            r.bytes = uint32_t(high - r.low);
+            end = high;
+            apart.push_back(r);
+        }
+        runs_ = std::move(apart);
+    }
+    // Who wrote one of the bytes; null: nobody.
+    const action* find(const void* from, size_t bytes) const {
+        const uintptr_t low = reinterpret_cast<uintptr_t>(from);
+        const auto next =
+            std::partition_point(runs_.begin(), runs_.end(), [low](const run& r) { return r.low + r.bytes <= low; });
+        return next != runs_.end() && next->low < low + bytes ? &writers_[next->writer].who : nullptr;
     }
 
   private:
@@ -56,6 +80,10 @@ class global_writes {
         bool add;
         int cluster;
     };
+
+    void sort() {
+        std::sort(runs_.begin(), runs_.end(), [](const run& a, const run& b) { return a.low < b.low; });
+    }
 
     static bool same(const action& a, const action& b) {
         return a.op == b.op && a.block == b.block && a.warp == b.warp && same_place(a.at, b.at);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kittens/target/cpu/runtime/boxes.cuh"
+#include "kittens/target/cpu/runtime/claims.cuh"
 #include "kittens/target/cpu/runtime/clock.cuh"
 #include "kittens/target/cpu/runtime/fiber.cuh"
 #include "kittens/target/cpu/runtime/global_writes.cuh"
@@ -59,18 +60,18 @@ struct barrier_state {
 
 // Something asynchronous that has been started and has not happened yet.
 struct effect {
-    enum class kind { load, store, arrival };
+    enum class kind { load, store, arrival, copy };
     kind what;
     action who;
     box where = {};                   // load, store: in global memory
     unsigned char* memory = nullptr;  // load, store: in shared memory
     semaphore_state* done = nullptr;  // load: completes bytes here; arrival: arrives here
-    int agent = 0;                    // load, store: the chain it is part of, and its number there
+    int agent = 0;                    // load, store, copy: the chain it is part of, and its number there
     tick when = 0;
     bool add = false;                      // store: added to what is there
     bool is_read = false;                  // store: its source was read, into
     std::vector<unsigned char> held = {};  // this
-    clock carried = {};                    // arrival: what the arriver knew
+    clock carried = {};                    // arrival: what the arriver knew; load: that earlier kernels have ended
 };
 
 // A multiply that a warp has issued, its share of the warpgroup's.
@@ -131,10 +132,11 @@ struct warp {
     bool ended = false;
     waiting_for waits;
     size_t allocations = 0;
-    int multiply_agent = 0, store_agent = 0;
-    tick multiplies = 0, stores = 0;  // issued
-    tick stores_read = 0;             // known to have read their source
-    action last_store;
+    int multiply_agent = 0, store_agent = 0, copy_agent = 0;
+    tick multiplies = 0, stores = 0, copies = 0;  // issued
+    tick stores_read = 0;                         // known to have read their source
+    action last_store, last_copy;
+    std::vector<tick> copy_groups;  // of each that was committed, the newest copy
     std::deque<multiply> queue;
     std::vector<register_claim> claims;
     int idle_tests = 0;

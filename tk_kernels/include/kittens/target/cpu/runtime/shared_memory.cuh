@@ -182,6 +182,11 @@ class shared_memory {
     static std::string advice(const record& past, const accessor& by, bool write) {
         const std::string earlier = past.who.op, later = by.who.op;
         const auto is = [](const std::string& op, const char* part) { return op.find(part) != std::string::npos; };
+        if (past.write && is(earlier, "copy_async"))
+            return "the warp that copies calls copy_commit and copy_wait for that group, and a barrier follows where "
+                   "another warp uses the memory";
+        if (write && is(later, "copy_async"))
+            return "put a barrier between the last use of the memory and the copy that overwrites it";
         if (past.write && is(earlier, "load_async"))
             return "wait for the phase of its semaphore that the load completes before touching the memory";
         if (is(earlier, "mma"))

@@ -1,0 +1,96 @@
+"""What the cpu target catches in attention's backward kernels and the template that takes tasks from a queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mutation import NUMBERS, Mutant, check_every_seed, runner
+
+PROGRAM = "attention_backward"
+QUEUE, BACKWARD, ROWS = "lcf_queue.cuh", "backward.cuh", "backward_rows.cuh"
+DIM_64, DIM_128, WITHOUT_DQ = range(3)
+
+DEADLOCK = r"deadlock.*(waits for phase \d+ of \w+.*missing|waits for barrier)"
+OVERTAKES = r"global memory .*(of an earlier kernel may still write|while the kernels before this one)"
+LOADED_OVER = r"load_async at backward.cuh:\d+ .* writes (first|second|ring).* while \w+ at backward.cuh:\d+"
+READ_TOO_EARLY = r"\w+ at backward.cuh:\d+ .* reads (first|second|ring|output).*(nothing has written|while \w+ at)"
+STORED_OVER = r"store(_packed)? at backward.cuh:\d+ .* writes (first|second|output).* while \w+ at backward.cuh:\d+"
+NO_FENCE = r"store_(add_)?async at backward.cuh:\d+ .* without a fence"
+PHASES = r"(waits for parity|completes phase \d+ of|is one arrival too many at|comes to barrier)"
+QUEUE_MISUSED = r"finds \d+ in a counter|never asks for it|nobody claims numbers"
+TASK_SLOT = r"(load|store)_number at lcf_queue.cuh:\d+ .* task.*(nothing has written|while (load|store)_number)"
+RACES = (LOADED_OVER, READ_TOO_EARLY, STORED_OVER, PHASES, DEADLOCK)
+
+LATE_V = "store_read_wait<SumsDq ? 1 : 0>();  // dV"
+LATE_K = "store_read_wait();  // dK of the task before"
+NOBODY_READS_K = "sync_named(5, all_warps);  // nobody reads K any more"
+TELL = "s.tasks.hand_over(told);"
+LAST_CLAIM = "number = g.queue.task(g.queue.claim());"
+
+
+def mutant(name: str, file: str, old: str, new: str, *reports: str, schedule: int = DIM_128) -> Mutant:
+    return Mutant(name, schedule, file, old, new, reports)
+
+
+MUTANTS = (
+    mutant("no_wait_for_rows_kernel", BACKWARD, "start_next_kernel(), wait_previous_kernel();", "", OVERTAKES),
+    mutant(
+        "wait_for_rows_kernel_after_lse",
+        BACKWARD,
+        """if (step == 0) start_next_kernel(), wait_previous_kernel();
+           load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);""",
+        """load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);
+           if (step == 0) start_next_kernel(), wait_previous_kernel();""",
+        OVERTAKES,
+    ),
+    mutant("queue_not_cleared", ROWS, "if (block_index() == 0 && warp_index() == 0) g.queue.clear();", "",
+           QUEUE_MISUSED),
+    mutant("sums_not_cleared", ROWS, "if (g.clear) clear_strip", "if (false) clear_strip", NUMBERS),
+    mutant("claimed_twice", QUEUE, LAST_CLAIM, f"g.queue.claim(); {LAST_CLAIM}", QUEUE_MISUSED),
+    mutant("next_task_not_told", QUEUE, TELL, "", DEADLOCK),
+    mutant("no_wait_for_the_number", QUEUE, "s.tasks.take(at, where)", "s.tasks.stages[at.stage]", TASK_SLOT, *RACES),
+    mutant("number_not_released", QUEUE, "s.tasks.release(at.stage, where);", "", DEADLOCK, schedule=WITHOUT_DQ),
+    mutant("keys_of_the_task_before_not_released", BACKWARD, "s.release_first_before();", "", DEADLOCK,
+           schedule=WITHOUT_DQ),
+    mutant("keys_released_before_their_gradient_has_left", BACKWARD, LATE_K, "", LOADED_OVER, schedule=WITHOUT_DQ),
+    mutant("values_released_before_their_gradient_has_left", BACKWARD, LATE_V, "", LOADED_OVER),
+    mutant(
+        "values_released_before_their_gradient_has_left_without_dq",
+        BACKWARD,
+        LATE_V,
+        "",
+        LOADED_OVER,
+        schedule=WITHOUT_DQ,
+    ),
+    mutant("values_not_released", BACKWARD, "s.release_second();", "", DEADLOCK),
+    mutant("gradient_of_values_stored_without_waiting_for_the_group", BACKWARD,
+           "else warpgroup::sync(told(s.consumer, 0));", "", STORED_OVER, READ_TOO_EARLY, schedule=WITHOUT_DQ),
+    mutant("gradient_of_keys_stored_over_keys", BACKWARD, NOBODY_READS_K, "", *RACES),
+    mutant("no_fence_before_a_gradient_leaves", BACKWARD,
+           "store(own, gradient); fence_async();", "store(own, gradient);", NO_FENCE),
+    mutant("share_of_dq_stored_over_the_last", BACKWARD, "keep_dq<1>();", "keep_dq<2>();", STORED_OVER),
+    mutant("no_wait_for_the_last_dq", BACKWARD, "warpgroup::mma_wait(dq); keep_dq<1>();", "keep_dq<1>();",
+           r"a register tile that mma_AtB at backward.cuh:\d+ .* may still write"),
+    mutant("other_consumers_share_not_waited_for", BACKWARD,
+           "sync_named(told(1 - s.consumer, i), all_warps);", "", *RACES),
+    mutant("turn_not_passed_on", QUEUE, "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);", "",
+           DEADLOCK, schedule=DIM_64),
+    mutant("keys_of_the_wrong_task", QUEUE, "residents<0>::position::nth(round), where",
+           "residents<0>::position::nth(0), where", *RACES, schedule=DIM_64),
+    mutant("no_mask", BACKWARD,
+           """g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
+              t.key + 64 * s.consumer + 16 * warp_in_group(), 0.f);""", "", NUMBERS),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("schedule", [DIM_64, DIM_128, WITHOUT_DQ])
+def test_the_kernels_themselves_have_no_report(tmp_path: Path, schedule: int) -> None:
+    run = runner(tmp_path, "attention", schedule, None, PROGRAM)
+    for seed in range(40):
+        assert run(seed) == (0, "")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
+    check_every_seed(tmp_path, "attention", mutant, PROGRAM)
