@@ -15,5 +15,4 @@ __version__ = "0.1.0"
 from . import ops
 from .ops import *  # noqa: F403
 
-__all__ = ["__version__"]
-__all__ += ops.__all__
+__all__ = ["__version__", *ops.OPERATORS]

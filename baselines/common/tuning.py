@@ -2,7 +2,8 @@
 
 A tuner that times back to back over the same buffers picks what is best with a warm L2, and one that times each
 candidate in a block of its own picks what ran while the clock was high. Both are avoided: L2 is overwritten before
-each call, and the candidates take turns.
+each call, the candidates take turns, and a kernel that only waits holds the stream until the host has launched the
+call: else the time of a short call would be that of its launch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 ROUNDS = 7
 _FLUSH_L2_FACTOR = 2
+SPIN_CYCLES = 400_000
+"""How long the stream is held, in clocks of an SM: 0.2 ms, several times what launching a call takes."""
 
 
 class NoCandidateError(RuntimeError):
@@ -64,6 +67,7 @@ def _time_in_turns(
         for index in times:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             flush.zero_()
+            torch.cuda._sleep(SPIN_CYCLES)
             start.record()
             candidates[index][1]()
             end.record()

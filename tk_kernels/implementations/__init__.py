@@ -1,9 +1,7 @@
 from .attention import Attention
 from .fft_conv import FftConv
-from .gemm import Gemm
-from .gemm_epilogue import GemmEpilogue
-from .gemm_fp8 import GemmFp8
-from .kernel import TARGET_OF_DEVICE, Kernel
+from .gemm import Gemm, GemmEpilogue, GemmFp8
+from .kernel import TARGET_OF_DEVICE, Kernel, Operator
 from .linear import Based, Hedgehog, LinearAttention, Mamba2
 from .rows import DropoutAddLayernorm, Rotary
 
@@ -20,5 +18,6 @@ __all__ = [
     "Kernel",
     "LinearAttention",
     "Mamba2",
+    "Operator",
     "Rotary",
 ]

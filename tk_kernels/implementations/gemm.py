@@ -1,43 +1,60 @@
-"""The matrix product as a harness wants it."""
+"""The matrix products as a harness wants them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from .. import gemm, toolchain
 from ..ops import gemm_options
-from .kernel import TARGET_OF_DEVICE, Kernel
+from ..ops.gemm import gemm
+from ..ops.gemm_fp8 import gemm_fp8
+from .kernel import Kernel, Outputs
+
+ACTIVATIONS = {"bias_gelu": "gelu", "bias_gelu_tanh": "gelu_tanh", "gate_residual": None}
 
 
 class Gemm(Kernel):
-    """`tk.gemm` with a variant's options: stages, persistent, order, tile, cluster, schedule.
-
-    Raises TypeError for an option that does not exist, ValueError for a value that is none.
-    """
+    """`tk.gemm(a, b)` with a variant's options. Raises ValueError for a value that is none."""
 
     name = "gemm"
+    options: tuple[str, ...] = ("stages", "persistent", "order", "tile", "cluster", "schedule", "split")
 
     def __init__(self, **options: Any) -> None:
-        super().__init__()
-        known = ("stages", "persistent", "order", "tile", "cluster", "schedule")
-        self._options = self._chosen(options, known)
-        gemm_options.encode_options(**self._options)
+        super().__init__(**options)
+        gemm_options.encode_options(**{key: value for key, value in self._options.items() if key != "fast_accum"})
 
-    def supports(self, problem: Any, device: str) -> str | None:
-        """None, or why this problem cannot run on `device`."""
-        if problem.dtype != "bf16":
-            return f"tk gemm takes bf16, not {problem.dtype}"
-        if problem.direction != "fwd":
-            return f"tk gemm has no kernel of its own for direction {problem.direction}"
-        return super().supports(problem, device)
 
-    def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Tensor]:
-        """The call `tk.gemm(a, b, **options)`, with the kernel loaded (and built, if need be)."""
-        a, b = inputs["a"], inputs["b"]
-        self._target = TARGET_OF_DEVICE[a.device.type]
-        toolchain.load(self.name, self._target)
-        options = self._options
-        return lambda: gemm(a, b, **options)
+class GemmEpilogue(Gemm):
+    """`tk.gemm` with bias and GELU, or gate and residual."""
+
+    name = "gemm_epilogue"
+    options = ("persistent", "tile", "schedule")
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call on a, b and the epilogue's tensors."""
+        given: dict[str, Any] = {**inputs, "activation": ACTIVATIONS[problem.epilogue], **self._options}
+        return lambda: gemm(**given)
+
+
+class GemmFp8(Gemm):
+    """`tk.gemm_fp8` on a, b, scale_a, scale_b; `fast_accum` is 1 or 0."""
+
+    name = "gemm_fp8"
+    dtype = "e4m3"
+    options = ("fast_accum", "stages", "persistent", "tile", "cluster", "schedule", "split")
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        fast = self._options.pop("fast_accum", None)
+        if fast not in (None, 0, 1):
+            raise ValueError(f"fast_accum: got {fast!r}, needs 0 or 1")
+        self._options["fast_accum"] = fast is None or bool(fast)
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call with the problem's element type of the result."""
+        out_dtype = torch.float8_e4m3fn if problem.out == "e4m3" else torch.bfloat16
+        given: dict[str, Any] = {**inputs, "out_dtype": out_dtype, **self._options}
+        return lambda: gemm_fp8(**given)

@@ -3,23 +3,55 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from .. import __version__, toolchain
-from ..ops.library import unsupported_gpu
+from .. import __version__, ops, toolchain
+from ..ops.library import built_for, unsupported_gpu
+
+Outputs = Tensor | tuple[Tensor, ...]
 
 TARGET_OF_DEVICE = {device: target.name for device, target in toolchain.DEFAULT_OF_DEVICE.items()}
 
 
 class Kernel:
-    """What the implementations of all kernels share; `name` is the kernel's folder."""
+    """A kernel's operator as a harness wants it; a subclass says what differs.
+
+    name: the kernel's folder. workload: what messages call it, where that is another name. dtype, directions: what it
+    takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
+    for its capability. foreign: more of other people's kernels. Raises TypeError for an option that does not exist,
+    ValueError for a target that is none of GPUs.
+    """
 
     name: str
+    workload = ""
+    dtype = "bf16"
+    directions: tuple[str, ...] = ("fwd",)
+    options: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self._target = ""
+        known = (*self.options, "target")
+        for option in options:
+            if option not in known:
+                raise TypeError(f"{self._title}: got the option {option!r}, it takes {', '.join(known)}")
+        wanted = options.pop("target", "auto")
+        of_gpus = [name for name, target in toolchain.TARGETS.items() if target.cuda]
+        if wanted not in (*of_gpus, "auto"):
+            raise ValueError(f"target: got {wanted!r}, needs one of {', '.join(of_gpus)}, or auto")
+        self._wanted = "" if wanted == "auto" else str(wanted)
+        self._options: dict[str, Any] = {
+            option: None if value == "auto" else value for option, value in options.items()
+        }
+
+    @property
+    def _title(self) -> str:
+        return f"tk {self.workload or self.name}"
 
     def available(self) -> str | None:
         """None when the kernel can be loaded or built for some device, else the reason with the command to run."""
@@ -30,20 +62,74 @@ class Kernel:
 
     def version(self) -> str:
         """The project's version and the hash of the sources; and whether the build is slow on purpose."""
-        kernel, slowed = toolchain.find_kernel(self.name), toolchain.slowed_percent()
-        sources = toolchain.source_hash(kernel, toolchain.find_target(TARGET_OF_DEVICE["cuda"]))[:8]
+        target = self._on("cuda")
+        kernel, slowed = toolchain.find_kernel(self.folder(target)), toolchain.slowed_percent()
+        sources = toolchain.source_hash(kernel, toolchain.find_target(target))[:8]
         remark = f", slowed by {slowed:g} % on purpose" if slowed else ""
         return f"tk_kernels {__version__}, {self.name} sources {sources}{remark}"
 
     def supports(self, problem: Any, device: str) -> str | None:
         """None, or why this problem cannot run on `device` ("cuda" or "cpu")."""
+        if problem.dtype != self.dtype:
+            return f"{self._title} takes {self.dtype}, not {problem.dtype}"
+        if problem.direction not in self.directions:
+            return f"{self._title} has no kernel of its own for direction {problem.direction}"
+        reason = self.refuse(problem)
+        if reason:
+            return reason
         if device not in TARGET_OF_DEVICE:
             return f"device {device!r} has no target; there are {', '.join(TARGET_OF_DEVICE)}"
+        if self._wanted and device != "cuda":
+            return f"{self._title}: target {self._wanted} is one of GPUs, not of the device {device!r}"
         if device == "cuda" and torch.cuda.is_initialized():
-            reason = unsupported_gpu(torch.device("cuda", torch.cuda.current_device()))
+            reason = unsupported_gpu(torch.device("cuda", torch.cuda.current_device()), self._wanted)
             if reason:
                 return reason
-        return toolchain.obstacle(self.name, TARGET_OF_DEVICE[device])
+        target = self._on(device)
+        return toolchain.obstacle(self.folder(target, problem.direction), target)
+
+    def refuse(self, problem: Any) -> str | None:
+        """None, or why the kernel was not built for this problem, or not with these options."""
+        return None
+
+    def refuse_size(self, what: str, value: int, known: tuple[int, ...]) -> str | None:
+        """None, or that `value` is none of `known`."""
+        if value in known:
+            return None
+        return f"{self._title} takes {what} {' and '.join(map(str, known))}, not {value}"
+
+    def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call that is timed, with the kernel loaded (and built, if need be)."""
+        self._target = self._on(next(iter(inputs.values())).device.type)
+        toolchain.load(self.folder(self._target, problem.direction), self._target)
+        if not self._wanted:
+            return self.bind(problem, inputs)
+        with built_for(self._wanted):
+            call = self.bind(problem, inputs)
+
+        def on_target() -> Outputs:
+            with built_for(self._wanted):
+                return call()
+
+        return on_target
+
+    def folder(self, target: str, direction: str = "fwd") -> str:
+        """The kernel's folder for a target and direction: one, where the same source serves all."""
+        return self.name
+
+    def _on(self, device: str) -> str:
+        """The target that is built for "cuda" or "cpu": the variant's, else that of the GPU as far as it is known."""
+        if device == "cuda" and self._wanted:
+            return self._wanted
+        if device == "cuda" and torch.cuda.is_initialized():
+            return toolchain.target_of_this_gpu().name
+        return TARGET_OF_DEVICE[device]
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call on these inputs: the kernel's operator with inputs and options by their names."""
+        operator = ops.OPERATORS[self.name]
+        given = {**inputs, **problem.options, **self._options}
+        return lambda: operator(**given)
 
     def kernel_names(self, problem: Any) -> tuple[str, ...]:
         """A regular expression that the profiled name of our kernel matches, mangled or not."""
@@ -51,16 +137,23 @@ class Kernel:
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
         """Other people's kernels, none of which may run in our place."""
-        return ("nvjet", "cutlass", "cublas", "xmma", "triton")
-
-    def _chosen(self, options: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-        """A variant's options, "auto" as None. Raises TypeError that names one which does not exist."""
-        for option in options:
-            if option not in known:
-                raise TypeError(f"tk {self.name}: got the option {option!r}, it takes {', '.join(known)}")
-        return {option: None if value == "auto" else value for option, value in options.items()}
+        return ("nvjet", "cutlass", "cublas", "xmma", "triton", *self.foreign)
 
     def build_manifest(self) -> dict[str, Any] | None:
         """The build manifest of the kernel: of the device it was prepared for, else of the GPU where there is one."""
-        target = self._target or TARGET_OF_DEVICE["cuda" if torch.cuda.is_available() else "cpu"]
-        return toolchain.manifest(self.name, target)
+        target = self._target or self._on("cuda" if torch.cuda.is_available() else "cpu")
+        return toolchain.manifest(self.folder(target), target)
+
+
+class Operator(Kernel):
+    """An operator that takes a workload's inputs and options by their names; a variant's options are its keywords too.
+
+    operator: its name, which is that of its kernel's folder too. Raises ValueError for one that there is not.
+    """
+
+    def __init__(self, operator: str, **options: Any) -> None:
+        if operator not in ops.OPERATORS:
+            raise ValueError(f"operator: got {operator!r}, there is {', '.join(ops.OPERATORS)}")
+        self.name = operator
+        self.options = tuple(inspect.signature(ops.OPERATORS[operator]).parameters)
+        super().__init__(**options)

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from .attention_options import AUTOMATIC, encode_options
-from .library import has_elements, is_plain_eager, refuse_unusable, register
+from .library import has_copy_engine, has_elements, is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, require_scale
+
+__all__ = ["attention"]
 
 HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
@@ -112,8 +114,13 @@ def _run(
         return out, lse
     if scale is None:
         scale = q.shape[3] ** -0.5
-    arguments = (causal, scale, *(options or AUTOMATIC))
-    launch("attention", "attention_forward", {"q": q, "k": k, "v": v}, (out, lse, *arguments))
+    operands = {"q": q, "k": k, "v": v}
+    if has_copy_engine(q.device):
+        launch("attention", "attention_forward", operands, (out, lse, causal, scale, *(options or AUTOMATIC)))
+    elif options is None:
+        launch("attention_warps", "attention_warps", operands, (out, lse, causal, scale))
+    else:
+        raise ValueError("order, synchronous, blocks_per_sm: are options of the kernel for Hopper GPUs; leave them out")
     return out, lse
 
 

@@ -11,6 +11,8 @@ from .library import has_elements, is_plain_eager, no_backward, refuse_gradient,
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
+__all__ = ["based"]
+
 FEATURE_DIM, VALUE_DIM = 16, 64
 FEATURES, PAIR_ROWS = 192, 64  # of the state as the kernel keeps it (based.h)
 MOST_SEGMENTS = 64

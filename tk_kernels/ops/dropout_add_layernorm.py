@@ -12,6 +12,8 @@ from .library import has_elements, is_plain_eager, no_backward, refuse_gradient,
 from .operands import launch, require_shape, require_tensor, rows_of
 from .options import flag, integer
 
+__all__ = ["dropout_add_layernorm"]
+
 LARGEST_DIM, DIM_STEP = 8192, 64
 WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
 _WORD = 2**64

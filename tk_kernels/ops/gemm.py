@@ -13,6 +13,8 @@ from .gemm_options import LARGEST_SIZE, encode_given
 from .library import has_elements, is_plain_eager, refuse_unusable, register
 from .operands import require_shape, require_tensor
 
+__all__ = ["gemm"]
+
 
 def gemm(
     a: Tensor,
@@ -29,6 +31,7 @@ def gemm(
     tile: str | tuple[int, int] | None = None,
     cluster: str | tuple[int, int] | None = None,
     schedule: str | None = None,
+    split: int | None = None,
 ) -> Tensor:
     """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
 
@@ -47,16 +50,19 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
     0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong). What is not
+    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong, swapped), `split`
+    1-8, the blocks that divide K among them (swapped; no more than K has steps of 64). What is not
     forced is still chosen by shape, among the kernels that have what is. Not every combination is
     built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta
     tensors, tracing) does not know that list and lets them pass.
+
+    The same call gives the same bits every time. Another shape, GPU or option may sum K in another order.
 
     Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument
     for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
     operand, or an option the kernel is not built for.
     """
-    options = encode_given(stages, persistent, order, tile, cluster, schedule)
+    options = encode_given(stages, persistent, order, tile, cluster, schedule, split)
     if bias is not None or activation is not None or gate is not None or residual is not None:
         if out is not None:
             raise ValueError("out: cannot be given with an epilogue (bias, activation, gate, residual); leave it out")

@@ -10,6 +10,8 @@ from .gemm_options import LARGEST_SIZE, encode_given
 from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import require_tensor
 
+__all__ = ["gemm_fp8"]
+
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.bfloat16, E4M3)
 K_MULTIPLE = 16
@@ -29,6 +31,7 @@ def gemm_fp8(
     tile: str | tuple[int, int] | None = None,
     cluster: str | tuple[int, int] | None = None,
     schedule: str | None = None,
+    split: int | None = None,
 ) -> Tensor:
     """Return scale_a scale_b (a b), rounded once to `out_dtype`; e4m3 saturates at 448.
 
@@ -45,13 +48,14 @@ def gemm_fp8(
 
     An a whose columns are not contiguous, or a base or stride that is no multiple of 16 bytes, goes through an aligned
     copy, the first of which is logged by the logger `tk_kernels`. So does a result whose rows are no such multiple.
-    `stages`, `persistent`, `tile`, `cluster` and `schedule` force what the shape decides otherwise, as in `tk.gemm`.
+    `stages`, `persistent`, `tile`, `cluster`, `schedule` and `split` force what the shape decides otherwise, as in
+    `tk.gemm`.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
     built for.
     """
-    options = encode_given(stages, persistent, None, tile, cluster, schedule)
+    options = encode_given(stages, persistent, None, tile, cluster, schedule, split)
     _require_operands(a, b)
     scales = {name: scale for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)) if scale is not None}
     for name, scale in scales.items():

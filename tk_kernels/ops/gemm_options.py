@@ -8,11 +8,12 @@ from .options import choice, integer
 
 LARGEST_SIZE = 2**30 - 1  # of M, N and K, as in gemm.h
 ORDERS = ("supergroup", "row_major", "hilbert")
-SCHEDULES = ("cooperative", "pingpong")
+SCHEDULES = ("cooperative", "pingpong", "swapped")
+MOST_SPLIT = 8  # blocks of a cluster
 
-# stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule: as in gemm.h.
-Encoded = tuple[int, int, int, int, int, int, int, int]
-AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0)
+# stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split: as in gemm.h.
+Encoded = tuple[int, int, int, int, int, int, int, int, int]
+AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0, 0)
 
 
 def encode_options(
@@ -22,6 +23,7 @@ def encode_options(
     tile: str | tuple[int, int] | None = None,
     cluster: str | tuple[int, int] | None = None,
     schedule: str | None = None,
+    split: int | None = None,
 ) -> Encoded:
     """Check the options and turn them into what the kernel takes; None means "choose by shape".
 
@@ -41,6 +43,7 @@ def encode_options(
         cluster_m,
         cluster_n,
         0 if schedule is None else 1 + choice("schedule", schedule, SCHEDULES),
+        0 if split is None else integer("split", split, 1, MOST_SPLIT),
     )
 
 
@@ -51,10 +54,11 @@ def encode_given(
     tile: str | tuple[int, int] | None,
     cluster: str | tuple[int, int] | None,
     schedule: str | None,
+    split: int | None,
 ) -> list[int] | None:
     """`encode_options` as operators take it; None where none is given: a call with fewer arguments takes less time."""
-    given = (stages, persistent, order, tile, cluster, schedule)
-    return None if given == (None,) * 6 else list(encode_options(*given))
+    given = (stages, persistent, order, tile, cluster, schedule, split)
+    return None if given == (None,) * 7 else list(encode_options(*given))
 
 
 def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:

@@ -11,6 +11,8 @@ from .library import has_elements, is_plain_eager, no_backward, refuse_gradient,
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
+__all__ = ["hedgehog"]
+
 HEAD_DIM = 128
 FEATURE_DIM = 64  # of each sign
 MOST_SEGMENTS = 64

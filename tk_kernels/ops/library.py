@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,7 +13,25 @@ from torch.autograd import forward_ad
 NAMESPACE = "tk_kernels"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
-_functions: dict[tuple[str, int], Any] = {}
+_functions: dict[tuple[str, int, str], Any] = {}
+_copy_engines: dict[tuple[int, str], bool] = {}
+_target = ""
+"""The target that `built_for` asks for; none: the one for the GPU's capability."""
+
+
+@contextlib.contextmanager
+def built_for(target: str) -> Iterator[None]:
+    """Within, calls on GPUs run the kernels as built for `target`; of the whole process, all its threads.
+
+    For comparisons: sm_80's code runs on a Hopper GPU too. Raises RuntimeError at a call for a target whose code the
+    GPU does not run, ToolchainError for one that does not exist or that the kernel is not built for.
+    """
+    global _target
+    before, _target = _target, target
+    try:
+        yield
+    finally:
+        _target = before
 
 
 def register(
@@ -86,13 +105,27 @@ def compiled(kernel: str, device: torch.device, export: str | None = None) -> An
     """An exported function of `kernel` for a CPU or CUDA device; builds and loads it at the first call.
 
     The function is called as the kernel is where `export` does not say otherwise.
-    Raises ToolchainError when it cannot be built, RuntimeError when the GPU is not a Hopper one.
+    Raises ToolchainError when it cannot be built, RuntimeError when the GPU is too old.
     """
-    key = (export or kernel, device.index if device.type == "cuda" else -1)
+    key = (export or kernel, device.index if device.type == "cuda" else -1, _target)
     found = _functions.get(key)
     if found is None:
         found = _functions[key] = getattr(_load(kernel, device), key[0])
     return found
+
+
+def has_copy_engine(device: torch.device) -> bool:
+    """Whether calls on `device` run kernels for a target with a copy engine (see `toolchain.Target`)."""
+    key = (device.index if device.type == "cuda" else -1, _target)
+    if key not in _copy_engines:
+        from tk_kernels import toolchain
+
+        own = toolchain.CPU
+        if device.type == "cuda":
+            by_capability = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
+            own = toolchain.TARGETS[_target] if _target else by_capability or toolchain.DEFAULT_OF_DEVICE["cuda"]
+        _copy_engines[key] = own.copy_engine
+    return _copy_engines[key]
 
 
 def _load(kernel: str, device: torch.device) -> Any:
@@ -106,11 +139,12 @@ def _load(kernel: str, device: torch.device) -> Any:
             "install torch >= 2.10, or torch-c-dlpack-ext for the one you have"
         )
     if device.type == "cuda":
-        reason = unsupported_gpu(device)
+        reason = unsupported_gpu(device, _target)
         if reason:
             raise RuntimeError(reason)
-        target = toolchain.TARGET_OF_CAPABILITY[torch.cuda.get_device_capability(device)]
-        return toolchain.load(kernel, target.name)
+        own = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
+        assert own is not None
+        return toolchain.load(kernel, _target or own.name)
     return toolchain.load(kernel, toolchain.CPU.name)
 
 
@@ -201,16 +235,17 @@ def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:
             )
 
 
-def unsupported_gpu(device: torch.device) -> str | None:
-    """Why the kernels cannot run on this GPU, or None."""
-    from tk_kernels.toolchain import TARGET_OF_CAPABILITY
+def unsupported_gpu(device: torch.device, wanted: str = "") -> str | None:
+    """Why kernels cannot run on this GPU, as built for its capability or for the target `wanted`, or None."""
+    from tk_kernels.toolchain import DEFAULT_OF_DEVICE, LEAST_CAPABILITY, target_of_capability
 
     capability = torch.cuda.get_device_capability(device)
-    if capability in TARGET_OF_CAPABILITY:
-        return None
-    name = torch.cuda.get_device_name(device)
-    built = ", ".join(f"{major}.{minor}" for major, minor in TARGET_OF_CAPABILITY)
-    return (
-        f"{name} has compute capability {capability[0]}.{capability[1]}; "
-        f"the kernels are built for GPUs of {built} (Hopper), or run on CPU tensors"
-    )
+    target, name = target_of_capability(capability), torch.cuda.get_device_name(device)
+    has = f"{name} has compute capability {capability[0]}.{capability[1]}"
+    if target is None:
+        least = ".".join(map(str, LEAST_CAPABILITY))
+        return f"{has}; the kernels are built for GPUs of {least} (Ampere) and newer, or run on CPU tensors"
+    hopper = DEFAULT_OF_DEVICE["cuda"].name
+    if wanted == hopper and target.name != hopper:
+        return f"{has}, which does not run code for {hopper}; leave the target out, or name {target.name}"
+    return None

@@ -11,6 +11,8 @@ from .library import has_elements, is_plain_eager, no_backward, refuse_gradient,
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer, require_scale
 
+__all__ = ["linear_attention"]
+
 DIMS = (64, 128)
 MOST_SEGMENTS = 4096
 

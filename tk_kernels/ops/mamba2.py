@@ -12,6 +12,8 @@ from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
+__all__ = ["mamba2"]
+
 HEAD_DIM = 64
 NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
 

@@ -11,6 +11,8 @@ from .library import has_elements, is_plain_eager, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
 
+__all__ = ["rotary"]
+
 HEAD_DIMS = (64, 128)
 LAYOUTS = ("bhnd", "bnhd")
 TABLE_DTYPES = (torch.bfloat16, torch.float32)

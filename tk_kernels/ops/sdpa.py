@@ -11,6 +11,8 @@ from torch import Tensor
 from .attention import HEAD_DIMS, LARGEST_SCALE, attention
 from .library import unsupported_gpu
 
+__all__ = ["scaled_dot_product_attention"]
+
 _log = logging.getLogger("tk_kernels")
 
 

@@ -6,28 +6,40 @@ gives the library to Python; `manifest(name, target)` says what was built and fr
 
 from . import compilers
 from .building import Build, BuildOptions, build, build_all, export
-from .errors import CompileError, CompilerMissingError, KernelFolderError, PrebuiltError, QualityError, ToolchainError
+from .errors import (
+    CompileError,
+    CompilerMissingError,
+    KernelFolderError,
+    PrebuiltError,
+    QualityError,
+    RefusedError,
+    ToolchainError,
+)
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .keys import source_hash
 from .loading import ensure_built, load, manifest, obstacle
 from .targets import (
     CPU,
     DEFAULT_OF_DEVICE,
+    LEAST_CAPABILITY,
+    SM_80,
     SM_90A,
-    TARGET_OF_CAPABILITY,
     TARGETS,
     Target,
     find_target,
     find_targets,
     slowed_percent,
+    target_of_capability,
+    target_of_this_gpu,
 )
 
 __all__ = [
     "CPU",
     "DEFAULT_OF_DEVICE",
+    "LEAST_CAPABILITY",
+    "SM_80",
     "SM_90A",
     "TARGETS",
-    "TARGET_OF_CAPABILITY",
     "Build",
     "BuildOptions",
     "CompileError",
@@ -36,6 +48,7 @@ __all__ = [
     "KernelFolderError",
     "PrebuiltError",
     "QualityError",
+    "RefusedError",
     "Target",
     "ToolchainError",
     "build",
@@ -53,4 +66,6 @@ __all__ = [
     "open_kernel",
     "slowed_percent",
     "source_hash",
+    "target_of_capability",
+    "target_of_this_gpu",
 ]

@@ -14,7 +14,7 @@ from .errors import ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .loading import manifest
 from .store import cache_root, clear
-from .targets import GPU, TARGETS, find_targets
+from .targets import GPU, TARGETS, Target, find_targets
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,7 +42,7 @@ def _add_selection(command: argparse.ArgumentParser) -> None:
     """Options that say which kernels, for which targets, with how many compilers."""
     command.add_argument("names", nargs="*", help="kernels, by name or by the path of their folder; all if none")
     command.add_argument(
-        "--target", action="append", help=f"one of {', '.join((*TARGETS, GPU))}; repeatable; all if none"
+        "--target", action="append", help=f"one of {', '.join((*TARGETS, GPU))}; repeatable; gpu and cpu if none"
     )
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at work at once")
 
@@ -50,6 +50,21 @@ def _add_selection(command: argparse.ArgumentParser) -> None:
 def select_kernels(names: list[str]) -> list[KernelFolder]:
     """The named kernels, or all of them. A name with a slash is the path of a folder anywhere."""
     return [open_kernel(Path(name).resolve()) if "/" in name else find_kernel(name) for name in names or kernel_names()]
+
+
+def chosen_pairs(
+    kernels: list[KernelFolder], targets: list[Target], named: bool
+) -> list[tuple[KernelFolder, Target]]:  # fmt: skip
+    """Every kernel with every target. Those that refuse one are told and left, unless they were `named`."""
+    pairs = []
+    for kernel in kernels:
+        for target in targets:
+            refusal = kernel.refusal(target.name)
+            if refusal and not named:
+                print(refusal, file=sys.stderr)
+            else:
+                pairs.append((kernel, target))
+    return pairs
 
 
 def describe(built: Build) -> str:
@@ -76,10 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
     kernels = select_kernels(arguments.names)
     targets = find_targets(arguments.target or [])
+    pairs = chosen_pairs(kernels, targets, named=bool(arguments.names))
     if arguments.command == "export":
         options = BuildOptions(jobs=arguments.jobs, portable=True)
         for target in targets:
-            for copy in export(kernels, target, arguments.to, options):
+            for copy in export([kernel for kernel, of in pairs if of == target], target, arguments.to, options):
                 print(copy)
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
@@ -90,15 +106,14 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"... {time.monotonic() - started:.0f} s, still building {named}", flush=True)
 
     failures = build_all(
-        kernels,
-        targets,
+        pairs,
         BuildOptions(jobs=arguments.jobs, show=show),
         lambda built: print(describe(built), flush=True),
         still_at_work,
     )
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
-    total = len(kernels) * len(targets)
+    total = len(pairs)
     print(f"{total - len(failures)} of {total} builds good, {time.monotonic() - started:.1f} s")
     return 1 if failures else 0
 

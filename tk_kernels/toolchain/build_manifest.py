@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .compilers import Gxx, Nvcc
 from .kernel_folder import KernelFolder
 from .machine_code import code_hash, count_instructions, demangle
-from .ptxas_log import PtxasReport
+from .ptxas_log import EntryUsage, PtxasReport
 from .targets import Target
 
 SCHEMA_VERSION = 1
@@ -29,10 +30,11 @@ def describe_build(
 
     `registers` (a thread), `spills` (bytes a thread) and `shared_memory` (bytes a block, what is
     declared statically; a kernel's tiles are allocated at launch and not in it) are maxima over
-    the folder's kernels, `entries` has each. A figure that does not exist is None, with the reason
+    the folder's kernels and over what machines there is code for; `machine_codes` has the same figures
+    of each machine, `entries` of each kernel. A figure that does not exist is None, with the reason
     in `reasons`. `binary_hash` covers the machine code alone, without paths and line tables.
     """
-    figures = _gpu_figures(report, images) if nvcc else _cpu_figures()
+    figures = _gpu_figures(report, images, target) if nvcc else _cpu_figures()
     return {
         "schema_version": SCHEMA_VERSION,
         "name": kernel.name,
@@ -54,21 +56,25 @@ def describe_build(
     }  # fmt: skip
 
 
-def _gpu_figures(report: PtxasReport, cubins: list[Path]) -> dict[str, Any]:
-    """Figures of ptxas and of the disassembly."""
-    counts = count_instructions(cubins)
+def _gpu_figures(report: PtxasReport, cubins: list[Path], target: Target) -> dict[str, Any]:
+    """Figures of ptxas and of the disassembly, of all machines together and of each."""
     readable = demangle(entry.function for entry in report.entries)
-    registers = [entry.registers for entry in report.entries if entry.registers is not None]
-    reasons = {"hgmma_count": counts.reason, "hmma_count": counts.reason} if counts.reason else {}
+    together, reason = _figures(report.entries, cubins)
+    machines = sorted({entry.machine for entry in report.entries})
     return {
-        "registers": max(registers, default=None),
-        "spills": max((entry.spill_bytes for entry in report.entries), default=0),
-        "shared_memory": max((entry.shared_bytes for entry in report.entries), default=0),
-        "hgmma_count": counts.hgmma,
-        "hmma_count": counts.hmma,
+        **together,
+        "machine_codes": {
+            machine: {
+                **_figures([entry for entry in report.entries if entry.machine == machine], of_machine)[0],
+                "binary_hash": code_hash(of_machine),
+            }
+            for machine in machines
+            for of_machine in [[cubin for cubin in cubins if _machine_of(cubin, target) == machine]]
+        },
         "entries": [
             {
                 "function": readable[entry.function],
+                "machine": entry.machine,
                 "registers": entry.registers,
                 "spills": entry.spill_bytes,
                 "stack": entry.stack_bytes,
@@ -76,8 +82,27 @@ def _gpu_figures(report: PtxasReport, cubins: list[Path]) -> dict[str, Any]:
             }
             for entry in report.entries
         ],
-        "reasons": reasons,
+        "reasons": {"hgmma_count": reason, "hmma_count": reason} if reason else {},
     }
+
+
+def _figures(entries: Sequence[EntryUsage], cubins: list[Path]) -> tuple[dict[str, Any], str | None]:
+    """Maxima over kernels and counts over cubins; and why there are no counts, if so."""
+    counts = count_instructions(cubins)
+    figures = {
+        "registers": max((entry.registers for entry in entries if entry.registers is not None), default=None),
+        "spills": max((entry.spill_bytes for entry in entries), default=0),
+        "shared_memory": max((entry.shared_bytes for entry in entries), default=0),
+        "hgmma_count": counts.hgmma,
+        "hmma_count": counts.hmma,
+    }
+    return figures, counts.reason
+
+
+def _machine_of(cubin: Path, target: Target) -> str:
+    """The machine that nvcc names a kept cubin after (`forward.sm_86.cubin`); the target's own where it names none."""
+    named = cubin.name.split(".")[-2]
+    return named if named.startswith("sm_") else target.name
 
 
 def _cpu_figures() -> dict[str, Any]:
@@ -85,6 +110,7 @@ def _cpu_figures() -> dict[str, Any]:
     missing = ("registers", "spills", "shared_memory", "hgmma_count", "hmma_count")
     return {
         **dict.fromkeys(missing),
+        "machine_codes": {},
         "entries": [],
         "reasons": dict.fromkeys(missing, "the cpu target has no such figure"),
     }

@@ -18,7 +18,7 @@ from typing import Any
 from . import keys, store
 from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
-from .errors import CompileError, QualityError, ToolchainError
+from .errors import CompileError, QualityError, RefusedError, ToolchainError
 from .kernel_folder import INCLUDE_ROOT, PACKAGE_ROOT, KernelFolder
 from .machine_code import demangle
 from .processes import Processes
@@ -110,19 +110,17 @@ def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Exe
 
 
 def build_all(
-    kernels: list[KernelFolder],
-    targets: list[Target],
+    pairs: list[tuple[KernelFolder, Target]],
     options: BuildOptions,
     done: Callable[[Build], None],
     waiting: Callable[[list[str]], None] = lambda pending: None,
 ) -> list[ToolchainError]:
-    """Build every kernel for every target, compilers in parallel; one failure does not stop the others.
+    """Build each kernel for its target, compilers in parallel; one failure does not stop the others.
 
     The longest sources come first. `done` is called with each build as it is finished, from this thread, and `waiting`
     with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`. Returns the failures.
     """
-    longest_first = sorted(kernels, key=_source_bytes, reverse=True)
-    pairs = [(kernel, target) for kernel in longest_first for target in targets]
+    longest_first = sorted(pairs, key=lambda pair: _source_bytes(pair[0]), reverse=True)
     failures: list[ToolchainError] = []
     with (
         ThreadPoolExecutor(max_workers=options.jobs) as compilers,
@@ -131,7 +129,7 @@ def build_all(
         try:
             pending = {
                 builders.submit(build, kernel, target, options, compilers): f"{kernel.name} ({target.name})"
-                for kernel, target in pairs
+                for kernel, target in longest_first
             }
             while pending:
                 finished, _ = wait(pending, SIGN_OF_LIFE_SECONDS, FIRST_COMPLETED)
@@ -174,7 +172,10 @@ def export(kernels: list[KernelFolder], target: Target, folder: Path, options: B
 
 
 def _plan(kernel: KernelFolder, target: Target, options: BuildOptions) -> _Job:
-    """Find the compilers and compute the key."""
+    """Find the compilers and compute the key. Raises RefusedError for a target that the kernel is not built for."""
+    refusal = kernel.refusal(target.name)
+    if refusal:
+        raise RefusedError(refusal)
     gxx = find_gxx()
     nvcc = find_nvcc() if target.cuda else None
     isa = keys.isa_of(target, options.portable)

@@ -13,6 +13,10 @@ class KernelFolderError(ToolchainError):
     """A kernel folder that is not laid out as the toolchain needs it."""
 
 
+class RefusedError(ToolchainError):
+    """A kernel is not built for a target; the text says what the target lacks."""
+
+
 class CompileError(ToolchainError):
     """A compiler refused a source; the text holds the compiler's own words."""
 

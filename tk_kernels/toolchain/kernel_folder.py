@@ -7,14 +7,18 @@
     finding = "spill"            # spill | wgmma_serialized | setmaxnreg_ignored
     function = "regular expression on the mangled or readable kernel name"
     reason = "why it is no harm here"
+
+    [[refuse]]
+    target = "a target that the kernel is not built for"
+    reason = "what that target lacks"
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import KernelFolderError
@@ -50,6 +54,13 @@ class KernelFolder:
     units: tuple[Path, ...]
     binding: Path
     allowances: tuple[Allowance, ...]
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Names of the targets that it is not built for, with the reason."""
+
+    def refusal(self, target: str) -> str | None:
+        """Why it is not built for a target, in a sentence, or None."""
+        reason = self.refusals.get(target)
+        return f"{self.name} is not built for {target}: {reason}" if reason else None
 
     def files(self) -> tuple[Path, ...]:
         """Every file that can change what is built, sorted by name."""
@@ -103,7 +114,8 @@ def open_kernel(path: Path) -> KernelFolder:
     binding = path / "binding.cc"
     if not binding.is_file():
         raise KernelFolderError(f"{path}: holds no binding.cc; it exports the kernel's functions to Python")
-    return KernelFolder(path.name, path, units, binding, read_allowances(path / "kernel.toml"))
+    declared = read_declarations(path / "kernel.toml")
+    return KernelFolder(path.name, path, units, binding, declared.allowances, declared.refusals)
 
 
 def kernel_names(root: Path = KERNELS_ROOT) -> tuple[str, ...]:
@@ -121,21 +133,41 @@ def find_kernel(name: str, root: Path = KERNELS_ROOT) -> KernelFolder:
     return open_kernel(root / name)
 
 
-def read_allowances(path: Path) -> tuple[Allowance, ...]:
-    """The exceptions that a `kernel.toml` declares; none when the file does not exist."""
+@dataclass(frozen=True)
+class Declarations:
+    """What a `kernel.toml` says."""
+
+    allowances: tuple[Allowance, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_declarations(path: Path) -> Declarations:
+    """The exceptions and refusals that a `kernel.toml` declares; none when the file does not exist."""
     if not path.is_file():
-        return ()
+        return Declarations()
     try:
         content = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise KernelFolderError(f"{path}: is no valid TOML ({error})") from None
-    unknown = sorted(set(content) - {"allow"})
+    unknown = sorted(set(content) - {"allow", "refuse"})
     if unknown:
-        raise KernelFolderError(f"{path}: unknown key {unknown[0]!r}; the only key is [[allow]]")
-    entries = content.get("allow", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise KernelFolderError(f"{path}: allow must be a list of tables, written [[allow]]")
-    return tuple(_allowance(path, entry) for entry in entries)
+        raise KernelFolderError(f"{path}: unknown key {unknown[0]!r}; the keys are [[allow]] and [[refuse]]")
+    tables = {}
+    for key in ("allow", "refuse"):
+        tables[key] = content.get(key, [])
+        if not isinstance(tables[key], list) or not all(isinstance(entry, dict) for entry in tables[key]):
+            raise KernelFolderError(f"{path}: {key} must be a list of tables, written [[{key}]]")
+    return Declarations(
+        tuple(_allowance(path, entry) for entry in tables["allow"]),
+        dict(_refusal(path, entry) for entry in tables["refuse"]),
+    )
+
+
+def _refusal(path: Path, entry: dict[str, object]) -> tuple[str, str]:
+    """One checked [[refuse]] table."""
+    if set(entry) != {"target", "reason"} or not all(isinstance(v, str) and v.strip() for v in entry.values()):
+        raise KernelFolderError(f"{path}: [[refuse]] got {entry}, needs exactly the texts target and reason")
+    return str(entry["target"]), str(entry["reason"])
 
 
 def _allowance(path: Path, entry: dict[str, object]) -> Allowance:

@@ -10,7 +10,7 @@ from typing import Any
 from . import keys, store
 from .building import Build, BuildOptions, build
 from .compilers import find_gxx, find_nvcc
-from .errors import ToolchainError
+from .errors import RefusedError, ToolchainError
 from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
 from .machine_code import require_whole_library
 from .targets import find_target
@@ -25,6 +25,9 @@ def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
     Raises ToolchainError, whose text says what to do.
     """
     kernel, wanted = find_kernel(name, root), find_target(target)
+    refusal = kernel.refusal(target)
+    if refusal:
+        raise RefusedError(refusal)
     prebuilt = store.prebuilt_root()
     if prebuilt is not None:
         entry = store.find_prebuilt(prebuilt, name, target, keys.source_hash(kernel, wanted, INCLUDE_ROOT))
@@ -37,6 +40,9 @@ def obstacle(name: str, target: str, root: Path = KERNELS_ROOT) -> str | None:
     """Why a kernel can be neither loaded nor built for a target, or None. Compiles nothing."""
     try:
         kernel, wanted = find_kernel(name, root), find_target(target)
+        refusal = kernel.refusal(target)
+        if refusal:
+            return refusal
         prebuilt = store.prebuilt_root()
         if prebuilt is not None:
             source = keys.source_hash(kernel, wanted, INCLUDE_ROOT)

@@ -10,7 +10,7 @@ from .kernel_folder import Allowance
 
 # ptxas numbers its notes, such as (C7510).
 _NOTE = re.compile(r"ptxas\s+(?:info|warning)\s*:\s*\(C(?P<code>\d+)\)\s*(?P<text>.*)")
-_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)' for '(?P<machine>\w+)'")
 _FUNCTION = re.compile(r"Function properties for '?(?P<name>[\w$.]+)'?")
 _SPILL = re.compile(
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
@@ -22,9 +22,13 @@ _NAMED_IN_NOTE = re.compile(r"function '?(?P<name>[\w$.]+)'?")
 
 @dataclass(frozen=True)
 class EntryUsage:
-    """What one kernel (a mangled name) uses. Bytes are per thread, `shared_bytes` per block and static alone."""
+    """What one kernel (a mangled name) uses as code for one machine, such as sm_86.
+
+    Bytes are per thread, `shared_bytes` per block and static alone.
+    """
 
     function: str
+    machine: str
     registers: int | None = None
     stack_bytes: int = 0
     spill_store_bytes: int = 0
@@ -56,13 +60,14 @@ class PtxasReport:
 
 @dataclass
 class _Reading:
-    """State while walking the log: figures by function, and the function in focus."""
+    """State while walking the log: figures by function and machine, and what is in focus."""
 
-    figures: dict[str, dict[str, int]] = field(default_factory=dict)
-    entries: list[str] = field(default_factory=list)
+    figures: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    entries: list[tuple[str, str]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     entry: str = ""
     function: str = ""
+    machine: str = ""
 
 
 def read_ptxas_log(log: str) -> PtxasReport:
@@ -70,11 +75,11 @@ def read_ptxas_log(log: str) -> PtxasReport:
     reading = _Reading()
     for line in log.splitlines():
         _read_line(line, reading)
-    entries = tuple(EntryUsage(name, **reading.figures.get(name, {})) for name in reading.entries)  # type: ignore[arg-type]
+    entries = tuple(EntryUsage(*entry, **reading.figures.get(entry, {})) for entry in reading.entries)  # type: ignore[arg-type]
     spills = tuple(
         Finding("spill", name, f"{figures['spill_store_bytes']} bytes spill stores, "
-                               f"{figures['spill_load_bytes']} bytes spill loads")
-        for name, figures in reading.figures.items()
+                               f"{figures['spill_load_bytes']} bytes spill loads ({machine})")
+        for (name, machine), figures in reading.figures.items()
         if figures.get("spill_store_bytes", 0) + figures.get("spill_load_bytes", 0) > 0
     )  # fmt: skip
     return PtxasReport(entries, spills + tuple(reading.findings))
@@ -90,16 +95,17 @@ def _read_line(line: str, reading: _Reading) -> None:
             reading.findings.append(Finding(kind, function, f"(C{match['code']}) {match['text'].strip()}"))
     elif match := _ENTRY.search(line):
         reading.entry = reading.function = match["name"]
-        reading.entries.append(match["name"])
+        reading.machine = match["machine"]
+        reading.entries.append((match["name"], match["machine"]))
     elif match := _FUNCTION.search(line):
         reading.function = match["name"]
     elif match := _SPILL.search(line):
-        figures = reading.figures.setdefault(reading.function, {})
+        figures = reading.figures.setdefault((reading.function, reading.machine), {})
         figures["stack_bytes"] = int(match["stack"])
         figures["spill_store_bytes"] = int(match["stores"])
         figures["spill_load_bytes"] = int(match["loads"])
     elif match := _REGISTERS.search(line):
-        figures = reading.figures.setdefault(reading.entry, {})
+        figures = reading.figures.setdefault((reading.entry, reading.machine), {})
         figures["registers"] = int(match["registers"])
         if shared := _SHARED.search(line):
             figures["shared_bytes"] = int(shared["shared"])

@@ -21,11 +21,15 @@ PORTABLE_ISA = "x86-64-v3"
 
 @dataclass(frozen=True)
 class Target:
-    """A target's name and the flags of its device compiler; `cuda` says whether that is nvcc."""
+    """A target's name and the flags of its device compiler; `cuda` says whether that is nvcc.
+
+    `copy_engine`: whether tiles are copied by TMA, or something that imitates it, instead of by the warps themselves.
+    """
 
     name: str
     cuda: bool
     flags: tuple[str, ...]
+    copy_engine: bool = True
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -38,29 +42,52 @@ class Target:
         return any(flag.startswith("-DKITTENS_SLOWED_PERCENT") for flag in self.flags)
 
 
-SM_90A = Target(
-    name="sm_90a",
+_NVCC_FLAGS = (
+    "-std=c++20",
+    "-O3",
+    "-lineinfo",
+    "-Xfatbin=-compress-all",  # libraries travel in bundles: 1.3 MB instead of 2.2 for gemm
+    "--expt-relaxed-constexpr",
+    "-Xptxas=-v",
+    "-Xcompiler=" + ",".join(HOST_FLAGS),
+)
+SM_90A = Target(name="sm_90a", cuda=True, flags=("-gencode=arch=compute_90a,code=sm_90a", *_NVCC_FLAGS))
+# One PTX, as machine code for A100 (sm_80), RTX 30 (sm_86), RTX 40 (sm_89) and Hopper (sm_90, to measure it there); the
+# PTX itself travels along for GPUs that are newer.
+SM_80 = Target(
+    name="sm_80",
     cuda=True,
-    flags=(
-        "-gencode=arch=compute_90a,code=sm_90a",
-        "-std=c++20",
-        "-O3",
-        "-lineinfo",
-        "-Xfatbin=-compress-all",  # libraries travel in bundles: 1.3 MB instead of 2.2 for gemm
-        "--expt-relaxed-constexpr",
-        "-Xptxas=-v",
-        "-Xcompiler=" + ",".join(HOST_FLAGS),
-    ),
+    flags=("-gencode=arch=compute_80,code=[sm_80,sm_86,sm_89,sm_90,compute_80]", *_NVCC_FLAGS),
+    copy_engine=False,
 )
 CPU = Target(name="cpu", cuda=False, flags=("-x", "c++", "-std=c++20", "-O3", *HOST_FLAGS))
-TARGETS = {target.name: target for target in (SM_90A, CPU)}
+TARGETS = {target.name: target for target in (SM_90A, SM_80, CPU)}
 
-TARGET_OF_CAPABILITY = {(9, 0): SM_90A}
-"""A GPU's compute capability -> the target that its kernels are built for. Other GPUs have none."""
 DEFAULT_OF_DEVICE = {"cuda": SM_90A, "cpu": CPU}
-"""The same where only the kind of device is known, by PyTorch's name."""
+"""What a device runs where only its kind is known, by PyTorch's name."""
+LEAST_CAPABILITY = (8, 0)
 GPU = "gpu"
-"""On the command line: every target of GPUs."""
+"""On the command line: the target of this machine's GPU, or a Hopper one's where there is none."""
+
+
+def target_of_capability(capability: tuple[int, int]) -> Target | None:
+    """The target whose kernels a GPU of this compute capability runs, or None: it is too old.
+
+    Code for sm_90a runs on capability 9.0 alone; any other GPU since 8.0 runs that for sm_80, or its PTX.
+    """
+    if capability < LEAST_CAPABILITY:
+        return None
+    return SM_90A if capability == (9, 0) else SM_80
+
+
+def target_of_this_gpu() -> Target:
+    """The target of the current GPU, by which "gpu" is meant; a Hopper one's where there is none or it is too old."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return DEFAULT_OF_DEVICE["cuda"]
+    return target_of_capability(torch.cuda.get_device_capability()) or DEFAULT_OF_DEVICE["cuda"]
+
 
 BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
 LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs")
@@ -84,13 +111,13 @@ def find_target(name: str) -> Target:
 
 
 def find_targets(names: list[str]) -> list[Target]:
-    """The targets of these names, each once; "gpu" stands for those of GPUs, and no name for all.
+    """The targets of these names, each once; "gpu" stands for `target_of_this_gpu`, and no name for that and cpu.
 
     Raises ToolchainError as `find_target` does.
     """
     listed: list[str] = []
-    for name in names or TARGETS:
-        listed += [each for each, target in TARGETS.items() if target.cuda] if name == GPU else [name]
+    for name in names or (GPU, CPU.name):
+        listed.append(target_of_this_gpu().name if name == GPU else name)
     return [find_target(name) for name in dict.fromkeys(listed)]
 
 

@@ -26,10 +26,11 @@ struct options {
     int blocks_per_sm = -1;  // of the synchronous kernel: 1 .. 4
 };
 
-// lse[b, h, i] = log sum_j exp S (natural), fp32 and dense.
+// lse[b, h, i] = log sum_j exp S (natural), fp32 and dense. The counter is scratch of this call alone; it need not be
+// initialised.
 // Throws std::invalid_argument for options or problems that no kernel is built for.
 void forward(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
-             const options&, void* stream);
+             const options&, int* counter, void* stream);
 
 // fp32 elements of scratch that `backward` needs, for its `scratch`.
 std::int64_t backward_scratch(const problem&, bool deterministic);

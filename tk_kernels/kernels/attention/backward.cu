@@ -7,15 +7,13 @@
 namespace tk::attention {
 namespace {
 
-constexpr int64_t l2_bytes = limits::l2_bytes * 8 / 15;  // of what the tasks that run together read and sum
-
 // Values that the scratch has for the rows of a head of queries.
 int64_t padded(const problem& p) { return divide_up(p.rows, 128) * 128; }
 
 template <int Dim> struct call : problem_view {
     const gradients& x;
     void* stream;
-    // The scratch: lse in base 2, delta, and the sums of dQ.
+    // The scratch: lse in base 2, delta, the sums of dQ, and the queue's counter.
     const int64_t length = padded(p), elements = p.batch * p.heads * length;
     const padded_values<Dim> lse{x.scratch, p.batch, p.heads, 1, length};
     const padded_values<Dim> delta{x.scratch + elements, p.batch, p.heads, 1, length};
@@ -25,22 +23,29 @@ template <int Dim> struct call : problem_view {
     template <int Queries, int Keys> operands<Dim, Queries, Keys> read() const {
         return {queries(x.q), queries(x.dout), keys(x.k), keys(x.v), lse, delta};
     }
+    // Blocks of keys. Causal tasks differ in length: the longest of several heads come first. A head's share of the L2:
+    // Q, dO, dQ.
+    tile_bands order() const {
+        const int heads = int(p.batch * p.heads_kv), blocks = int(divide_up(p.rows_kv, keys_kernel<Dim, true>::keys));
+        const int64_t head_bytes = p.rows * p.heads / p.heads_kv * Dim * (2 + 2 + 4);
+        return {heads, blocks, p.causal ? dividing_band(heads, head_bytes) : 1};
+    }
+    task_queue queue() const {
+        return {order().tiles(), reinterpret_cast<int*>(x.scratch + backward_scratch(p, x.deterministic) - 1)};
+    }
     void prepare_rows() const {
         using kernel = rows_kernel<Dim>;
         const row_grid grid(p.heads, length, kernel::rows);
         const row_values natural(const_cast<float*>(x.lse), p.batch, p.heads, 1, p.rows);
-        launch_all<kernel>(grid.tasks(p.batch), stream,
-                           {queries(x.out), queries(x.dout), natural, lse, delta, sums, !x.deterministic, grid});
+        launch_all<kernel>(
+            grid.tasks(p.batch), stream,
+            {queries(x.out), queries(x.dout), natural, lse, delta, sums, !x.deterministic, queue(), grid});
     }
     template <bool SumsDq> void by_keys() const {
         using kernel = keys_kernel<Dim, SumsDq>;
-        // Causal tasks differ in length: the longest of several heads come first.
-        const int64_t head_bytes = p.rows * p.heads / p.heads_kv * Dim * (2 + 2 + 4);
-        const int heads_together = p.causal ? int(std::clamp<int64_t>(l2_bytes / head_bytes, 2, 1024)) : 1;
-        const tile_bands order(int(p.batch * p.heads_kv), int(divide_up(p.rows_kv, kernel::keys)), heads_together);
-        launch_all<lcf_stream<kernel>>(
-            order.tiles(), stream,
-            {read<kernel::queries, kernel::keys>(), sums, keys(x.dk), keys(x.dv), p.scale, visible(), order,
+        launch_queue<lcf_queue<kernel>>(
+            queue(), stream,
+            {read<kernel::queries, kernel::keys>(), sums, keys(x.dk), keys(x.dv), p.scale, visible(), order(), queue(),
              divisor(int(p.heads_kv)), int(p.heads / p.heads_kv), int(divide_up(p.rows, kernel::queries))});
     }
     void by_queries() const {
@@ -66,7 +71,7 @@ template <int Dim> struct call : problem_view {
 }  // namespace
 
 int64_t backward_scratch(const problem& p, bool deterministic) {
-    return p.batch * p.heads * padded(p) * (2 + (deterministic ? 0 : p.dim));
+    return p.batch * p.heads * padded(p) * (2 + (deterministic ? 0 : p.dim)) + 1;
 }
 
 void backward(const problem& p, const gradients& x, void* stream) {

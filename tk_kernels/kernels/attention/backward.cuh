@@ -4,7 +4,7 @@
 //   dK = scale dS^T Q     dQ = scale dS K
 //
 // rows_kernel     first: delta, and lse in base 2 (backward_rows.cuh)
-// keys_kernel     a block owns 128 keys of one head of keys and walks over the queries of every head that reads it
+// keys_kernel     a task is 128 keys of one head of keys and the queries of every head that reads it
 // round_sums      last: the sums of dQ, scaled, in bf16 (the library's)
 // queries_kernel  instead, where results must repeat: dQ without atomic sums (backward_queries.cuh)
 //
@@ -24,8 +24,11 @@
 //   (tile i is released)      <- dV, dK; the loader fills the stage again when both consumers have released it
 //   dP^T(i + 1) = V dO^T      then the turn is passed; P(i + 1) <- S^T(i + 1); dS(i + 1) <- dP^T(i + 1)
 //
-// shared memory  dim 128, 64 queries a step: K, V 64 KB, ring of 2 (Q, dO) 66 KB, dS 4 x 8 KB, dQ 32 KB: 194 KB
-//                dim 64, 128 queries a step: K, V 32 KB, ring of 2 66 KB, dS 4 x 16 KB, dQ 32 KB: 194 KB
+// Blocks are persistent and take tasks from a queue. The next task's K, Q and dO arrive under this one's last steps,
+// its V once dV has left by way of the old one. The kernels start early, each while the one before it ends.
+//
+// shared memory  dim 128, 64 queries a step: K twice, V 96 KB, ring of 2 (Q, dO) 65 KB, dS 4 x 8 KB, dQ 32 KB: 225 KB
+//                dim 64, 128 queries a step: K, V twice 64 KB, ring of 2 65 KB, dS 4 x 16 KB, dQ 32 KB: 225 KB
 // registers      dK and dV dim, S and dP `queries`, P and dS in bf16 `queries`, dQ 32 a thread, not all at a time: 240
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
@@ -39,6 +42,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     static constexpr int queries = step_queries<Dim>, keys = 128;
     static constexpr int consumers = 2, consumer_registers = limits::consumer_registers(24);
     static constexpr int stages = Dim == 128 && !SumsDq ? 3 : 2;
+    static constexpr bool starts_early = true;  // behind rows_kernel
     // S^T and dP^T are issued by one consumer, then by the other: exponentials, which are half of dim 64's arithmetic,
     // meet less.
     static constexpr bool in_turns = Dim == 64;
@@ -49,19 +53,22 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         sv_fl<queries> lse, delta;
         static constexpr int bytes = 2 * decltype(q)::bytes + 2 * decltype(lse)::bytes;
     };
-    struct resident {
-        st_bf<keys, Dim> k, v;
+    using resident = st_bf<keys, Dim>;  // K, and V
+    static constexpr int kept[] = {2,
+                                   SumsDq && Dim == 64 ? 2 : 1};  // K of the next task comes under the end of this one
+    struct shares_of_dq {
+        st_bf<64, queries> ds[2];                                    // transposed: this consumer's keys
+        sv_fl<sum_tile::rows * sum_tile::cols> dq[warpgroup_warps];  // a warp's own, packed
     };
-    struct output {
-        st_bf<64, queries> ds[2];                                                 // transposed: this consumer's keys
-        sv_fl<sum_tile::rows * sum_tile::cols> dq[SumsDq ? warpgroup_warps : 1];  // a warp's own, packed
-    };
+    struct alignas(16) nothing {};
+    using output = std::conditional_t<SumsDq, shares_of_dq, nothing>;
     struct globals : operands<Dim, queries, keys> {
         packed_sums<Dim> dq;
         heads_of<strip> dk, dv;
         float scale;
         visible_keys visible;
         tile_bands order;  // heads of keys x blocks of keys
+        task_queue queue;
         divisor heads_kv;
         int group, query_blocks;  // query heads that share a key head; steps that a head's queries make
     };
@@ -75,26 +82,24 @@ template <int Dim, bool SumsDq> struct keys_kernel {
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.dout, g.k, g.v); }
 
     // The first keys are seen by the most queries: they come first, in several heads at a time.
-    kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const int index = block_index() + i * block_count();
-        if (index >= g.order.tiles()) return false;
-        const auto [head, block] = g.order.at(index);
+    kittens_device static void get_task(task& t, const globals& g, int number) {
+        const auto [head, block] = g.order.at(number);
         t.batch = g.heads_kv.divide(head, t.head_kv);
         t.key = block * keys;
         t.first = g.visible.causal && t.key > g.visible.offset ? (t.key - g.visible.offset) / queries : 0;
         t.blocks = g.query_blocks - t.first;
         t.steps = g.group * t.blocks;
-        return true;
     }
 
-    kittens_device static void load_resident(resident& kv, const task& t, semaphore& full, const globals& g) {
-        load_async(kv.k, g.k, element_coord{t.batch, t.head_kv, t.key, 0}, full);
-        load_async(kv.v, g.v, element_coord{t.batch, t.head_kv, t.key, 0}, full);
+    template <int Which>
+    kittens_device static void load_resident(resident& kept, const task& t, semaphore& full, const globals& g) {
+        load_async(kept, Which == 0 ? g.k : g.v, element_coord{t.batch, t.head_kv, t.key, 0}, full);
     }
 
     kittens_device static void load(tile& in, const task& t, int step, semaphore& full, const globals& g) {
         const int turn = step / t.blocks, head = t.head_kv * g.group + turn, block = t.first + step - turn * t.blocks;
         load_async(in.q, g.q, coord{t.batch, head, block, 0}, full);
+        if (step == 0) start_next_kernel(), wait_previous_kernel();
         load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);
         load_async(in.dout, g.dout, coord{t.batch, head, block, 0}, full);
         load_async(in.delta, g.delta, coord{t.batch, head, 0, block}, full);
@@ -106,7 +111,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         output& out;
         const task& t;
         const globals& g;
-        resident& kv = s.hold();
+        resident& k = s.take_first();
+        resident* v = nullptr;
         place at{t.head_kv * g.group, t.first}, before = at;  // the step's queries, and those of the step before
         rt_fl<16, queries> p, ds;
         rt_bf<16, queries> p_bf, ds_bf;
@@ -120,7 +126,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         kittens_device tile& begin() {
             tile& in = s.take();
             if constexpr (in_turns) s.in_turn();
-            warpgroup::mm_ABt(p, subtile<64, Dim>(kv.k, s.consumer, 0), in.q);
+            warpgroup::mm_ABt(p, subtile<64, Dim>(k, s.consumer, 0), in.q);
             return in;
         }
 
@@ -128,7 +134,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         kittens_device void weights(tile& in) {
             typename rt_fl<16, queries>::row_vec lse, delta;
             const float scale = g.scale * log2_e;
-            warpgroup::mm_ABt(ds, subtile<64, Dim>(kv.v, s.consumer, 0), in.dout);
+            warpgroup::mm_ABt(ds, subtile<64, Dim>(*v, s.consumer, 0), in.dout);
             if constexpr (in_turns) s.pass_turn();
             kittens::load(lse, in.lse);
             warpgroup::mma_wait<1>(p);
@@ -173,12 +179,12 @@ template <int Dim, bool SumsDq> struct keys_kernel {
 #pragma unroll
             for (int half = 0; half < consumers; half++)
                 warpgroup::mma_AtB(dq, subtile<64, 64>(s.s.results[half].ds[i % 2], 0, row),
-                                   subtile<64, 64>(kv.k, half, col), half);
+                                   subtile<64, 64>(k, half, col), half);
         }
         // A warp adds its own rows to the sums, so that no warp waits for another: first to shared memory, which frees
         // the registers for the next scores; sent once those are under way, which hides the fence.
-        kittens_device void keep_dq() {
-            store_read_wait();  // the step before has left it
+        template <int Pending = 0> kittens_device void keep_dq() {
+            store_read_wait<Pending>();  // the step before has left it
             store_packed(out.dq[warp_in_group()], dq);
         }
         kittens_device void add_dq() {
@@ -188,25 +194,30 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             store_add_async(g.dq, out.dq[warp_in_group()], coord{t.batch, before.head, row, column});
         }
 
+        // dV leaves by way of V, of which a consumer alone reads its rows, under the last dQ; dK by way of K, which
+        // both read for dQ. K is released in the next task, when dK has left it.
         kittens_device void finish() {
-            if constexpr (SumsDq) {
-                multiply_dq(t.steps - 1);
-                warpgroup::mma_wait(dq);
-                keep_dq();
-                add_dq();
-            }
-            sync_named(5, all_warps);  // nobody reads K and V any more: they make room for dK and dV
-            const int strips = 4 * s.consumer + warp_in_group(), key = t.key + 16 * strips;
-            auto& dk_strip = subtile<16, Dim>(kv.k, strips, 0);
-            auto& dv_strip = subtile<16, Dim>(kv.v, strips, 0);
+            if constexpr (SumsDq) multiply_dq(t.steps - 1);  // its barrier also says that the group has read V
+            else warpgroup::sync(told(s.consumer, 0));
+            put(g.dv, dv, *v);
             mul(dk, dk, g.scale);
-            store(dk_strip, dk);
-            store(dv_strip, dv);
+            if constexpr (SumsDq) {
+                warpgroup::mma_wait(dq);
+                keep_dq<1>();
+                add_dq();
+                sync_named(5, all_warps);  // nobody reads K any more
+            }
+            store_read_wait<SumsDq ? 1 : 0>();  // dV
+            s.release_second();
+            put(g.dk, dk, k);
+        }
+        // This warp's 16 keys of a gradient.
+        kittens_device void put(const heads_of<strip>& to, const rt_fl<16, Dim>& gradient, resident& by_way_of) {
+            const int strips = 4 * s.consumer + warp_in_group();
+            auto& own = subtile<16, Dim>(by_way_of, strips, 0);
+            store(own, gradient);
             fence_async();
-            store_async(g.dk, dk_strip, element_coord{t.batch, t.head_kv, key, 0});
-            store_async(g.dv, dv_strip, element_coord{t.batch, t.head_kv, key, 0});
-            store_read_wait();
-            s.release_held();
+            store_async(to, own, element_coord{t.batch, t.head_kv, t.key + 16 * strips, 0});
         }
 
         // The barrier at which a consumer tells the other that its dS of a step is there.
@@ -219,7 +230,10 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         walk<Stream> w(s, out, t, g);
         zero(w.dk), zero(w.dv);
         tile* in = &w.begin();
+        w.v = &s.take_second();
         w.weights(*in);
+        store_read_wait();  // dK of the task before
+        s.release_first_before();
         if (t.steps == 1) {
             w.template step<true, true>(*in, 0);
         } else {

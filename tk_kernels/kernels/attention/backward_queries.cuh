@@ -13,6 +13,7 @@ namespace tk::attention {
 template <int Dim> struct queries_kernel {
     static constexpr int rows = 128, keys = 8192 / Dim;
     static constexpr int consumers = 2, consumer_registers = limits::consumer_registers(24), stages = 3;
+    static constexpr bool starts_early = true;  // behind keys_kernel, whose results it does not need, and rows_kernel
 
     using strip = st_bf<16, Dim>;
     struct tile {
@@ -67,6 +68,7 @@ template <int Dim> struct queries_kernel {
         auto& dout = subtile<64, Dim>(held.dout, s.consumer, 0);
         const float scale = g.scale * log2_e;
         const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
+        wait_previous_kernel();
         kittens::load(lse, g.lse, element_coord{t.batch, t.head, 0, row});
         kittens::load(delta, g.delta, element_coord{t.batch, t.head, 0, row});
 

@@ -29,7 +29,8 @@ template <int Dim> struct rows_kernel {
         row_values lse;
         padded_values<Dim> lse2, delta;
         packed_sums<Dim> dq;
-        bool clear;  // dQ will be summed
+        bool clear;        // dQ will be summed
+        task_queue queue;  // of the kernel that follows
         row_grid grid;
     };
 
@@ -39,6 +40,8 @@ template <int Dim> struct rows_kernel {
         semaphore& loaded = *memory.allocate<semaphore>("loaded");
         const auto [batch, head, block] = g.grid.at(block_index());
         const int row = block * rows + 16 * warp_in_group();
+        start_next_kernel();
+        if (block_index() == 0 && warp_index() == 0) g.queue.clear();
         if (warp_index() == 0) init(loaded, 1);
         sync_start();
         if (warp_index() == 0) {

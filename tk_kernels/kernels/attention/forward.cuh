@@ -1,17 +1,17 @@
 // Attention, forward: O = softmax(scale Q K^T) V and the logarithm of each row's sum, by online softmax (Milakov and
 // Gimelshein 2018; Dao et al. 2022), in base 2.
 //
-// A block takes 64 rows of queries a consumer warpgroup and walks over the keys, 128 at a time, from the last that any
-// of its rows sees to the first, so that only its first steps meet the mask. A consumer's step: scores S = Q K^T from
-// shared memory; P = exp2(S - running maximum), rounded to bf16 in registers; O += P V with P from registers. The
-// multiply of the next step's scores is issued before this step's P V, and the consumers issue in turn, so that the
-// exponentials of one run under the multiplies of the other and of its own.
+// A task is 64 rows of queries for each consumer warpgroup of a block, and all keys that they see, 128 at a time, from
+// the last to the first, so that only the first steps meet the mask. A consumer's step: scores S = Q K^T; P = exp2(S -
+// running maximum), rounded to bf16 in registers; O += P V with P from registers. The multiply of the next step's
+// scores is issued before this step's P V, across the borders of tasks too, and the consumers issue in turn, so that
+// the exponentials of one run under the multiplies of the other and of its own.
 //
-// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled; README.md has the
-// cost.
+// The maximum follows a row's scores lazily (kittens/ops/softmax.cuh), so that O is rarely rescaled. Tasks come from a
+// queue, the longest of a band of heads first; README.md has the cost.
 //
-// shared memory  Q: rows x dim, a ring of `stages` tiles of 128 keys or values, O: rows x dim (224 KB at dim 128)
-// registers      S 64, O dim / 2, P 32, at dim 128 also Q 32 a thread
+// shared memory  Q: rows x dim, at dim 64 twice; a ring of `stages` tiles of 128 keys or values; O: rows x dim
+// registers      S 64, O dim / 2, P 32, with two consumers also Q dim / 4 a thread
 // any number of rows and keys: tails are zeros on load, masked in S, clipped on store
 #pragma once
 
@@ -32,14 +32,15 @@ template <typename QTile, typename KTile, typename OTile> struct forward_globals
     row_values lse;
     float scale;  // of the scores, with log2(e)
     visible_keys visible;
-    row_schedule order;
+    row_bands order;
     divisor heads, group;  // query heads; those that share a key head
+    task_queue queue;
 };
 struct row_block {
     int batch, head, head_kv, row, end;  // first row, and the one after the last
 };
 template <int Rows, typename Globals>
-kittens_device void find(row_block& t, const Globals& g, const row_schedule::place& at) {
+kittens_device void find(row_block& t, const Globals& g, const row_bands::place& at) {
     t.batch = g.heads.divide(at.head, t.head);
     t.head_kv = g.group.divide(t.head);
     t.row = at.row_block * Rows;
@@ -49,14 +50,16 @@ kittens_device void find(row_block& t, const Globals& g, const row_schedule::pla
 template <config C> struct forward_kernel {
     static constexpr int consumers = C.consumers, consumer_registers = limits::consumer_registers(32, consumers);
     static constexpr int rows = 64 * consumers;
+    static constexpr bool starts_early = true;  // after the kernel that clears the queue
 
     using tile = st_bf<C.keys, C.dim>;
     using resident = st_bf<rows, C.dim>;
     using strip = st_bf<16, C.dim>;
     using output = per_warp<strip>;
+    static constexpr int residents = C.hold_queries ? 1 : 2;
     static constexpr int stages =
         limits::stages(C.stages, sizeof(tile),
-                       sizeof(resident) + consumers * (sizeof(output) + sizeof(semaphore)) + 2 * sizeof(semaphore));
+                       residents * (sizeof(resident) + 2 * sizeof(semaphore)) + consumers * sizeof(output) + 128);
     using globals = forward_globals<resident, tile, strip>;
     struct task : row_block {
         int blocks, steps;  // of keys; tiles of keys and of values
@@ -64,17 +67,27 @@ template <config C> struct forward_kernel {
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
 
-    kittens_device static bool get_task(task& t, const globals& g, int i) {
-        row_schedule::place at;
-        if (!g.order.at(at, block_index(), block_count(), i)) return false;
-        find<rows>(t, g, at);
-        t.blocks = t.row < t.end ? g.visible.tiles_before(t.end, C.keys) : 0;
+    kittens_device static void get_task(task& t, const globals& g, int number) {
+        find<rows>(t, g, g.order.at(number));
+        t.blocks = g.visible.tiles_before(t.end, C.keys);
         t.steps = 2 * t.blocks;
-        return true;
     }
 
     kittens_device static void load_resident(resident& q, const task& t, semaphore& full, const globals& g) {
         load_async(q, g.q, element_coord{t.batch, t.head, t.row, 0}, full);
+    }
+
+    // Rows that see no key.
+    kittens_device static void finish_empty(const task& t, const globals& g) {
+        rl<bf16, 4, C.dim> zeros;
+        rows_vec lse;
+        zero(zeros);
+        fill(lse, -INFINITY);
+#pragma unroll 1
+        for (int row = t.row; row < t.row + rows; row += 4) {
+            store(g.o, zeros, element_coord{t.batch, t.head, row, 0});
+            if (row % 16 == 0) store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
+        }
     }
 
     // In the order in which they are used: the scores of a block of keys come before the values of the block before.
@@ -85,72 +98,136 @@ template <config C> struct forward_kernel {
         load_async(into, value ? g.v : g.k, coord{t.batch, t.head_kv, t.blocks - 1 - block, 0}, full);
     }
 
-    // Blocks of keys at the end, one at most, that a consumer's rows do not see while later rows of the task do. Where
-    // a task has no more rows than a block has keys, there are few.
-    kittens_device static int hidden_blocks(int consumer, const task& t, const globals& g) {
-        if constexpr (rows <= C.keys) return 0;
+    // Whether a consumer's rows see nothing of the last block of keys, which later rows of the task do see. Where a
+    // task has no more rows than a block has keys, few are in vain.
+    kittens_device static bool skips_block(int consumer, const task& t, const globals& g) {
+        if constexpr (rows <= C.keys) return false;
         const int own = t.row + 64 * (consumer + 1), end = own < g.q.rows() ? own : g.q.rows();
         const int blocks = (g.visible.before(end) + C.keys - 1) / C.keys;
-        return 0 < blocks && blocks < t.blocks ? t.blocks - blocks : 0;  // a task may have no blocks at all
+        return uniform(0 < blocks && blocks < t.blocks);
     }
 
-    template <typename Stream>
-    kittens_device static void consume(Stream& s, output& out, const task& t, const globals& g) {
+    // A consumer's 64 rows of its block's tasks, in one warp's share.
+    template <typename Flow> struct own_rows {
+        Flow& f;
+        output& out;
+        const globals& g;
         rt_fl<16, C.keys> scores;
-        rt_bf<16, C.keys> weights;
+        rt_bf<16, C.keys> weights;  // of the newest block whose values are still to be multiplied
         rt_fl<16, C.dim> o;
-        online_softmax state;
-        rows_vec shrink;
-        const int row = t.row + 64 * s.consumer + 16 * warp_in_group();
-        auto& shared_q = subtile<64, C.dim>(s.hold(), s.consumer, 0);
         rt_bf<16, C.dim> own_q;
-        if constexpr (C.hold_queries) {
-            warpgroup::load(own_q, shared_q);
-            s.release_held();
-        }
-        auto& q = std::get<C.hold_queries>(std::tie(shared_q, own_q));
+        online_softmax<> state;
+        rows_vec shrink;
 
-        zero(o);
-        const int first = t.blocks - 1 - hidden_blocks(s.consumer, t, g);
-        if (t.blocks > 0) {
-            const bool skips = first < t.blocks - 1;
-            if (skips) s.take(), s.skip_turn(), s.release();  // keys that later rows alone see
-            tile& k = s.take();
-            s.in_turn();
-            warpgroup::mm_ABt(scores, q, k);
-            if (skips) s.take();  // their values, while the scores are multiplied
-            s.pass_turn();
-            warpgroup::mma_wait(scores);
-            s.release();
-            if (skips) s.release();
-            g.visible.hide(scores, row, first * C.keys);
-            state.step(scores, shrink, g.scale);
-            copy(weights, scores);
+        kittens_device own_rows(Flow& f_, output& out_, const globals& g_) : f(f_), out(out_), g(g_) {}
+
+        kittens_device int first_row(const task& t) const { return t.row + 64 * f.group + 16 * warp_in_group(); }
+
+        kittens_device void take_queries() {
+            auto& q = f.hold();
+            if constexpr (C.hold_queries) {
+                warpgroup::load(own_q, subtile<64, C.dim>(q, f.group, 0));
+                f.release_held();
+            }
         }
-        for (int block = first - 1; block >= 0; block--) {
-            tile& k = s.take();
-            s.in_turn();
-            warpgroup::mm_ABt(scores, q, k);
-            warpgroup::mma_AB(o, weights, s.take());
-            s.pass_turn();
+        kittens_device void multiply_scores(tile& k) {
+            if constexpr (C.hold_queries) warpgroup::mm_ABt(scores, own_q, k);
+            else warpgroup::mm_ABt(scores, subtile<64, C.dim>(f.held(), f.group, 0), k);
+        }
+
+        // The first scores of a task, multiplied together with the last weights of the task `before` where there is
+        // one, which this ends. Returns the block of keys.
+        template <bool Flows> kittens_device int begin(const task& t, const task& before) {
+            take_queries();
+            const bool skips = skips_block(f.group, t, g);
+            const int block = t.blocks - (skips ? 2 : 1);
+            if (skips) f.take_in_turn();  // keys that later rows alone see
+            tile* values = nullptr;
+            if (Flows && skips) values = &f.take_in_turn();
+            tile& k = f.take_in_turn();
+            f.in_turn();
+            multiply_scores(k);
+            if constexpr (Flows) {
+                if (!skips) values = &f.take_in_turn();
+                warpgroup::mma_AB(o, weights, *values);
+            }
+            f.pass_turn();
+            if (skips) f.release();
+            warpgroup::mma_wait<Flows ? 1 : 0>(scores);
+            if (!Flows || !skips) f.release();  // the keys, unless values were taken before them
+            g.visible.hide(scores, first_row(t), block * C.keys);
+            online_softmax fresh;
+            fresh.step(scores, shrink, g.scale);
+            if constexpr (Flows) {
+                rows_vec factor, lse;
+                state.finish(factor, lse);
+                warpgroup::mma_wait(o);
+                f.release();
+                if (skips) f.release();
+                copy(weights, scores);
+                put(before, factor, lse);
+            } else {
+                copy(weights, scores);
+            }
+            zero(o);
+            state = fresh;
+            if (skips) {
+                f.in_turn();
+                f.take_in_turn();  // the values of the hidden keys
+                f.pass_turn();
+                f.release();
+            }
+            return block;
+        }
+
+        template <bool Masked> kittens_device void step(const task& t, int block) {
+            tile& k = f.take_in_turn();
+            f.in_turn();
+            multiply_scores(k);
+            warpgroup::mma_AB(o, weights, f.take_in_turn());
+            f.pass_turn();
             warpgroup::mma_wait<1>(scores);
-            s.release();  // the keys
-            g.visible.hide(scores, row, block * C.keys);
+            f.release();  // the keys
+            if constexpr (Masked) g.visible.hide(scores, first_row(t), block * C.keys);
             const bool moved = state.step(scores, shrink, g.scale);
             warpgroup::mma_wait(o);
-            s.release();  // the values of the block before
+            f.release();  // the values of the block before
             if (moved) mul_row(o, o, shrink);
             copy(weights, scores);
         }
-        if constexpr (!C.hold_queries) s.release_held();
-        rows_vec factor, lse;
-        if (t.blocks > 0) warpgroup::mma_AB(o, weights, s.take());
-        state.finish(factor, lse);
-        warpgroup::mma_wait(o);
-        if (t.blocks > 0) s.release();
-        mul_row(o, o, factor);
-        store_through(g.o, o, out.own(), element_coord{t.batch, t.head, row, 0});
-        store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
+
+        // The last multiply of the last task.
+        kittens_device void end(const task& t) {
+            rows_vec factor, lse;
+            warpgroup::mma_AB(o, weights, f.take());
+            state.finish(factor, lse);
+            warpgroup::mma_wait(o);
+            f.release();
+            put(t, factor, lse);
+        }
+
+        kittens_device void put(const task& t, const rows_vec& factor, const rows_vec& lse) {
+            mul_row(o, o, factor);
+            store_through(g.o, o, out.own(), element_coord{t.batch, t.head, first_row(t), 0});
+            store(g.lse, lse, element_coord{t.batch, t.head, 0, first_row(t)});
+        }
+    };
+
+    template <typename Flow> kittens_device static void consume(Flow& f, output& out, const globals& g) {
+        own_rows<Flow> own(f, out, g);
+        task t, next;
+        if (!f.next(t)) return;
+        int block = own.template begin<false>(t, t);
+        while (true) {
+            const int seen_whole = g.visible.before(t.row + 64 * f.group + 1) / C.keys;  // blocks
+            for (block--; block >= seen_whole; block--) own.template step<true>(t, block);
+            for (; block >= 0; block--) own.template step<false>(t, block);
+            if constexpr (!C.hold_queries) f.release_held();
+            if (!f.next(next)) break;
+            block = own.template begin<true>(next, t);
+            t = next;
+        }
+        own.end(t);
     }
 };
 
@@ -173,10 +250,8 @@ template <int Dim> struct synchronous_kernel {
         if (warp_index() == 0) init(*loaded, 1);
         sync_start();
 
-        row_schedule::place at;
         row_block t;
-        g.order.at(at, block_index(), block_count(), 0);
-        find<rows>(t, g, at);
+        find<rows>(t, g, g.order.at(block_index()));
         const int row = t.row + 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_bf<16, keys> weights;

@@ -29,7 +29,7 @@ template <int Units, int RowWarps, bool Drops> struct kernel {
     static constexpr int warps = RowWarps == 1 ? 4 : RowWarps, cluster_blocks = 1;
     // Weights that are loaded with the row take registers: 28 warps (24 in blocks of 8), but 32 where the next number
     // below is 16.
-    static constexpr int blocks_per_sm = (Drops || RowWarps == 16 ? 32 : 28) / warps;
+    static constexpr int blocks_per_sm = (Drops ? limits::warps_of(32) : RowWarps == 16 ? 32 : 28) / warps;
     static constexpr int block_rows = warps / RowWarps, span = 256 * Units;  // rows of a block; columns of a warp
     using halves = rl<bf16, 1, span>;
     using floats = rl<float, 1, span>;

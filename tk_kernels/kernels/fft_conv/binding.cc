@@ -15,9 +15,9 @@ tk::fft_conv::tensor as_sequences(const TensorView& tensor) {
     return {tensor.data_ptr(), stride_of(tensor, 0), stride_of(tensor, 1)};
 }
 
-// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64). Returns 0 when it is launched, else
-// launches nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
-std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, TensorView y) {
+// u, y: (B, D, length); spectrum: (D, 2, rows, 64); constants: (constant_rows, 64), of 128 rows twice. Returns 0 when
+// it is launched, else launches nothing and returns which operands need a dense copy: 1 for u, 2 for spectrum.
+std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, TensorView y, bool causal) {
     for (const auto& [name, tensor, rank] : {std::tuple{"u", u, 3}, std::tuple{"k_f", spectrum, 4},
                                              std::tuple{"constants", constants, 2}, std::tuple{"y", y, 3}}) {
         require_tensor(name, tensor, rank, {bfloat16});
@@ -25,9 +25,10 @@ std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, T
     }
     const std::int64_t batch = u.size(0), channels = u.size(1), length = u.size(2), rows = spectrum.size(2);
     require_shape("k_f", spectrum, {channels, 2, rows, columns}, "a spectrum of each channel of u");
-    require_shape("constants", constants, {tk::fft_conv::constant_rows, columns}, "the matrices");
+    const std::int64_t halves = rows > tile_rows ? 2 : 1;
+    require_shape("constants", constants, {halves * tk::fft_conv::constant_rows, columns}, "the matrices");
     require_shape("y", y, u.shape(), "that of u");
-    const std::int64_t multiple = rows == tile_rows ? 2 * columns : columns;
+    const std::int64_t multiple = rows >= tile_rows ? 2 * columns : columns;
     if (length % multiple != 0 || length > rows * columns) {
         TVM_FFI_THROW(ValueError) << "u: got length " << length << ", needs a multiple of " << multiple << " up to "
                                   << rows * columns;
@@ -37,8 +38,8 @@ std::int64_t fft_conv(TensorView u, TensorView spectrum, TensorView constants, T
     const std::int64_t copies = copies_of({u}) | (is_dense(spectrum) ? 0 : 2);
     if (copies != 0) return copies;
     launching([&] {
-        tk::fft_conv::launch({batch, channels, length, rows, as_sequences(u), as_sequences(y), spectrum.data_ptr(),
-                              constants.data_ptr()},
+        tk::fft_conv::launch({batch, channels, length, rows, causal, as_sequences(u), as_sequences(y),
+                              spectrum.data_ptr(), constants.data_ptr()},
                              stream_of(u));
     });
     return 0;

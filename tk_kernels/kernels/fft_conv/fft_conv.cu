@@ -7,8 +7,8 @@
 namespace tk::fft_conv {
 namespace {
 
-template <int Rows> void start(const problem& p, void* stream) {
-    using kernel = kernel<Rows>;
+template <int Rows, bool Causal> void start(const problem& p, void* stream) {
+    using kernel = kernel<Rows, Causal>;
     constexpr int row = kernel::row_elements;
     const auto data = [](const void* pointer) { return static_cast<bf16*>(const_cast<void*>(pointer)); };
     const auto sequences = [&](const tensor& t) {
@@ -16,13 +16,13 @@ template <int Rows> void start(const problem& p, void* stream) {
                                           t.batch_stride);
     };
     const int64_t groups = divide_up(p.batch, kernel::tile_sequences);
-    const int64_t steps = divide_up(groups * p.channels, kernel::consumers);
+    const int64_t steps = divide_up(groups * p.channels, kernel::together ? 1 : kernel::consumers);
     require_counts("fft_conv", kernel::consumers, {steps});
     launch_tasks<lcsf<kernel>>(steps, stream,
                                {sequences(p.u),
                                 sequences(p.y),
-                                {data(p.spectrum), p.channels, 2, Rows, columns},
-                                {data(p.constants), 1, 1, constant_rows, columns},
+                                {data(p.spectrum), p.channels, 2, kernel::rows, Rows / kernel::rows * columns},
+                                {data(p.constants), 1, Rows / kernel::rows, constant_rows, columns},
                                 int(groups),
                                 int(steps)});
 }
@@ -31,12 +31,14 @@ template <int Rows> void start(const problem& p, void* stream) {
 
 void launch(const problem& p, void* stream) {
     require_counts("fft_conv", 2, {p.batch, p.channels});
-    if (p.rows == 16) start<16>(p, stream);
-    else if (p.rows == 32) start<32>(p, stream);
-    else if (p.rows == 64) start<64>(p, stream);
+    if (p.rows == 16) p.causal ? start<16, true>(p, stream) : start<16, false>(p, stream);
+    else if (p.rows == 32) p.causal ? start<32, true>(p, stream) : start<32, false>(p, stream);
+    else if (p.rows == 64) p.causal ? start<64, true>(p, stream) : start<64, false>(p, stream);
+    else if (p.rows == 128 && !p.causal) start<128, false>(p, stream);
     else
         throw std::invalid_argument("fft_conv: no kernel is built for a transform of " +
-                                    std::to_string(p.rows * columns) + " points; there are 1024, 2048 and 4096");
+                                    std::to_string(p.rows * columns) +
+                                    " points; there are 1024, 2048, 4096 and, not causal, 8192");
 }
 
 }  // namespace tk::fft_conv

@@ -66,7 +66,7 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 // whole 16-byte units, so rows of another length need an `out` whose padding is its own (`padded`).
 std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::int64_t stages, std::int64_t persistent,
                   std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
-                  std::int64_t cluster_n, std::int64_t schedule) {
+                  std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
     for (const auto& [name, tensor] : {std::pair{"a", a}, std::pair{"b", b}, std::pair{"out", out}}) {
         require_tensor(name, tensor, 2, {bfloat16}, tk::gemm::largest_size);
         require_device(name, tensor, {"a", a});
@@ -82,8 +82,9 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
-    const tk::gemm::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
-                                    narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
+    const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),
+                                    narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
+                                    narrow(cluster_n), narrow(schedule),   narrow(split)};
     launching([&] {
         tk::gemm::launch(
             {mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride, mo.row_stride},

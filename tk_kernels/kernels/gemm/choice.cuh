@@ -11,6 +11,7 @@
 
 #include "gemm.cuh"
 #include "gemm.h"
+#include "swapped.cuh"
 
 namespace tk::gemm {
 
@@ -18,7 +19,37 @@ template <operation Operation> struct problem : matrices {
     typename Operation::extra extra = {};
 };
 
-template <config C, operation Operation> void start(const problem<Operation>& p, const options& o, void* stream) {
+constexpr int most_split = 8;  // blocks of a cluster, on every GPU that has clusters
+
+template <operation Operation>
+int best_split(const config& c, const problem<Operation>& p, const options& o);
+
+template <config C, operation Operation>
+    requires(C.consumers == swapped)
+void start(const problem<Operation>& p, const options& o, void* stream) {
+    using kernel = swapped_kernel<C, Operation>;
+    const auto operand = [](const void* data) {
+        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
+    };
+    const int64_t b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
+    constexpr int unit = 16 / sizeof(typename kernel::result);  // what TMA writes at a time
+    const int rows = int(divide_up(p.m, C.tile_m)), cols = int(divide_up(p.n, C.tile_n)), split = best_split(C, p, o);
+    const typename kernel::globals globals{
+        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
+        {operand(p.b), 1, 1, b_rows, b_cols, p.ldb, 0, 0},
+        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
+        divisor(rows),
+        divisor(split),
+        int(divide_up(p.k, kernel::tile_k)),
+        p.extra};
+    kittens::launch<kernel>(
+        {.blocks = rows * cols * split, .shared_bytes = kernel::shared_bytes, .cluster_blocks = split}, stream,
+        globals);
+}
+
+template <config C, operation Operation>
+    requires(C.consumers != swapped)
+void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
     const bool row_major = o.order == int(tile_order::row_major);
@@ -49,36 +80,81 @@ template <operation Operation, config... Shapes>
 constexpr built<Operation> built_kernels[] = {
     {fitted<Operation>(Shapes), &start<fitted<Operation>(Shapes), Operation>}...};
 
+// Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
+// lies in two lines and costs 2.8 times as much, of which blocks that share a tile of B share the surplus (H200, N =
+// 1000 to 5000); rows of A, whose next step begins where this one ends, cost nothing more.
+template <operation Operation> double arrive_clocks(const config& c, const problem<Operation>& p) {
+    const bool in_two_lines = !Operation::transposed_b && p.ldb * int(sizeof(typename Operation::operand)) % 64 != 0;
+    const double b_rows = in_two_lines ? 1 + 1.8 / c.cluster_m : 1;
+    return (c.tile_m + b_rows * c.tile_n) * 128 / limits::operand_bytes * 1.035;
+}
+inline double multiply_clocks(const config& c) { return c.tile_m * c.tile_n * 128 / limits::multiply_bytes; }
+inline double write_clocks(const config& c) { return c.tile_m * c.tile_n / limits::written_sums; }
+
+// The operands' way from memory, which no choice shortens; B's as often as it is read.
+template <operation Operation> double memory_clocks(const problem<Operation>& p, double b_reads = 1) {
+    return (p.m + b_reads * p.n) * double(p.k) * sizeof(typename Operation::operand) / limits::memory_bytes;
+}
+template <operation Operation> int64_t steps_of(const problem<Operation>& p) {
+    return divide_up(p.k, 128 / int(sizeof(typename Operation::operand)));
+}
+
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the
 // tensor cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
 // tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that
 // long. An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter
 // of it shows beside the other's multiplies, and half of it at the end, where there are none.
-template <operation Operation> double clocks(const config& c, const problem<Operation>& p) {
+template <operation Operation> double tile_clocks(const config& c, const problem<Operation>& p) {
     const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
     const double rounds = std::ceil(tiles / multiprocessors());
-    const double multiply = c.tile_m * c.tile_n * 128 / limits::multiply_bytes;
-    const double arrive = (c.tile_m + c.tile_n) * 128 / limits::operand_bytes * 1.04;
-    const double steps = divide_up(p.k, 128 / int(sizeof(typename Operation::operand))) * std::fmax(multiply, arrive);
-    const double write = c.tile_m * c.tile_n / limits::written_sums;
-    const int consumers = c.pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
+    const double steps = steps_of(p) * std::fmax(multiply_clocks(c), arrive_clocks(c, p));
+    const double write = write_clocks(c);
+    const int consumers = c.consumers == pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
     const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
-    if (!c.pingpong) return rounds * (steps + write + finish);
-    return rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish;
+    const double least = memory_clocks(p) + write + finish;
+    if (c.consumers == cooperative) return std::fmax(least, rounds * (steps + write + finish));
+    return std::fmax(least, rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish);
+}
+
+// The same of C's transpose with K divided. Loads take 2,100 clocks when all of the memory is at work, and a ring holds
+// so many of them; a block has one tile, whose start nothing hides; a cluster exchanges its sums; and rows of tiles,
+// which are not in step, do not share B.
+template <operation Operation> double swapped_clocks(const config& c, const problem<Operation>& p, int split) {
+    const double blocks = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n) * split;
+    const double under_way = 2100.0 / (c.stages - 1), start = 1000;
+    const double step = std::fmax(std::fmax(multiply_clocks(c), arrive_clocks(c, p)), under_way);
+    const double rounds = std::ceil(blocks / multiprocessors()) * (divide_up(steps_of(p), split) * step + start);
+    const double exchange = split > 1 ? 500 * split + 70 * c.tile_m : 0;
+    return std::fmax(rounds, memory_clocks(p, divide_up(p.m, c.tile_m))) + write_clocks(c) + exchange;
+}
+
+// The split that a problem gets: the one that is forced, or the least of the quickest; not more than K has steps.
+template <operation Operation>
+int best_split(const config& c, const problem<Operation>& p, const options& o) {
+    const int64_t steps = steps_of(p);
+    const int most = int(steps < most_split ? steps : most_split);
+    if (o.split > 0) return o.split < most ? o.split : most;
+    return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
+}
+
+template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
+    return c.consumers == swapped ? swapped_clocks(c, p, best_split(c, p, o)) : tile_clocks(c, p);
 }
 
 inline bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
     return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
-           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) &&
-           agrees(o.schedule, c.pingpong ? 2 : 1) && c.hilbert == (o.order == int(tile_order::hilbert));
+           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.consumers) &&
+           c.hilbert == (o.order == int(tile_order::hilbert)) &&
+           (c.consumers == swapped ? o.persistent <= 0 && o.order < 0 : o.split <= 0);
 }
 
 inline std::string name(const config& c) {
     auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
+    const char* consumers[] = {"", " cooperative", " pingpong", " swapped"};
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
-           pair(c.cluster_m, c.cluster_n) + (c.pingpong ? " pingpong" : " cooperative") +
-           (c.hilbert ? " order hilbert" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
+           pair(c.cluster_m, c.cluster_n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
+           (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
 // Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by

@@ -24,9 +24,13 @@ namespace tk::gemm {
 
 using namespace kittens;
 
+// How a block's consumers share the work: on one tile together, each on a tile of its own in turn, or, for few rows,
+// together on a tile of C's transpose whose K the blocks of a cluster divide (swapped.cuh).
+enum schedule { cooperative = 1, pingpong, swapped };
+
 struct config {
     int tile_m, tile_n, stages, cluster_m, cluster_n;
-    bool pingpong;
+    schedule consumers;
     bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
     int promotion =
         0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
@@ -41,10 +45,10 @@ struct product {
     struct extra {};                                                           // what the functions need to know
     // What `finish` will read, asked for when the operands of a tile of Rows x Cols are first loaded.
     template <int Rows, int Cols, typename Extra> kittens_device static void prefetch(const Extra&, element_coord) {}
-    // What becomes of the sums before they are rounded: 16 rows and 64 columns of the result, from an element on. A
+    // What becomes of the sums before they are rounded: 16 rows and some columns of the result, from an element on. A
     // thread holds so many sums in all.
-    template <int Sums, typename Extra>
-    kittens_device static void finish(rt_fl<16, 64>&, const Extra&, element_coord) {}
+    template <int Sums, int Cols, typename Extra>
+    kittens_device static void finish(rt_fl<16, Cols>&, const Extra&, element_coord) {}
     // Clocks of that for the sums of a thread, where so many consumers share a tile (choice.cuh).
     template <typename Extra> static double finish_clocks(const Extra&, int /*sums*/, int /*consumers*/) { return 0; }
 };
@@ -61,7 +65,12 @@ concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra
 
 // With as many of its stages as a block has shared memory for.
 template <operation Operation> constexpr config fitted(config c) {
-    const int strips = 2 * warpgroup_warps * (c.tile_m == 64 && !c.pingpong ? 1 : 2);
+    if (c.consumers == swapped) {
+        const int unit_bytes = 2 * 16 * 32, units = c.tile_n / 64 * warpgroup_warps;
+        c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128, units * unit_bytes);
+        return c;
+    }
+    const int strips = 2 * warpgroup_warps * (c.tile_m == 64 && c.consumers != pingpong ? 1 : 2);
     c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128,
                               strips * 16 * 64 * int(sizeof(typename Operation::result)) + 2 * int(sizeof(semaphore)));
     return c;
@@ -71,7 +80,7 @@ template <config C, operation Operation = product> struct kernel {
     using operand = typename Operation::operand;
     using result = typename Operation::result;
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
-    static constexpr bool pingpong = C.pingpong;
+    static constexpr bool pingpong = C.consumers == schedule::pingpong;
     static constexpr int promotion = C.promotion;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = Operation::consumer_registers;

@@ -48,7 +48,8 @@ void require_pairs(const char* name, const matrix& m) {
 std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padded, Optional<TensorView> bias,
                            std::int64_t function, Optional<TensorView> gate, Optional<TensorView> residual,
                            std::int64_t stages, std::int64_t persistent, std::int64_t order, std::int64_t tile_m,
-                           std::int64_t tile_n, std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule) {
+                           std::int64_t tile_n, std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule,
+                           std::int64_t split) {
     require_rank("a", a, 2);
     require_rank("b", b, 2);
     const std::int64_t M = a.size(0), K = a.size(1), N = b.size(1);
@@ -82,8 +83,9 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
-    const tk::gemm_epilogue::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
-                                             narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
+    const tk::gemm_epilogue::options options{narrow(stages),    narrow(persistent), narrow(order),
+                                             narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
+                                             narrow(cluster_n), narrow(schedule),   narrow(split)};
     launching([&] {
         tk::gemm_epilogue::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride}, e,
                                   options, stream_of(a));

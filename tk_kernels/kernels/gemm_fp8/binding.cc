@@ -73,7 +73,7 @@ tk::gemm_fp8::factors as_factors(const char* name, const Optional<TensorView>& g
 std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, bool padded, Optional<TensorView> scale_a,
                       Optional<TensorView> scale_b, bool fast_accum, std::int64_t stages, std::int64_t persistent,
                       std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
-                      std::int64_t cluster_n, std::int64_t schedule) {
+                      std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
     require_matrix("a", a, {e4m3}, a);
     require_matrix("b", b_transposed, {e4m3}, a);
     require_matrix("out", out, {bfloat16, e4m3}, a);
@@ -92,8 +92,9 @@ std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, boo
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
 
-    const tk::gemm_fp8::options options{narrow(stages), narrow(persistent), narrow(order),     narrow(tile_m),
-                                        narrow(tile_n), narrow(cluster_m),  narrow(cluster_n), narrow(schedule)};
+    const tk::gemm_fp8::options options{narrow(stages),    narrow(persistent), narrow(order),
+                                        narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
+                                        narrow(cluster_n), narrow(schedule),   narrow(split)};
     const auto type = mo.element_bytes == 2 ? tk::gemm_fp8::result::bf16 : tk::gemm_fp8::result::e4m3;
     launching([&] {
         tk::gemm_fp8::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride},

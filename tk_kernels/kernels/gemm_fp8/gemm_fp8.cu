@@ -6,21 +6,25 @@ namespace tk::gemm_fp8 {
 namespace {
 
 using gemm::built_kernels, gemm::config;
+using enum gemm::schedule;
 
 // The first ones are what problems get unless told otherwise; the others answer to forced options. Factors of columns
 // do not fit beside the 192 registers of sums of 128x192 ping-pong.
 template <typename Operation>
 constexpr auto& fast_kernels =
-    built_kernels<Operation, config{128, 256, 4, 1, 1, false}, config{128, 128, 6, 1, 1, true},
-                  config{64, 128, 8, 1, 1, false}, config{128, 192, 4, 1, 1, true}, config{128, 256, 4, 2, 1, false},
-                  config{128, 192, 4, 2, 1, true}>;
+    built_kernels<Operation, config{128, 256, 4, 1, 1, cooperative}, config{128, 128, 6, 1, 1, pingpong},
+                  config{64, 128, 8, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
+                  config{16, 128, 6, 1, 1, swapped}, config{64, 128, 8, 1, 1, swapped},
+                  config{128, 128, 6, 1, 1, swapped}, config{128, 256, 4, 2, 1, cooperative},
+                  config{128, 192, 4, 2, 1, pingpong}>;
 template <typename Operation>
-constexpr auto& fast_vector_kernels = built_kernels<Operation, config{128, 128, 6, 1, 1, true},
-                                                    config{64, 128, 8, 1, 1, false}, config{128, 256, 4, 1, 1, false}>;
+constexpr auto& fast_vector_kernels =
+    built_kernels<Operation, config{128, 128, 6, 1, 1, pingpong}, config{64, 128, 8, 1, 1, cooperative},
+                  config{128, 256, 4, 1, 1, cooperative}>;
 // Without fast accumulation: sums of 1024 values of K.
 template <typename Operation>
-constexpr auto& precise_kernels =
-    built_kernels<Operation, config{128, 192, 4, 1, 1, false, false, 8}, config{128, 128, 6, 1, 1, false, false, 8}>;
+constexpr auto& precise_kernels = built_kernels<Operation, config{128, 192, 4, 1, 1, cooperative, false, 8},
+                                                config{128, 128, 6, 1, 1, cooperative, false, 8}>;
 
 template <typename Result, bool Vectors>
 void start(const gemm::matrices& m, const scaling& s, const options& o, void* stream) {
@@ -36,7 +40,7 @@ void start(const gemm::matrices& m, const scaling& s, const options& o, void* st
     };
     if (!s.fast_accum) run(precise_kernels<operation>, 2);
     else if constexpr (Vectors) run(fast_vector_kernels<operation>, 2);
-    else run(fast_kernels<operation>, 4);
+    else run(fast_kernels<operation>, 7);
 }
 
 }  // namespace

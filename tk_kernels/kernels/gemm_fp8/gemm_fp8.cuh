@@ -33,11 +33,11 @@ template <typename Result, bool Vectors> struct scaled_product : gemm::product {
         bool scaled_a, scaled_b, by_column;
     };
 
-    template <int>
-    kittens_device static void finish(rt_fl<16, 64>& sums, const extra& scale, element_coord at) {
+    template <int Sums, int Cols>
+    kittens_device static void finish(rt_fl<16, Cols>& sums, const extra& scale, element_coord at) {
         if constexpr (Vectors) {
-            typename rt_fl<16, 64>::col_vec rows;
-            typename rt_fl<16, 64>::row_vec cols;
+            typename rt_fl<16, Cols>::col_vec rows;
+            typename rt_fl<16, Cols>::row_vec cols;
             if (scale.scaled_a) {
                 load_column(rows, scale.a, {0, 0, at.r, 0});
                 mul_row(sums, sums, rows);

@@ -20,7 +20,7 @@ struct plan {
 // segments take less than the outputs; starting two more kernels and combining the states takes as long as some chunks.
 double cost(int chunks, int segments) {
     const double length = divide_up(chunks, segments);
-    return segments == 1 ? length : 1.45 * length + 15 + 0.2 * segments;
+    return segments == 1 ? length : 1.45 * length + 6 + 0.2 * segments;
 }
 
 plan plan_of(const problem& p, const options& o) {
@@ -83,7 +83,8 @@ struct call {
             tasks, stream,
             {of_keys<keys>(q), of_keys<keys>(k), of_values<typename kernel::values>(v),
              of_values<typename kernel::strip>(out), decay(), std::log2(std::fabs(p.scale)), p.scale < 0, skips(),
-             kept(s.initial), kept(s.final), starts(), totals(), units(), order});
+             kept(s.initial), kept(s.final), starts(), totals(), units(), order},
+            of.cut.count == 1);
     }
     template <int Keys, int Consumers, int Stages, int SumStages> void run_all() const {
         if (of.cut.count > 1) {

@@ -20,7 +20,7 @@
 //
 // Segments: a sequence of few heads is cut so that the multiprocessors are busy. First the same kernel without outputs
 // sums each segment's increments from a zero state, then carry_states makes of them the states that the segments start
-// from.
+// from. Its last kernel starts while the states are combined, and has its first chunks by then.
 #pragma once
 
 #include "factors.cuh"
@@ -43,6 +43,7 @@ struct segment_order {
 template <config C> struct chunk_kernel : lcsf_defaults {
     static constexpr int consumers = C.consumers, preparing_warps = consumers, blocks_per_sm = consumers == 1 ? 2 : 1;
     static constexpr int consumer_registers = limits::consumer_registers(40, consumers, blocks_per_sm);
+    static constexpr bool starts_early = C.outputs;      // where there are segments
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
 
     using keys = st_bf<chunk, C.keys>;
@@ -162,6 +163,7 @@ template <config C> struct chunk_kernel : lcsf_defaults {
         typename rt_fl<16, chunk>::col_vec grown;
 
         zero(state);
+        wait_previous_kernel();  // for the states, and to store; what the other warps read no kernel of these writes
         if (t.segment > 0) kittens::load(state, g.starts, element_coord{0, slot_of(t, g) + t.segment - 1, first, 0});
         else if (g.initial.tensor.data)
             kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
