@@ -144,8 +144,12 @@ def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
 
 def _by_predecessor(seated: Mapping[str, stats.Seated]) -> bool:
     """Whether cases are compared after the same predecessors: their calls are long, and all seats are known."""
-    known = all(len(one.predecessors) == len(one.latency_us) > 0 for one in seated.values())
-    return known and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
+    return _known(seated) and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
+
+
+def _known(seated: Mapping[str, stats.Seated]) -> bool:
+    """Whether all seats are known."""
+    return all(len(one.predecessors) == len(one.latency_us) > 0 for one in seated.values())
 
 
 def _noise_pct(outcomes: Sequence[CaseOutcome]) -> dict[str, float]:
@@ -280,10 +284,18 @@ def _ratios(
 
 def _estimates(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, str], stats.RatioEstimate]:
     """Every ordered pair of cases: paired in rounds, or where calls are long after the same predecessors."""
+    if not timed:
+        return {}
     names = {str(outcome.index): case for case, outcome in timed.items()}
-    seated = _seated(list(timed.values()))
+    seated = {names[number]: one for number, one in _seated(list(timed.values())).items()}
     if _by_predecessor(seated):
-        return stats.same_predecessor_ratios({names[number]: one for number, one in seated.items()}, seed=seed)
+        return stats.same_predecessor_ratios(seated, seed=seed)
+    estimates = _in_rounds(timed, seed)
+    return stats.widened(estimates, seated) if _known(seated) else estimates
+
+
+def _in_rounds(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, str], stats.RatioEstimate]:
+    """Every ordered pair of cases, paired in rounds, over placements where there are several."""
     per_round = {case: stats.per_round_medians(one.latency_us, one.rounds)[1] for case, one in timed.items()}
     estimates = stats.paired_ratios(per_round, seed=seed)
     moved = next((one.placements for one in timed.values()), np.empty(0))

@@ -5,13 +5,15 @@ It draws the seed of each group where none is given; all else is determined by t
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard
 
-from harness import seeds, workloads
+from harness import roofline, seeds, workloads
+from harness.datasheets import find_datasheet
 from harness.errors import HarnessError
 from harness.naming import Contestant, closest, expand_problems, parse_contestant
 from harness.records import case_id
@@ -48,6 +50,7 @@ class TimerSettings:
     placements_under_us: float = 20.0
     settled: str = "never"
     settled_over_us: float = 1000.0
+    settled_over_host: float = 2.0
     settled_own: tuple[str, ...] = ()
     settled_fastest: int = 3
     settled_rounds: int = 4
@@ -112,6 +115,8 @@ class Plan:
     profile_metrics: tuple[str, ...]
     """Nsight Compute metrics to collect; empty for no profile."""
     estimate_case_seconds: float
+    estimate_over_roof: float
+    """By what the slowest call that decides whether a problem is settled exceeds the roofline's floor."""
     carried: tuple[str, ...] = ()
     """Overrides that a repetition of a single case needs too, such as the `_target_` of a user's own kernel."""
 
@@ -127,15 +132,30 @@ class Plan:
         """
         count = len(self.contestants) if active is None else active
         timer = self.timer
-        rounds = timer.warmup_seconds + timer.budget_seconds
-        settled = 0.0 if timer.settled == "never" else timer.settled_budget_seconds
-        timing = rounds + settled if timed and count else 0.0
+        rounds = len(self.groups) * (timer.warmup_seconds + timer.budget_seconds)
+        timing = rounds + self._settled_seconds() if timed and count else 0.0
         computing = 0.0
         if not timed and cpu_gflops:
             module = workloads.load(self.workload)
             seconds = (module.flops(group.problem) / (cpu_gflops * 1e9) for group in self.groups)
             computing = count * sum(min(one, self.limits.case_seconds) for one in seconds)
-        return (len(self.groups) * (count * self.estimate_case_seconds + timing) + computing) / 60
+        return (len(self.groups) * count * self.estimate_case_seconds + timing + computing) / 60
+
+    def _settled_seconds(self) -> float:
+        """The budgets of the problems that are measured settled, as far as can be told before: on an H200."""
+        timer, sheet = self.timer, find_datasheet(ESTIMATED_ON)
+        if timer.settled == "never" or sheet is None:
+            return 0.0
+        module, count = workloads.load(self.workload), 0
+        for problem in (group.problem for group in self.groups):
+            roof = sheet.roof(problem.dtype)
+            floor = roofline.floor_us(roof, module.flops(problem), module.traffic(problem)) if roof else math.inf
+            count += timer.settled == "always" or floor * self.estimate_over_roof > timer.settled_over_us
+        return count * timer.settled_budget_seconds
+
+
+ESTIMATED_ON = "NVIDIA H200"
+"""The GPU that estimates are of; as its driver calls it."""
 
 
 KEYS = (
@@ -147,7 +167,7 @@ MAPPINGS = {
     "workload": ("name", "baseline", "implementations", "ncu_metrics"),
     "timer": tuple(field.name for field in fields(TimerSettings)),
     "limits": tuple(field.name for field in fields(Limits)),
-    "estimate": ("case_seconds",),
+    "estimate": ("case_seconds", "over_roof"),
     "wandb": ("mode", "project", "entity", "dir"),
 }
 """Those of them that hold keys, with the keys."""
@@ -199,6 +219,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         limits=_limits(config["limits"]),
         profile_metrics=tuple(str(metric) for metric in metrics),
         estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
+        estimate_over_roof=_positive("estimate.over_roof", config["estimate"]["over_roof"]),
         carried=tuple(o for o in overrides if re.match(r"\+*(workload\.|device|timer|limits\.)", o)),
     )
 
@@ -317,6 +338,7 @@ def _timer(values: Mapping[str, Any]) -> TimerSettings:
         placements_under_us=checked["placements_under_us"],
         settled=values["settled"],
         settled_over_us=checked["settled_over_us"],
+        settled_over_host=checked["settled_over_host"],
         settled_own=tuple(own),
         settled_fastest=rounds["settled_fastest"],
         settled_rounds=rounds["settled_rounds"],

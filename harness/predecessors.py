@@ -2,8 +2,10 @@
 
 The effect on a ratio of the rounds is how far it is from the ratio after the same predecessors; on a settled one, what
 predecessors leave behind, fitted beside cases and rounds of blocks, makes of those that its two cases happened to have.
-Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case.
-A ratio is found fault with if its effect is beyond its own interval and at most one deal in a hundred gives as much.
+Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case:
+p is the share of a normal distribution as wide as the deals.  A ratio is found fault with if it would lie beyond its
+own interval without the effect, and the effect is one at 5 % for all ratios of all runs together (Holm, 1979).  How
+many have p below 5 % by themselves is said beside how many would by chance.
 Exit code 1 if there is one, 2 for a folder that cannot be used.
 """
 
@@ -29,27 +31,27 @@ from harness.timing.seats import block_rounds
 DEALS = 200
 """Permutations of the predecessors."""
 
-RARE = 0.01
-"""Share of the deals with as large an effect, up to which an effect is one."""
+RARE = 0.05
+"""The chance that any of all ratios is found fault with where predecessors do nothing."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What predecessors do to one headline ratio.  effect_pct: its shift; half_width_pct: of its interval; p: share of
-    the deals that shift it as far.
+    """What predecessors do to one headline ratio.  effect_pct: its shift; room_pct: how far its interval reaches to
+    where it would be without; p: the chance of such a shift where predecessors do nothing.
     """
 
     case_id: str
     baseline_case_id: str
     source: str
     effect_pct: float
-    half_width_pct: float
+    room_pct: float
     p: float
 
     @property
     def beyond(self) -> bool:
-        """Whether the ratio is found fault with."""
-        return abs(self.effect_pct) > self.half_width_pct and self.p <= RARE
+        """Whether the ratio would lie beyond its interval; an effect that a float cannot tell from none is none."""
+        return abs(self.effect_pct) > self.room_pct + 1e-9
 
 
 def effects(run: Run, deals: int = DEALS) -> list[Effect]:
@@ -82,35 +84,17 @@ def _of_rounds(
     if not all(one.seated for one in stored.values()):
         return
     block = block_rounds(len(cases))
-    samples = {
-        case: Seated(one.latency_us, one.rounds // block, one.predecessors.astype(str)) for case, one in stored.items()
+    names = np.unique(np.concatenate([one.predecessors.astype(str) for one in stored.values()]))
+    samples = {  # with the predecessors' places among the names: a deal compares them many times
+        case: Seated(one.latency_us, one.rounds // block, np.searchsorted(names, one.predecessors.astype(str)))
+        for case, one in stored.items()
     }
-    seen = _same_predecessor_logs(samples, list(heads))
-    drawn = [_same_predecessor_logs(_dealt(samples, generator), list(heads)) for _ in range(deals)]
+    seen = stats.same_predecessor_logs(samples)
+    drawn = [stats.same_predecessor_logs(_dealt(samples, generator)) for _ in range(deals)]
     for pair, head in heads.items():
         middle = float(np.mean([one[pair] for one in drawn]))
         spread = [one[pair] - middle for one in drawn]
         yield _effect(pair, head, math.log(head.value) - seen[pair], seen[pair] - middle, spread)
-
-
-def _same_predecessor_logs(
-    samples: Mapping[str, Seated], pairs: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], float]:
-    """The logarithm of each pair's ratio after the same predecessors."""
-    medians = {key: float(np.median(values)) for key, values in stats.strata(samples).items()}
-    names = sorted({p for _, p in medians})
-    return {
-        (case, baseline): float(
-            np.mean(
-                [
-                    medians[baseline, p] - medians[case, p]
-                    for p in names
-                    if (case, p) in medians and (baseline, p) in medians
-                ]
-            )
-        )
-        for case, baseline in pairs
-    }
 
 
 def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
@@ -160,28 +144,39 @@ def _effect(
     pair: tuple[str, str], head: headline.RatioHeadline, shift: float, seen: float, drawn: Sequence[float]
 ) -> Effect:
     """shift: of the headline, as a logarithm; seen, drawn: what is tested, as it is and in the deals."""
-    p = (1 + sum(abs(one) >= abs(seen) for one in drawn)) / (1 + len(drawn))
-    half = 50 * math.log(head.high / head.low)
-    return Effect(*pair, head.source, 100 * shift, half, p)
+    spread = float(np.std(drawn))
+    p = math.erfc(abs(seen) / spread / math.sqrt(2)) if spread else 1.0
+    room = math.log(head.value / head.low if shift > 0 else head.high / head.value)
+    return Effect(*pair, head.source, 100 * shift, 100 * room, p)
 
 
-def report(run: Run, found: Sequence[Effect]) -> str:
+def faults(found: Sequence[Effect]) -> list[Effect]:
+    """Those that are found fault with among all: the smallest p times their number, the next times one less, until one
+    is above `RARE` (Holm, Scandinavian Journal of Statistics 6, 1979).
+    """
+    ascending = sorted(found, key=lambda one: one.p)
+    real = itertools.takewhile(lambda one: one[1].p * (len(found) - one[0]) <= RARE, enumerate(ascending))
+    return [one for _, one in real if one.beyond]
+
+
+def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
     """The result of a run in words: a line, and one for each ratio that is found fault with."""
     if not found:
         return f"{run.run_id}: no ratio whose predecessors are known"
     worst = max(found, key=lambda one: abs(one.effect_pct))
-    faults = [one for one in found if one.beyond]
+    bad = [one for one in found if one in bad]
     settled = sum(one.source == headline.SETTLED for one in found)
     labels = _labels(run)
     lines = [
         f"{run.run_id}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
-        f"{abs(worst.effect_pct):.2f} % at most (its interval: +-{worst.half_width_pct:.2f} %, p {worst.p:.3f}); "
-        f"beyond its interval: {len(faults)}"
+        f"{abs(worst.effect_pct):.2f} % at most (its interval: {worst.room_pct:.2f} %, p {worst.p:.3f}); "
+        f"p below 5 %: {sum(one.p < RARE for one in found)}, by chance {RARE * len(found):.0f}; "
+        f"beyond its interval: {len(bad)}"
     ]
     lines += [
         f"  {labels[one.case_id]} over {labels[one.baseline_case_id]}, {one.source}: {one.effect_pct:+.2f} %, interval "
-        f"+-{one.half_width_pct:.2f} %, p {one.p:.3f}"
-        for one in faults
+        f"{one.room_pct:.2f} %, p {one.p:.1e}"
+        for one in bad
     ]
     return "\n".join(lines)
 
@@ -202,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.predecessors", description=__doc__.split("\n\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
-    code = 0
+    code, seen = 0, []
     for folder in parser.parse_args(argv).runs:
         try:
             run = load_run(folder)
@@ -210,10 +205,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(error, file=sys.stderr)
             code = 2
             continue
-        found = effects(run)
-        print(report(run, found))
-        code = max(code, int(any(one.beyond for one in found)))
-    return code
+        seen.append((run, effects(run)))
+    bad = faults([one for _, found in seen for one in found])
+    for run, found in seen:
+        print(report(run, found, bad))
+    return max(code, int(bool(bad)))
 
 
 if __name__ == "__main__":

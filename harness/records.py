@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Self, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
 SCHEMA_VERSION = 1
 """Version of every file in a run folder.  A reader refuses any other."""
@@ -61,14 +61,12 @@ def case_id(
 class _Row:
     """A frozen dataclass that is one line of a CSV file: `None` is an empty cell."""
 
+    LATER: ClassVar[tuple[str, ...]] = ()
+    """Columns that files from before they were introduced lack, all together."""
+
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
-
-    @classmethod
-    def optional(cls) -> tuple[str, ...]:
-        """Columns that older files may lack: those with a default."""
-        return tuple(field.name for field in fields(cls) if field.default is not MISSING)
 
     def to_row(self) -> dict[str, str]:
         """The cells as text.  Floats use the shortest text that reads back to the same number."""
@@ -152,6 +150,7 @@ class Measurement(_Row):
     """Settled rate over settled power; empty for what was not measured settled."""
     throttled: str
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
+    LATER: ClassVar = ("settled_tflops", "settled_blocks")
     settled_latency_us: float | None = None
     """Time a call in blocks of calls back to back, the geometric mean over the blocks; this and the next five are
     empty for what was not measured settled."""
@@ -189,6 +188,7 @@ class Ratio(_Row):
     ci_high: float
     """95 % interval over rounds."""
     verdict: Verdict
+    LATER: ClassVar = ("settled_ratio", "settled_ci_low", "settled_ci_high", "settled_verdict")
     settled_ratio: float | None = None
     """The same from settled blocks; this and the next three are empty unless both cases were measured settled."""
     settled_ci_low: float | None = None

@@ -201,7 +201,7 @@ def complete_lines(text: str) -> tuple[str, str]:
 def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
     """A CSV file whose header must be the columns of `record`, each row with as many cells and readable numbers.
 
-    A file from before the optional columns has none of them; they read as empty.
+    A file from before the later columns has none of them; they read as empty.  One that lacks some was changed.
     """
     try:
         text = path.read_text()
@@ -217,8 +217,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         )
     reader = csv.reader(io.StringIO(whole))
     header = tuple(next(reader, []))
-    in_order = tuple(name for name in record.columns() if name in header)
-    if header != in_order or not {*record.columns()} - {*record.optional()} <= {*header}:
+    before = tuple(name for name in record.columns() if name not in record.LATER)
+    if header not in (record.columns(), before):
         odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
@@ -278,7 +278,9 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
 
 def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
     """Columns of text as `str`, of numbers as float64 or int64, after the record's field types."""
-    for name, hint in get_type_hints(record).items():
+    hints = get_type_hints(record)
+    for name in record.columns():
+        hint = hints[name]
         try:
             if hint is int:
                 table[name] = table[name].astype("int64")

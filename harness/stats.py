@@ -209,7 +209,7 @@ def same_predecessor_ratios(
     }
     ratios = {}
     for case, baseline in itertools.permutations(samples, 2):
-        common = sorted({p for who, p in parts if who == case} & {p for who, p in parts if who == baseline})
+        common = _common(parts, case, baseline)
         if not common:
             raise ValueError(f"{case} and {baseline} have no predecessor in common")
         mean = float(np.mean([medians[baseline, p] - medians[case, p] for p in common]))
@@ -219,6 +219,37 @@ def same_predecessor_ratios(
         interval = Interval(math.exp(mean - half), math.exp(mean + half))
         ratios[case, baseline] = RatioEstimate(math.exp(mean), interval)
     return ratios
+
+
+def same_predecessor_logs(samples: Mapping[str, Seated]) -> dict[tuple[str, str], float]:
+    """The logarithm of the ratio of every ordered pair with a predecessor in common, as `same_predecessor_ratios`."""
+    medians = {key: float(np.median(values)) for key, values in strata(samples).items()}
+    logs = {}
+    for case, baseline in itertools.permutations(samples, 2):
+        if common := _common(medians, case, baseline):
+            logs[case, baseline] = float(np.mean([medians[baseline, p] - medians[case, p] for p in common]))
+    return logs
+
+
+def _common(parts: Mapping[tuple[str, str], object], case: str, baseline: str) -> list[str]:
+    """The predecessors that both cases had, in the order of their names; parts: by (case, predecessor)."""
+    return [p for who, p in parts if who == case and (baseline, p) in parts]
+
+
+def widened(
+    ratios: Mapping[tuple[str, str], RatioEstimate], samples: Mapping[str, Seated]
+) -> dict[tuple[str, str], RatioEstimate]:
+    """Ratios of short calls, whose intervals are widened where needed to hold the ratio after the same predecessors.
+
+    Everyone follows everyone equally often, yet the median of a mixture is not the mean of its parts' medians: a call
+    of 10 us that one predecessor delays has moved by up to 0.6 %.
+    """
+    logs = same_predecessor_logs(samples)
+    held = {pair: math.exp(logs[pair]) if pair in logs else one.value for pair, one in ratios.items()}
+    return {
+        pair: RatioEstimate(one.value, Interval(min(one.interval.low, held[pair]), max(one.interval.high, held[pair])))
+        for pair, one in ratios.items()
+    }
 
 
 def same_predecessor_noise_pct(samples: Mapping[str, Seated]) -> dict[str, float]:
@@ -245,7 +276,7 @@ def strata(samples: Mapping[str, Seated]) -> dict[tuple[str, str], np.ndarray]:
     return {
         (case, str(p)): (logs[case] - level[one.blocks])[one.predecessors == p]
         for case, one in samples.items()
-        for p in np.unique(one.predecessors.astype(str))
+        for p in np.unique(one.predecessors)
     }
 
 

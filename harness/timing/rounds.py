@@ -96,6 +96,8 @@ class Series:
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
+    host_us: list[float] = field(default_factory=list)
+    """What the host spent in each sample's call."""
     last_output: Any = None
     last_set: int = 0
     calls: Sequence[Call] = ()
@@ -113,6 +115,7 @@ def moved(series: Series, more: Series, placement: int) -> None:
     series.readings += more.readings
     series.late += more.late
     series.own_us += more.own_us
+    series.host_us += more.host_us
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ def time_rounds(
                 before = index
                 continue
             mine.latency_us.append(sample.latency_us)
+            mine.host_us.append(sample.host_us)
             mine.rounds.append(number)
             mine.positions.append(position)
             mine.predecessors.append(before)

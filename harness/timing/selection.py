@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -20,8 +20,9 @@ CAPPED_SHARE = 0.1
 def who_settles(settings: TimerSettings, providers: Sequence[str], series: Sequence[Series]) -> list[int]:
     """The contestants that are measured settled, by their places: own ones, and the fastest of the others.
 
-    providers: the implementation of each.  With `auto`, nobody where calls are short and the board was not at its power
-    limit in the rounds.
+    providers: the implementation of each.  With `auto`, nobody where the calls of own ones and of the fastest other are
+    short and the board was not at its power limit in the rounds.  Nobody whose calls the host launches too slowly
+    (`less_starved`).
     """
     if settings.settled == "never":
         return []
@@ -29,8 +30,42 @@ def who_settles(settings: TimerSettings, providers: Sequence[str], series: Seque
     others = [place for place, name in enumerate(providers) if name not in settings.settled_own]
     fastest = sorted(others, key=lambda place: medians[place])[: settings.settled_fastest]
     chosen = sorted({*range(len(series))} - {*others} | {*fastest})
-    long = any(medians[place] > settings.settled_over_us for place in chosen)
-    return chosen if long or settings.settled == "always" or power_capped(series) else []
+    long = any(medians[place] > settings.settled_over_us for place in _needed(settings, providers, series, chosen))
+    if not (long or settings.settled == "always" or power_capped(series)):
+        return []
+    starved = {one for one in chosen if medians[one] < settings.settled_over_host * _host_us(series[one])}
+    return less_starved(settings, providers, series, chosen, starved)
+
+
+def less_starved(
+    settings: TimerSettings,
+    providers: Sequence[str],
+    series: Sequence[Series],
+    chosen: Sequence[int],
+    starved: Container[int],
+) -> list[int]:
+    """Those of the chosen whose blocks are of the device and not of the host's launches.
+
+    Nobody, where that leaves out an own contestant or the fastest of the others: the rates of the rest would stand
+    beside rates of the rounds, and the ratio that matters would be of the rounds anyway.
+    """
+    if any(place in starved for place in _needed(settings, providers, series, chosen)):
+        return []
+    return [place for place in chosen if place not in starved]
+
+
+def _needed(
+    settings: TimerSettings, providers: Sequence[str], series: Sequence[Series], chosen: Sequence[int]
+) -> list[int]:
+    """Those of the chosen that headlines are of: own contestants and the fastest of the others."""
+    others = [place for place in chosen if providers[place] not in settings.settled_own]
+    fastest = min(others, key=lambda place: float(np.median(series[place].latency_us)), default=None)
+    return [place for place in chosen if place == fastest or place not in others]
+
+
+def _host_us(series: Series) -> float:
+    """What the host spends in a call; nothing where that is not known."""
+    return float(np.median(series.host_us)) if series.host_us else 0.0
 
 
 def power_capped(series: Sequence[Series]) -> bool:

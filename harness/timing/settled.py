@@ -28,6 +28,12 @@ BATCH_US = 10_000.0
 LEAST_BATCHES = 2
 """That count of a block, however long the calls are."""
 
+WAIT_US = 50.0
+"""The host waited for a batch if it took longer than this; to find that one has ended takes some microseconds."""
+
+WAITED_SHARE = 0.5
+"""Of the batches that count: a host that has to wait for fewer is slower than the device, which then runs dry."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -45,10 +51,17 @@ class Block:
     sm_clock_mhz: float | None
     power_w: float | None
     energy_mj: float | None
+    waited: float = 1.0
+    """The share of its batches for which the host waited, having launched the next one and read the board."""
 
     @property
     def latency_us(self) -> float:
         return self.seconds / self.calls * 1e6
+
+    @property
+    def starved(self) -> bool:
+        """Whether its time is that of the host's launches, and not of the device."""
+        return self.waited < WAITED_SHARE
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,7 @@ class _Look:
     """A look at the board while a batch ran, and when the batch had ended."""
 
     ended: float
+    waited_us: float
     calls: int
     read_at: float
     reading: Reading
@@ -147,7 +161,8 @@ def _look(batch: _Batch, board: Board, index: int) -> _Look:
         batch.wait()
     except Exception as error:
         raise ContestantError(index) from error
-    return _Look(board.clock(), batch.calls, read_at, reading, energy)
+    ended = board.clock()
+    return _Look(ended, (ended - read_at) * 1e6, batch.calls, read_at, reading, energy)
 
 
 def _counted(looks: Sequence[_Look], since: float) -> bool:
@@ -172,6 +187,7 @@ def _block(
         sm_clock_mhz=median_or_none([look.reading.sm_clock_mhz for look in counted]),
         power_w=power or median_or_none([look.reading.power_w for look in counted]),
         energy_mj=power * seconds / calls * 1e3 if power else None,
+        waited=sum(look.waited_us > WAIT_US for look in counted) / len(counted),
     )
 
 

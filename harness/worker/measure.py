@@ -21,7 +21,7 @@ from harness.records import Status
 from harness.seeds import derived
 from harness.timing.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, moved, time_rounds
 from harness.timing.seats import few_orders
-from harness.timing.selection import settled_rounds, who_settles
+from harness.timing.selection import less_starved, settled_rounds, who_settles
 from harness.timing.settled import Alone, Block, Board, settle
 from harness.timing.telemetry import median_or_none, throttle_text
 from harness.timing.visits import FRESH_FROM, Audits
@@ -256,12 +256,24 @@ def _elsewhere(
 
 def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
     """The blocks of each entrant, none for those that are not settled."""
-    timer, device = session.timer, session.device
+    timer = session.timer
     providers = [session.group.contestants[one.index].implementation for one in entrants]
     chosen = who_settles(timer, providers, series)
+    while chosen:
+        blocks = _blocks(session, entrants, series, chosen)
+        starved = {place for place in chosen if any(block.starved for block in blocks[place])}
+        if not starved:
+            return blocks
+        chosen = less_starved(timer, providers, series, chosen, starved)  # its launches delay its neighbours' too
+    return [[] for _ in entrants]
+
+
+def _blocks(
+    session: Session, entrants: list[Entrant], series: list[Series], chosen: Sequence[int]
+) -> list[list[Block]]:
+    """The blocks of the chosen entrants, none for the others."""
+    timer, device = session.timer, session.device
     blocks: list[list[Block]] = [[] for _ in entrants]
-    if not chosen:
-        return blocks
     rounds = settled_rounds(timer, len(chosen))
     seconds = rounds * len(chosen) * timer.settled_block_seconds
     session.begin("settle", -1, 2 * seconds + session.limits.call_seconds)

@@ -81,6 +81,11 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     return {"a": a, "b": w.t(), "scale_a": scale_a, "scale_b": scale_w.t()}
 
 
+def followed(problem: Problem) -> tuple[str, ...]:
+    """The matrices.  Scales are those of the first set in all: a library may bring them into its layout beforehand."""
+    return ("a", "b")
+
+
 def _quantised(
     shape: tuple[int, int], generator: torch.Generator, distribution: str, *, rowwise: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
