@@ -290,14 +290,10 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
 
 def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
-    experiment = exhibit.load_experiment()
-    asked = settings(exhibit, quick, configs)
-    timer, contestants = asked["timer"], len(asked["implementations"])
-    problems = len((quick and exhibit.quick_problems) or experiment.problems)
-    case = float(composed(experiment.name, configs)["estimate"]["case_seconds"])
-    settled = 0.0 if timer["settled"] == "never" else float(timer["settled_budget_seconds"])
-    timing = float(timer["warmup_seconds"]) + float(timer["budget_seconds"]) + settled
-    return START_SECONDS + problems * (contestants * case + timing)
+    from harness.planning import make_plan  # which a report does without
+
+    config = {**composed(exhibit.experiment or exhibit.id, configs), **settings(exhibit, quick, configs)}
+    return START_SECONDS + 60 * make_plan(config).estimated_minutes(timed=True)
 
 
 def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.labels import RELEASED
 from paper_figures.shown.exhibit import ProfileColumn
 
-BASELINES = ("flash_attn_3", "flash_attn_4", "sdpa_cudnn", "sdpa_flash", "flash_attn", "torch_unfused", RELEASED)
+BASELINES = ("flash_attn_3", "flash_attn_4", "sdpa_cudnn", "sdpa_flash", "flash_attn", "torch_unfused")
 """The fastest of them on a problem is what ratios are against: the paper's own baseline and those of today."""
 
 SMALL_FORWARD: tuple[Mapping[str, int | str], ...] = (

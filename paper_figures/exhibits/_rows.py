@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from paper_figures.labels import RELEASED
-
-BASELINES = ("flash_attn_triton", "torch_compile", "torch", RELEASED)
+BASELINES = ("flash_attn_triton", "torch_compile", "torch")
 """The fastest of them on a problem is what ratios are against: the paper's own baselines, and PyTorch compiled."""
 
-ROTARY_BASELINES = ("flash_attn_triton", "liger", "torch_compile", "torch", RELEASED)
+ROTARY_BASELINES = ("flash_attn_triton", "liger", "torch_compile", "torch")
 """The same of the rotary embedding, with Liger-Kernel's, which pairs halves alone and whose copies are in its time."""
 
 OTHER_WIDTHS = "Other widths"

@@ -261,10 +261,10 @@ def _measure(
 
 def _released(claim: Claim, point: Point, selections: Sequence[Selected]) -> Measured | None:
     """The number of a point with the released kernel in the place of ours; None where it has none."""
-    if point.of != Contestant(OURS) or claim.comparison == "build":
-        return None
     theirs = Contestant(RELEASED)
-    mine = replace(point, of=theirs, over=tuple(one for one in point.over if one != theirs))
+    if point.of != Contestant(OURS) or claim.comparison == "build" or theirs in point.over:
+        return None
+    mine = replace(point, of=theirs)
     selected = _selected(mine, selections)
     if selected is None or selected.cell(theirs) is None:
         return None

@@ -87,13 +87,14 @@ def published_share(cell: Cell, gpu: Gpu) -> float | None:
 def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cell | Missing:
     """The fastest timed cell; without any, why each contestant has no time.
 
-    Where some were timed back to back, which the fastest of the rounds are, it is one of them.
+    Where the fastest of the rounds was timed back to back, it is the fastest of those that were.
     """
     cells = [selected.cell(one) if selected is not None else None for one in contestants]
     timed = [cell for cell in cells if cell is not None and cell.timed and cell.row is not None]
     settled = [cell for cell in timed if settled_tflops(cell.row or {}) is not None]
     if timed:
-        return min(settled or timed, key=lambda cell: headline_latency(cell.row or {}))
+        quickest = min(timed, key=lambda cell: float((cell.row or {})["latency_us_p50"]))
+        return min(settled if quickest in settled else [quickest], key=lambda cell: headline_latency(cell.row or {}))
     missing = [why_missing(cell, one) for cell, one in zip(cells, contestants, strict=True)]
     return Missing(Verdict.NOT_TESTED, "; ".join(dict.fromkeys(one.reason for one in missing)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ from harness.errors import HarnessError
 from harness.naming import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
-from paper_figures.labels import OURS
+from paper_figures.labels import OURS, RELEASED
 
 CLAIMS = Path(__file__).resolve().parent / "claims"
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
@@ -39,6 +39,7 @@ class Kind(StrEnum):
 
     SPEEDUP = "speed-ups over the paper's opponent"
     TODAY = "speed-ups over today's fastest"
+    RELEASED = "speed-ups over the authors' released kernels"
     ABLATION = "speed-ups of one design choice over another"
     RATE = "rates, as shares of each GPU's peak"
     COUNTER = "profiler counters"
@@ -55,6 +56,7 @@ KINDS = {
     "size": Kind.SIZE,
 }
 """The kinds that follow from the comparison alone."""
+_OPPONENTS = {"today": Kind.TODAY, "released": Kind.RELEASED}
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class Claim:
     """What it needs that this project does not have; empty where it can be run."""
     differs: str = ""
     """What else than the machine and the versions is not as in the paper; empty where nothing is."""
-    against_today: bool = False
-    """Whether it is over the fastest of today, and not over what the paper compared with."""
+    against: str = "paper"
+    """What it is over: `paper`, what the paper compared with; `today`, the fastest of today; `released`, the kernels
+    that the paper's authors released."""
     today: str = ""
     """The id of the same claim over the fastest of today; empty where there is none."""
 
@@ -121,8 +124,8 @@ class Claim:
             return KINDS[self.comparison]
         if self.comparison != "speedup":
             return Kind.OTHER
-        if self.against_today:
-            return Kind.TODAY
+        if self.against in _OPPONENTS:
+            return _OPPONENTS[self.against]
         ours = all(one.implementation == OURS for point in self.points for one in point.over)
         return Kind.ABLATION if ours else Kind.SPEEDUP
 
@@ -230,18 +233,25 @@ def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
         not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
         not_run=" ".join(str(entry.get("not_run", "")).split()),
         differs=" ".join(str(entry.get("differs", "")).split()),
-        against_today=_against_today(where, entry),
+        against=_against(where, entry, points),
         today=str(entry.get("today", "")),
     )
 
 
-def _against_today(where: str, entry: Mapping[str, Any]) -> bool:
-    against = entry.get("against", "paper")
-    if against not in ("paper", "today"):
-        raise PaperFiguresError(f"{where}: against is {against!r}, needs to be paper or today")
-    if against == "today" and entry.get("today"):
-        raise PaperFiguresError(f"{where}: is against today itself, and names {entry['today']} as the same of today")
-    return bool(against == "today")
+def _against(where: str, entry: Mapping[str, Any], points: Sequence[Point]) -> str:
+    """What a claim is over.  The released kernels are no opponent: a claim is over them alone, or not at all."""
+    against = str(entry.get("against", "paper"))
+    if against not in ("paper", *_OPPONENTS):
+        raise PaperFiguresError(f"{where}: against is {against!r}, needs to be paper, {' or '.join(_OPPONENTS)}")
+    if against != "paper" and entry.get("today"):
+        raise PaperFiguresError(
+            f"{where}: is against {against} itself, and names {entry['today']} as the same of today"
+        )
+    for one in {one for point in points for one in point.over}:
+        if (one.implementation == RELEASED) != (against == "released"):
+            wanted = f"{RELEASED} alone" if against == "released" else f"others than {RELEASED}"
+            raise PaperFiguresError(f"{where}: is against {against} and over {one}, needs to be over {wanted}")
+    return against
 
 
 def _point(

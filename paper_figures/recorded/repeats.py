@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.naming import Contestant
-from harness.results import GROUP, Run
-from paper_figures.intervals import Measured
+from harness.contradictions import CASE, Contradiction
+from harness.contradictions import contradictions as of_runs
+from harness.results import Run
 from paper_figures.numbers import fixed
-from paper_figures.recorded.headline import headline_ratio
 
 POWER_CAP = "sw_power_cap"
 """The throttle reason of a board at its power limit."""
 CLOCKS_ALIKE_PCT = 2.0
 """By how much the clocks of contestants that shared rounds may differ and be called the clock of the rounds."""
-CASE = (*GROUP, "timer", "cache", "implementation", "variant", "version")
-"""The columns that make two rows the same case; the version of a kernel has the digest of its sources."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +52,6 @@ def repeated(runs: Sequence[Run]) -> tuple[Spread | None, Spread | None]:
 
 
 @dataclass(frozen=True)
-class Contradiction:
-    """A pair of cases of which one run says otherwise than another."""
-
-    group: str
-    """Workload and problem."""
-    pair: tuple[Contestant, Contestant]
-    case_ids: tuple[str, str]
-    told: tuple[tuple[str, Measured, str], ...]
-    """Run, ratio and verdict of each run that has the pair, newest first."""
-
-
-def contradict(verdicts: Sequence[str]) -> bool:
-    """Whether verdicts on one pair exclude each other; AMBIGUOUS excludes none."""
-    return len(set(verdicts) - {"AMBIGUOUS"}) > 1
-
-
-@dataclass(frozen=True)
 class _Stored:
     """A run that is told from others by its folder, so that what is worked out of several is kept."""
 
@@ -86,33 +66,11 @@ class _Stored:
 
 @lru_cache(maxsize=2)
 def _contradictions(runs: tuple[_Stored, ...]) -> tuple[Contradiction, ...]:
-    told: dict[tuple[tuple[str, ...], ...], list[tuple[str, Measured, str]]] = {}
-    ids: dict[tuple[tuple[str, ...], ...], tuple[str, str]] = {}
-    for stored in runs:
-        run = stored.run
-        rows = run.measurements[run.measurements["status"] == "passed"].to_dict("records")
-        cases = {str(row["case_id"]): tuple(str(row[name]) for name in CASE) for row in rows}
-        for row in run.ratios.to_dict("records"):
-            left, right = str(row["case_id"]), str(row["baseline_case_id"])
-            if left in cases and right in cases and cases[left] < cases[right]:  # every pair once
-                pair = (cases[left], cases[right])
-                told.setdefault(pair, []).append((run.run_id, *headline_ratio({str(k): v for k, v in row.items()})))
-                ids[pair] = (left, right)
-    own = len(GROUP) + 2
-    return tuple(
-        Contradiction(
-            f"{pair[0][0]} {pair[0][1]}, {pair[0][2]}",
-            (Contestant(*pair[0][own : own + 2]), Contestant(*pair[1][own : own + 2])),
-            ids[pair],
-            tuple(found),
-        )
-        for pair, found in told.items()
-        if contradict([verdict for _, _, verdict in found])
-    )
+    return of_runs([stored.run for stored in runs])
 
 
 def contradictions(runs: Sequence[Run]) -> tuple[Contradiction, ...]:
-    """The pairs of the same code, timer and cache that several runs timed and tell otherwise of."""
+    """The contradictions of a campaign's runs, worked out once."""
     return _contradictions(tuple(_Stored(run) for run in runs))
 
 

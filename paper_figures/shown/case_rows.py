@@ -255,7 +255,7 @@ def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published
     """The published rate over the best published one of the baselines; None for that baseline itself."""
     if published is None or published.number is None:
         return None
-    cells = [selected.cell(contestant) for contestant in exhibit.baselines if contestant.implementation != RELEASED]
+    cells = [selected.cell(contestant) for contestant in exhibit.baselines]
     rates = [_published(exhibit, selected, baseline, "tflops") for baseline in cells if baseline is not None]
     theirs = [one for one in rates if one is not None]
     best = max(theirs, key=lambda one: one.number or 0.0, default=None)

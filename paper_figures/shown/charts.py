@@ -99,14 +99,14 @@ def _draw_problems(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float |
     for row, column in places[len(panels) :]:
         axes[2 * row, column].remove()
         axes[2 * row + 1, column].remove()
-    order = _drawn(lines)
+    order = drawn(lines)
     rates, ratios = zip(
         *((axes[2 * row, column], axes[2 * row + 1, column]) for row, column in places[: len(panels)]), strict=True
     )
     for (panel, own), rate_axis, ratio_axis in zip(panels.items(), rates, ratios, strict=True):
         rate_axis.set_title(panel)
-        groups = _by_problem(own)
-        _Panel("TFLOPS", _rate, _published_rate, _spread).draw(rate_axis, groups, order, True)
+        groups = by_problem(own)
+        _Panel("TFLOPS", _rate, _published_rate, spread).draw(rate_axis, groups, order, True)
         _draw_ratios(ratio_axis, exhibit, groups, order)
     _share_scale(rates)
     _label_series(figure, exhibit, order, lines)
@@ -131,9 +131,9 @@ def _draw_contestants(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: floa
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axis in axes[count:]:
         axis.remove()
-    order = _drawn(lines)
+    order = drawn(lines)
     groups = [("", list(lines))] if coloured else [(line.label, [line]) for line in lines]
-    _Panel("TFLOPS", _rate, _published_rate, _spread).draw(axes[0], groups, order, coloured)
+    _Panel("TFLOPS", _rate, _published_rate, spread).draw(axes[0], groups, order, coloured)
     if coloured:
         _label_series(figure, exhibit, order, lines)
     else:
@@ -149,7 +149,7 @@ def _draw_contestants(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: floa
     return figure
 
 
-def _drawn(lines: Sequence[Line]) -> tuple[Contestant, ...]:
+def drawn(lines: Sequence[Line]) -> tuple[Contestant, ...]:
     """The contestants with a place in the figure: all that have a time or a published number on any problem.
 
     If none has, all; what is left out is a row of the table, with its reason.
@@ -224,7 +224,8 @@ def _finish_axis(axis: Axes, groups: list[tuple[str, list[Line]]], title: str) -
     axis.margins(y=0.12)
 
 
-def _by_problem(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+def by_problem(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+    """The lines of each problem, with the problem's label on the axis."""
     problems = dict.fromkeys(line.problem for line in lines)
     return [
         (next(line.tick for line in lines if line.problem == problem), [one for one in lines if one.problem == problem])
@@ -240,7 +241,7 @@ def _published_rate(line: Line) -> float | None:
     return None if line.published is None else line.published.number
 
 
-def _spread(line: Line) -> tuple[float, float] | None:
+def spread(line: Line) -> tuple[float, float] | None:
     """The rate at the 10th and the 90th percentile of the latencies, or in the slowest and the fastest block."""
     row = line.cell.row
     if row is None or line.rate is None:
@@ -356,10 +357,11 @@ def _draw_roof(axis: Axes, roof_tflops: float | None) -> None:
     )
 
 
-def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> str:
+def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime, inline: bool = True) -> str:
     """Writes `<name>.svg`, `.pdf` and `.png` into a folder; `when` is the date that the files carry.
 
-    Returns the drawing once more, as an SVG with its text as text, for a page that has fonts of its own.
+    inline: returns the drawing once more, as an SVG with its text as text, for a page that has fonts of its own; else
+    an empty text.
     """
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         date = when.isoformat(timespec="seconds")
@@ -369,8 +371,9 @@ def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime
             folder / f"{name}.pdf", metadata={"CreationDate": when, "ModDate": None, "Title": name}
         )
         page = io.StringIO()
-        with mpl.rc_context({"svg.fonttype": "none"}):
-            FigureCanvasSVG(figure).print_svg(page, metadata={"Date": None})
+        if inline:
+            with mpl.rc_context({"svg.fonttype": "none"}):
+                FigureCanvasSVG(figure).print_svg(page, metadata={"Date": None})
         figure.set_dpi(160)
         FigureCanvasAgg(figure).print_png(folder / f"{name}.png", metadata={"Software": None})
     return page.getvalue()

@@ -10,11 +10,13 @@ from paper_figures.recorded.repeats import repeated_text
 TITLE = "ThunderKittens, reproduced"
 
 LEDE = (
-    "The tables and figures of the ThunderKittens paper (Spector et al., ICLR 2025), measured again with this "
-    "project's own kernels, each number beside the published one. The kernels that the authors released are a "
-    "contestant of their own where they build. Speed-ups are compared directly. Rates are compared as a percentage of "
-    "each GPU's peak, because the paper's GPU is an H100."
+    "The figures and tables of the ThunderKittens paper (ICLR 2025), measured again with this project's own kernels. "
+    "The kernels that its authors released are timed beside them."
 )
+"""Whose kernels these are; no sentence over thirty words."""
+
+COMMAND = "make reproduce"
+"""What a reader runs to have a report of his own."""
 
 READING = (
     "A case is timed only after its output agreed with a float64 reference. All implementations of one problem are "

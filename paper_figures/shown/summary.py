@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import yaml
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.verdicts import WITHOUT_NUMBER, Verdict, counted
+from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
 from paper_figures.published.claims import Kind
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
 
@@ -29,10 +29,14 @@ class Subject:
 
     name: str
     """As it stands in a sentence: `GEMM against cuBLAS`."""
+    says: str
+    """What the paper says of it, in a few words: `GEMM matches cuBLAS`."""
     paper: tuple[str, ...]
     """Claims against the paper's own opponent or numbers."""
     today: tuple[str, ...]
     """The same against the fastest of today, the main one first; empty where the paper compares with no other."""
+    released: tuple[str, ...]
+    """Claims over the kernels that the paper's authors released, which are shown and judged, and do not count."""
     beside: tuple[str, ...]
     """Claims that are shown and judged, and do not count: software of today over a number of 2024."""
 
@@ -49,12 +53,13 @@ class Headline:
     subject: Subject
     paper: tuple[ClaimResult, ...]
     today: tuple[ClaimResult, ...]
+    released: tuple[ClaimResult, ...]
     beside: tuple[ClaimResult, ...]
 
     @property
     def every(self) -> tuple[ClaimResult, ...]:
         """All its claims, those that do not count too."""
-        return (*self.paper, *self.today, *self.beside)
+        return (*self.paper, *self.today, *self.released, *self.beside)
 
     @property
     def lost(self) -> ClaimResult | None:
@@ -69,7 +74,12 @@ def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
         entries = yaml.safe_load(path.read_text())["subjects"]
         return tuple(
             Subject(
-                str(entry["name"]), tuple(entry["paper"]), tuple(entry.get("today", ())), tuple(entry.get("beside", ()))
+                name=str(entry["name"]),
+                says=str(entry["says"]),
+                paper=tuple(entry["paper"]),
+                today=tuple(entry.get("today", ())),
+                released=tuple(entry.get("released", ())),
+                beside=tuple(entry.get("beside", ())),
             )
             for entry in entries
         )
@@ -80,15 +90,10 @@ def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
 def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
     """The subjects of which the report has a claim that counts."""
     by_id = {result.claim.id: result for result in results}
-    found = [
-        Headline(
-            subject,
-            tuple(by_id[one] for one in subject.paper if one in by_id),
-            tuple(by_id[one] for one in subject.today if one in by_id),
-            tuple(by_id[one] for one in subject.beside if one in by_id),
-        )
-        for subject in load_subjects()
-    ]
+    found = []
+    for subject in load_subjects():
+        groups = (subject.paper, subject.today, subject.released, subject.beside)
+        found.append(Headline(subject, *(tuple(by_id[one] for one in group if one in by_id) for group in groups)))
     return tuple(one for one in found if one.paper or one.today)
 
 
@@ -103,6 +108,27 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     sentences += _listed("Falls short of the paper itself, in part or in all", paper)
     untested = [one for one in subjects if one.paper and all(result.verdict in WITHOUT_NUMBER for result in one.paper)]
     return (*sentences, *_listed("Not tested, or not comparable", untested))
+
+
+def verdict_sentence(results: Sequence[ClaimResult]) -> str:
+    """What became of the paper's claims, in one sentence: what holds, was overtaken, fell short; the rest is counted.
+
+    Those over the released kernels do not count.
+    """
+    counting = [one.verdict for one in results if one.claim.kind is not Kind.RELEASED]
+    tested = [one for one in counting if one not in WITHOUT_NUMBER]
+    if not tested:
+        return "No claim is tested yet."
+    hold, lost, short = (
+        sum(one in kinds for one in tested) for kinds in (HOLDING, (Verdict.OVERTAKEN,), (Verdict.SHORT,))
+    )
+    rest = len(tested) - hold - lost - short
+    parts = [f"{hold} hold{'s' if hold == 1 else ''}"]
+    parts += [f"{lost} {'is' if lost == 1 else 'are'} overtaken by today's libraries"] if lost else []
+    parts += [f"{short} fall{'s' if short == 1 else ''} short"] if short else []
+    parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
+    listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"Of {len(tested)} tested claims, {listed}."
 
 
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
@@ -142,7 +168,10 @@ def kinds_table(results: Sequence[ClaimResult]) -> Table:
 
 def subjects_table(subjects: Sequence[Headline]) -> Table:
     """A row a subject: its verdicts against what the paper compared with, and those against the fastest of today."""
-    titles = ("Subject", "Against the paper's opponent or numbers", "Against the fastest of today", "Measured today")
+    titles = (
+        *("Subject", "Against the paper's opponent or numbers", "Against the fastest of today", "Measured today"),
+        "Over the authors' released kernel",
+    )
     return Table(
         caption="By subject: the verdicts on its claims",
         columns=tuple(Column(title) for title in titles),
@@ -152,11 +181,18 @@ def subjects_table(subjects: Sequence[Headline]) -> Table:
                 _cell(one.paper),
                 _cell(one.today),
                 Text(claim_line(one.today[0]) if one.today else ABSENT),
+                _numbers(one.released),
             )
             for one in subjects
         ),
         remarks=(),
     )
+
+
+def _numbers(results: Sequence[ClaimResult]) -> Text:
+    """The verdict that all claims share or their counts, with the numbers of the first."""
+    found = _cell(results)
+    return replace(found, detail=claim_line(results[0])) if results else found
 
 
 def _cell(results: Sequence[ClaimResult]) -> Text:

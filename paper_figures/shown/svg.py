@@ -77,6 +77,21 @@ def _named(body: str, prefix: str) -> str:
     return re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{names[match[1]]})", body)
 
 
+def badge_svg(name: str, value: str) -> str:
+    """A badge for a README, in the two fields that badges have."""
+    left, right = (round(6.6 * len(text) + 12) for text in (name, value))
+    texts = "".join(
+        f'<text x="{x:g}" y="14" text-anchor="middle">{escape(text)}</text>'
+        for x, text in ((left / 2, name), (left + right / 2, value))
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
+        f'aria-label="{escape(name)}: {escape(value)}"><rect width="{left}" height="20" fill="#444d56"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="#0757b3"/>'
+        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">{texts}</g></svg>\n'
+    )
+
+
 def histogram_svg(samples: np.ndarray, label: str) -> str:
     """A histogram of (n,) latencies in us between their 1st and 99th percentile, with a line at the median."""
     low, median, high = (float(value) for value in np.percentile(samples, (1, 50, 99)))
@@ -107,9 +122,12 @@ def samples_svg(rounds: np.ndarray, samples: np.ndarray, label: str) -> str:
     if high <= low:
         low, high = low * 0.999, high * 1.001
     first, last = int(rounds.min()), max(int(rounds.max()), int(rounds.min()) + 1)
-    x = np.rint(4 + (rounds - first) * (WIDTH - 8) / (last - first)).astype(int)
-    y = np.rint(HEIGHT - 4 - (np.clip(samples, low, high) - low) * (HEIGHT - 8) / (high - low)).astype(int)
-    dots = "".join(f"M{column} {row}h0" for column, row in zip(x.tolist(), y.tolist(), strict=True))
+    x = 2 * np.rint((4 + (rounds - first) * (WIDTH - 8) / (last - first)) / 2).astype(int)  # a dot is three wide
+    y = 2 * np.rint((HEIGHT - 4 - (np.clip(samples, low, high) - low) * (HEIGHT - 8) / (high - low)) / 2).astype(int)
+    dots, at = "", (0, 0)
+    for column, row in sorted(set(zip(x.tolist(), y.tolist(), strict=True))):
+        dots += f"m{column - at[0]} {row - at[1]}h0".replace(" -", "-")
+        at = (column, row)
     middle = round(HEIGHT - 4 - (median - low) * (HEIGHT - 8) / (high - low))
     return (
         f'<svg class="samples" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'

@@ -43,10 +43,12 @@ class Text:
     """Key of the case that it links to."""
     run: str = ""
     """Id of the run that it links to."""
+    claim: str = ""
+    """Id of the claim that it links to."""
     note: str = ""
     """Why there is no number, or what to know about it."""
     kind: str = "text"
-    """`text`, `number`, `paper` (a published number), `status` (no number) or `verdict`."""
+    """`text`, `number`, `paper` (a published number), `winner`, `status` (no number) or `verdict`."""
 
 
 @dataclass(frozen=True)
@@ -218,15 +220,15 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
     return (
         Text(str(result.verdict), kind="verdict"),
         Text(result.claim.where),
-        Text(result.claim.sentence, detail=result.claim.id),
-        Text(_published(result) or ABSENT),
+        Text(result.claim.sentence, detail=result.claim.id, claim=result.claim.id),
+        Text(published_span(result) or ABSENT),
         Text(_accepted(result) or ABSENT),
-        Text(_measured(result) or ABSENT),
+        Text(measured_span(result) or ABSENT),
         Text("; ".join(filter(None, (_released(result), result.notes)))),
     )
 
 
-def _published(result: ClaimResult) -> str:
+def published_span(result: ClaimResult) -> str:
     """The published values of a claim in a line, with their unit; empty where the paper has none."""
     known = [point.published for point in result.points if point.published is not None]
     unit = result.points[0].unit
@@ -249,7 +251,7 @@ def _accepted(result: ClaimResult) -> str:
     return f"{sign} {_span([given(one, unit) for one in ends], ends, unit, _between)}"
 
 
-def _measured(result: ClaimResult) -> str:
+def measured_span(result: ClaimResult) -> str:
     """The measured values of a claim in a line, with their unit; empty where it has none."""
     known = [point.measured for point in result.points if isinstance(point.measured, Measured)]
     text = _values(known, result.points[0].unit)
@@ -257,6 +259,25 @@ def _measured(result: ClaimResult) -> str:
     if not settled:
         return text
     return f"{text} settled" if settled == len(known) else f"{text}, {settled} of {len(known)} settled"
+
+
+def measured_range(result: ClaimResult) -> str:
+    """The least and the greatest measured value of a claim, or its one; empty without any."""
+    unit = result.points[0].unit if result.points else ""
+    values = [one.measured.value for one in result.points if isinstance(one.measured, Measured)]
+    ends = dict.fromkeys(quantity(end, unit) for end in (min(values), max(values))) if values else ()
+    return with_unit(" to ".join(ends), unit) if ends else ""
+
+
+def published_range(result: ClaimResult) -> str:
+    """The same of the published values."""
+    unit = result.points[0].unit if result.points else ""
+    known = [one.published for one in result.points if one.published is not None]
+    if not known:
+        return ""
+    ends = Interval(min(one.low for one in known), max(one.high for one in known))
+    text = range_text(ends, unit)
+    return with_unit(text, unit) if text else ""
 
 
 def _released(result: ClaimResult) -> str:
@@ -289,7 +310,7 @@ def claim_numbers(result: ClaimResult) -> str:
     The authors' released kernel follows, where it was measured too.
     """
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
-    measured, published = _measured(result), _published(result)
+    measured, published = measured_span(result), published_span(result)
     if not measured:
         return ""
     counter = result.claim.comparison == "profile"

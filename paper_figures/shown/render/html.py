@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -93,11 +94,25 @@ def strip(verdicts: Sequence[tuple[str, bool]]) -> Markup:
     return Markup(f'<span class="strip" aria-hidden="true">{marks}</span>')
 
 
-def html_table(table: Table, name: str, sortable: bool = True, above: str = "") -> Markup:
+def exhibit_file(name: str) -> str:
+    """The page of an exhibit, as a path within the report."""
+    return f"exhibits/{name}.html"
+
+
+def html_table(
+    table: Table,
+    name: str,
+    sortable: bool = True,
+    above: str = "",
+    kind: str = "",
+    links: Mapping[str, str] = MappingProxyType({}),
+) -> Markup:
     """A table in a region that scrolls sideways where the page is narrow, with its remarks and notes under it.
 
-    `above` leads from the page to the folder of the report, which links are relative to.
+    `above` leads from the page to the folder of the report, which links are relative to.  `kind` is a class of the
+    table.  `links`: the places of claims within the report, by id; those that it lacks are not linked.
     """
+    places = {claim: above + place for claim, place in links.items()}
     notes = footnotes(table)
     head = "".join(
         f'<th scope="col"{" class=number" if column.numeric else ""}>{escape(column.title)}</th>'
@@ -106,7 +121,8 @@ def html_table(table: Table, name: str, sortable: bool = True, above: str = "") 
     body = []
     for number, row in enumerate(table.rows):
         cells = "".join(
-            _cell(text, column.numeric, notes, name, above) for text, column in zip(row, table.columns, strict=True)
+            _cell(text, column.numeric, notes, name, above, places)
+            for text, column in zip(row, table.columns, strict=True)
         )
         body.append(f"<tr{' class=group' if number in table.groups else ''}>{cells}</tr>\n")
     below = "".join(f"<li>{escape(remark)}</li>" for remark in table.remarks)
@@ -115,7 +131,7 @@ def html_table(table: Table, name: str, sortable: bool = True, above: str = "") 
     numbered = f'<ol class="remarks">{listed}</ol>' if listed else ""
     return Markup(
         f'<div class="scroll" role="region" aria-label="{escape(table.caption)}" tabindex="0">'
-        f"<table{' class=sortable' if sortable else ''}>"
+        f"<table{f' class={kind}' if kind else ' class=sortable' if sortable else ''}>"
         f"<caption>{escape(table.caption)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>{numbered}{remarks}"
     )
@@ -126,18 +142,22 @@ def _kept_together(detail: str) -> str:
     return re.sub(r"\[[^]]*\]|±\S+ %|at \S+ MHz", lambda part: part[0].replace(" ", "\N{NO-BREAK SPACE}"), detail)
 
 
-def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str) -> str:
+def _cell(text: Text, numeric: bool, notes: tuple[str, ...], name: str, above: str, places: Mapping[str, str]) -> str:
     inner = str(badge(text.text)) if text.kind == "verdict" else escape(text.text)
     if text.case:
         inner = f'<a class="case" href="{above}{case_file(text.case)}">{inner}</a>'
     elif text.run:
-        inner = f'<a href="{above}#run-{anchor(text.run)}">{inner}</a>'
+        inner = f'<a href="{above}machine.html#run-{anchor(text.run)}">{inner}</a>'
+    elif text.claim in places:
+        inner = f'<a href="{places[text.claim]}">{inner}</a>'
     if text.detail:
         inner += f" <small>{escape(_kept_together(text.detail))}</small>"
     if text.note:
         number = notes.index(text.note) + 1
         inner += f'<sup><a href="#{name}-note-{number}" aria-label="note {number}">{number}</a></sup>'
     kinds = [
-        kind for kind in ("number" if numeric else "", text.kind if text.kind in ("paper", "status") else "") if kind
+        kind
+        for kind in ("number" if numeric else "", text.kind if text.kind in ("paper", "status", "winner") else "")
+        if kind
     ]
     return f'<td class="{" ".join(kinds)}">{inner}</td>' if kinds else f"<td>{inner}</td>"

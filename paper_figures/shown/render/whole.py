@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paper_figures.shown.render import latex, markdown
@@ -34,8 +34,12 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     `values` are those of the page; files are named relative to the report's folder.
     """
     escape = markdown.escape
-    parts = [f"# {escape(values['title'])}", escape(values["lede"]), escape(values["banner"])]
-    parts += ["## Verdicts", *(escape(sentence) for sentence in values["summary"])]
+    parts = [
+        f"# {escape(values['title'])}",
+        escape(values["lede"]),
+        f"{escape(values['banner'])} {escape(values['commits'])}",
+    ]
+    parts += ["## Verdicts", escape(values["verdict"]), *(escape(sentence) for sentence in values["summary"])]
     if values["subjects"].rows:
         parts.append(markdown.markdown_table(values["subjects"]).rstrip())
     parts.append(markdown.markdown_table(values["kinds"]).rstrip())
@@ -66,11 +70,20 @@ def _markdown_board(exhibits: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(["| In the paper | Exhibit | Claims |", "|---|---|---|", *rows])
 
 
+def _box_lines(lines: Sequence[str], escape: Callable[[str], str]) -> str:
+    return " ".join(escape(line) for line in lines)
+
+
 def _markdown_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
     escape = markdown.escape
     parts = [
         f'<a id="{anchor(exhibit["id"])}"></a>',
         f"## {escape(exhibit['where'])}: {escape(exhibit['title'])}",
+        f"**{escape(exhibit['headline'])}**",
+        *(
+            f"{escape(box.over)}: **{escape(box.title)}**\n\n{_box_lines(box.lines, escape)}"
+            for box in exhibit["boxes"]
+        ),
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
@@ -85,7 +98,7 @@ def _markdown_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         for one in exhibit["elsewhere"]
     ]
     parts.append("\n".join(claims) or NO_CLAIM)
-    if exhibit["figure"]:
+    if exhibit["drawn"]:
         parts += [f"![{escape(exhibit['title'])}](figures/{exhibit['id']}.svg)", escape(exhibit["caption"])]
     if exhibit["table"].rows:
         parts.append(markdown.markdown_table(exhibit["table"]).rstrip())
@@ -105,8 +118,9 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         r"\date{}",
         r"\maketitle",
         escape(values["lede"]),
-        rf"\par {escape(values['banner'])}",
+        rf"\par {escape(values['banner'])} {escape(values['commits'])}",
         r"\section*{Verdicts}",
+        escape(values["verdict"]),
         *(rf"\par {escape(sentence)}" for sentence in values["summary"]),
         *([latex.latex_table(values["subjects"], "subjects")] if values["subjects"].rows else []),
         latex.latex_table(values["kinds"], "kinds"),
@@ -144,6 +158,11 @@ def _latex_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         r"\clearpage",
         rf"\hypertarget{{{_target(exhibit['id'])}}}{{}}",
         rf"\section*{{{escape(exhibit['where'])}: {escape(exhibit['title'])}}}",
+        rf"\textbf{{{escape(exhibit['headline'])}}}\par",
+        *(
+            rf"{escape(box.over)}: \textbf{{{escape(box.title)}}}. {_box_lines(box.lines, escape)}\par"
+            for box in exhibit["boxes"]
+        ),
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
@@ -160,7 +179,7 @@ def _latex_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         for one in exhibit["elsewhere"]
     ]
     lines += [r"\begin{itemize}", *items, r"\end{itemize}"] if items else [rf"\par {NO_CLAIM}"]
-    if exhibit["figure"]:
+    if exhibit["drawn"]:
         place = r"width=.9\linewidth,height=.6\textheight,keepaspectratio"
         lines.append(rf"\begin{{center}}\includegraphics[{place}]{{figures/{exhibit['id']}.pdf}}\end{{center}}")
         lines.append(rf"\par {escape(exhibit['caption'])}")

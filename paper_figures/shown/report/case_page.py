@@ -177,11 +177,11 @@ def _ratio_command(run: Run, case_id: str) -> str:
 
 
 def samples_csv(run: Run, case_id: str) -> str:
-    """Every sample of a case: its round and its latency in us."""
+    """Every sample of a case: its round and its latency in us, with the digits of the clock's own numbers (float32)."""
     text = io.StringIO()
     text.write("round,latency_us\n")
     for number, latency in zip(run.rounds(case_id), run.samples(case_id), strict=True):
-        text.write(f"{int(number)},{float(latency)!r}\n")
+        text.write(f"{int(number)},{np.float32(latency)!s}\n")
     return text.getvalue()
 
 

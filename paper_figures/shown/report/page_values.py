@@ -8,23 +8,45 @@ from typing import Any
 
 from markupsafe import Markup
 
+from harness.contradictions import Contradiction
+from harness.headline import RatioHeadline
 from harness.results import Run
+from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.verdicts import Verdict, summary
+from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, measured_interval, quantity
+from paper_figures.published.claims import Kind
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.recorded.repeats import Contradiction, contradictions
+from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
-from paper_figures.shown.how_to_read import LEDE, TITLE, reading
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.how_to_read import COMMAND, LEDE, TITLE, reading
+from paper_figures.shown.page.bars import exhibit_bars
+from paper_figures.shown.page.finding import BEYOND, boxes, headline, held
+from paper_figures.shown.page.overview import sketch, speedups, ticks
+from paper_figures.shown.page.wide import wide_table
+from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
-from paper_figures.shown.summary import kinds_table, subjects_table, summary_sentences
+from paper_figures.shown.summary import kinds_table, subjects_table, summary_sentences, verdict_sentence
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
+
+PAGES = (
+    ("find.html", "Find my kernel"),
+    ("claims.html", "All claims"),
+    ("machine.html", "Machine and runs"),
+    ("reading.html", "How to read it"),
+)
+"""The report's pages beside those of exhibits, with their names in the menu."""
 
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
     """The values of the templates; `drawings`: the figures as SVG, by the exhibit's id."""
+    exhibits = [
+        _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
+        for exhibit in report.exhibits
+    ]
     verdicts = Counter(result.verdict for result in report.results)
     return {
         "title": TITLE,
@@ -35,26 +57,56 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "subjects": subjects_table(report.headlines),
         "kinds": kinds_table(report.results),
         "disputed": [_disputed(one) for one in contradictions(report.used)],
-        "banner": f"{banner(report, measured_here)} {commits(report)}",
+        "banner": banner(report, measured_here),
+        "commits": commits(report),
+        "verdict": verdict_sentence(report.results),
+        "held": held(report.results),
+        "description": f"{LEDE} {verdict_sentence(report.results)}",
+        "command": COMMAND,
+        "speedups": speedups(report.exhibits),
+        "ticks": ticks(),
+        "groups": [(name, own) for name, own in _grouped(exhibits) if own],
+        "links": {
+            result.claim.id: f"{exhibit_file(one.exhibit.id)}#{anchor(result.claim.id)}"
+            for one in report.exhibits
+            for result in one.results
+        },
+        "moved": _moved(report),
+        "contents": exhibits,
+        "pages": PAGES,
         "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
-        "exhibits": [
-            _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
-            for exhibit in report.exhibits
-        ],
+        "exhibits": exhibits,
         "machine": shared_facts(report.used),
         "roofs": roofs_table(report.used),
         "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
     }
 
 
+def _ratio_text(one: RatioHeadline) -> str:
+    return f"{quantity(one.value, RATIO)} {measured_interval(Measured(one.value, one.low, one.high), RATIO)}"
+
+
+def _grouped(exhibits: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The exhibits as the start page has them: those of the paper, and the others."""
+    paper = [one for one in exhibits if one["where"] != BEYOND]
+    return [("The paper's figures and tables", paper), (BEYOND, [one for one in exhibits if one not in paper])]
+
+
+def _moved(report: Report) -> dict[str, str]:
+    """Where the parts of the report are that were sections of one page, by their anchors."""
+    places = {"verdicts": "claims.html", "machine": "machine.html", "reading": "reading.html"}
+    places |= {f"run-{anchor(run.run_id)}": "machine.html" for run in report.used}
+    for one in report.exhibits:
+        own = [one.exhibit.id, *(result.claim.id for result in one.results)]
+        places |= {anchor(name): exhibit_file(one.exhibit.id) for name in own}
+    return places
+
+
 def _disputed(pair: Contradiction) -> str:
     """A pair of cases that runs tell otherwise of: its problem, and ratio and verdict of each run."""
     mine, theirs = (contestant_label(one) for one in pair.pair)
-    told = ", ".join(
-        f"{quantity(ratio.value, RATIO)} {measured_interval(ratio, RATIO)} {verdict} in run {short_run(run)}"
-        for run, ratio, verdict in pair.told
-    )
+    told = ", ".join(f"{_ratio_text(one)} {one.verdict} in run {short_run(run)}" for run, one in pair.told)
     return f"{pair.group}, speed of {mine} / {theirs}: {told}"
 
 
@@ -108,14 +160,27 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
     every = [(one, result) for one in report.exhibits for result in one.results]
     place = "" if exhibit.exhibit.claims else exhibit.exhibit.where
     also = exhibit.exhibit.also
-    return [(one, result) for one, result in every if result.claim.id in also or result.claim.where == place]
+    return [
+        (one, result)
+        for one, result in every
+        if result.claim.id in also or (result.claim.where == place and result.claim.against != "released")
+    ]
 
 
 def _exhibit_values(
     report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
 ) -> dict[str, Any]:
     exhibit = report.exhibit
+    every = [*report.results, *(result for _, result in elsewhere)]
+    chart = charted(report)
     return {
+        "headline": headline(report, every),
+        "boxes": boxes(report, every),
+        "chart": exhibit_bars(exhibit, report.lines, "../") if isinstance(exhibit, Exhibit) and chart else "",
+        "wide": wide_table(exhibit, report.lines) if isinstance(exhibit, Exhibit) and chart else None,
+        "sketch": sketch(report),
+        "cases": isinstance(exhibit, Exhibit),
+        "kinds": _kinds(report.results, exhibit),
         "id": exhibit.id,
         "where": exhibit.where,
         "title": exhibit.title,
@@ -123,6 +188,7 @@ def _exhibit_values(
         "measured": report.measured,
         "to_run": report.to_run,
         "figure": figure,
+        "drawn": report.draw is not None,
         "caption": report.caption,
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
@@ -130,6 +196,29 @@ def _exhibit_values(
         "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
         "verdict_text": _verdict_text(report, elsewhere),
     }
+
+
+def charted(report: ExhibitReport) -> bool:
+    """Whether an exhibit has a chart of bars by problem, and a table of problem by library."""
+    problems = {line.problem for line in report.lines}
+    return isinstance(report.exhibit, Exhibit) and report.measured and len(problems) > 1
+
+
+def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit) -> list[dict[str, Any]]:
+    """The claims of an exhibit by kind, with the verdicts of each kind as marks and in words."""
+    found = []
+    for kind in Kind:
+        own = [one for one in results if one.claim.kind is kind]
+        if own:
+            found.append(
+                {
+                    "name": f"{kind[:1].upper()}{kind[1:]}",
+                    "verdicts": _marks(own),
+                    "text": counted([one.verdict for one in own]),
+                    "results": [_result_values(one, exhibit) for one in own],
+                }
+            )
+    return found
 
 
 def _marks(results: Sequence[ClaimResult]) -> list[tuple[str, bool]]:
@@ -144,6 +233,7 @@ def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, An
         "sentence": result.claim.sentence,
         "verdict": str(result.verdict),
         "stale": bool(result.stale),
+        "page": judge.exhibit.id,
         "under": f"{judge.exhibit.where}: {judge.exhibit.title}",
     }
 

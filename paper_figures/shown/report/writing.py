@@ -6,9 +6,10 @@ The same runs give the same bytes: nothing of the machine that generates it, and
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -16,19 +17,21 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import AnyExhibit
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import TITLE
-from paper_figures.shown.render.html import asset, case_file, render_page
+from paper_figures.shown.page.cases import records, shown_cases, write_cases
+from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_details, samples_csv, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import page_values
-from paper_figures.shown.svg import inline_svg
+from paper_figures.shown.report.page_values import PAGES, charted, page_values
+from paper_figures.shown.svg import badge_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
-FOLDERS = ("figures", "tables", "runs", "cases", "samples")
-ENTRIES = ("index.html", "report.md", "report.tex", *FOLDERS)
+FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
+ENTRIES = ("index.html", "badge.svg", *(page for page, _ in PAGES), "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
 
 
@@ -51,11 +54,45 @@ def write_report(
         (out / "runs" / run.run_id).mkdir()
         shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
     _write_cases(report, out, say)
+    every = records(report)
+    measured = [one.exhibit.id for one in report.exhibits if isinstance(one.exhibit, Exhibit)]
+    write_cases(every, measured, out / "data")  # those of derived exhibits are of their parts
     values = page_values(report, drawings, measured_here)
+    values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
-    (out / "index.html").write_text(render_page("index.html.j2", **values), encoding="utf-8")
+    _write_pages(values, out)
     return sorted(path for path in out.rglob("*") if path.is_file())
+
+
+ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg")
+
+
+def _write_pages(values: Mapping[str, Any], out: Path) -> None:
+    """Writes the start page, a page an exhibit, and what they share."""
+    for name in ASSETS:
+        (out / "assets" / name).write_text(asset(name), encoding="utf-8")
+    exhibits = values["exhibits"]
+    (out / "badge.svg").write_text(badge_svg("ThunderKittens claims", values["held"]), encoding="utf-8")
+    for name in ("index.html", *(page for page, _ in PAGES)):
+        page = render_page(f"{name}.j2", **values, above="", here=name, picture=_picture(exhibits, out))
+        (out / name).write_text(page, encoding="utf-8")
+    for number, exhibit in enumerate(exhibits):
+        beside = {
+            "before": exhibits[number - 1] if number else None,
+            "after": exhibits[number + 1] if number + 1 < len(exhibits) else None,
+        }
+        page = render_page(
+            "exhibit.html.j2",
+            **values, **beside, exhibit=exhibit, above="../", here=exhibit["id"], picture=_picture([exhibit], out),
+        )  # fmt: skip
+        (out / exhibit_file(exhibit["id"])).write_text(page, encoding="utf-8")
+
+
+def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
+    """The picture that a link to a page is shown with: the first figure of some exhibits; empty without any."""
+    names = (f"figures/{one['id']}.png" for one in exhibits)
+    return next((name for name in names if (out / name).exists()), "")
 
 
 def _clear(out: Path) -> None:
@@ -74,7 +111,10 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
     drawing = Markup("")
     if exhibit.draw is not None:
         name = exhibit.exhibit.id
-        svg = save_figure(exhibit.draw(), out / "figures", name, campaign_end(report.used))
+        svg = save_figure(exhibit.draw(), out / "figures", name, campaign_end(report.used), inline=not charted(exhibit))
+        if not svg:
+            _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
+            return drawing
         label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
         drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
@@ -89,8 +129,6 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
             exhibits = shown.setdefault(line.cell.key, [])
             if exhibit.exhibit not in exhibits:
                 exhibits.append(exhibit.exhibit)
-    (out / "cases" / "style.css").write_text(asset("style.css"), encoding="utf-8")
-    (out / "cases" / "case.js").write_text(asset("case.js"), encoding="utf-8")
     cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     for number, cell in enumerate(cells, start=1):
         assert cell.run is not None

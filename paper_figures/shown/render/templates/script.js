@@ -85,14 +85,22 @@ let opener = null; // where the focus goes back to
 let stepped = false; // whether opening it added an entry to the history, so that Back closes it
 
 function caseLink(key) {
-  return /^[\w-]+$/.test(key) ? document.querySelector(`a.case[href="cases/${key}.html"]`) : null;
+  return /^[\w-]+$/.test(key) ? document.querySelector(`a.case[href$="cases/${key}.html"]`) : null;
+}
+
+function caseTitle(link) {
+  const row = link.closest("tr");
+  if (!row) return (link.getAttribute("aria-label") || link.textContent).trim().split("\n")[0];
+  const text = (cell) => (cell.querySelector("a, button, .badge") || cell.firstChild || cell).textContent.trim();
+  const table = row.closest("table");
+  if (table.classList.contains("found")) return [row.cells[2], row.cells[0], row.cells[1]].map(text).join(", ");
+  if (!table.classList.contains("wide")) return [...row.cells].slice(0, 2).map(text).join(", ");
+  return [row.cells[0], table.tHead.rows[0].cells[link.closest("td").cellIndex]].map(text).join(", ");
 }
 
 function openCase(link) {
-  const row = link.closest("tr");
   const file = link.getAttribute("href");
-  dialog.querySelector("h2").textContent = row ? [...row.cells].slice(0, 2).map((cell) =>
-    (cell.querySelector("a, .badge") || cell.firstChild || cell).textContent.trim()).join(", ") : link.textContent;
+  dialog.querySelector("h2").textContent = caseTitle(link);
   dialog.querySelector("a").setAttribute("href", file);
   const frame = document.createElement("iframe"); // a new one each time: it adds nothing to the history
   frame.title = "The case";
@@ -128,19 +136,12 @@ addEventListener("click", (event) => {
       .querySelector(":scope > a.case"));
   if (!link) return;
   event.preventDefault();
-  const hash = `#case-${link.getAttribute("href").replace(/^cases\/|\.html$/g, "")}`;
+  const hash = `#case-${link.getAttribute("href").replace(/^.*\/|\.html$/g, "")}`;
   opener = link;
   stepped = location.hash !== hash;
   if (stepped) location.hash = hash; // which opens it
   else openCase(link);
 });
-
-// Sections out of sight have a guessed height until they are near, so that a target moves while the page scrolls to it:
-// it is scrolled to again, frame by frame.
-function settle(target, frames = 10) {
-  target.scrollIntoView();
-  if (frames > 1) requestAnimationFrame(() => settle(target, frames - 1));
-}
 
 // A link to a claim, a run or a case opens it.
 function openTarget(event) {
@@ -154,9 +155,8 @@ function openTarget(event) {
   if (dialog.open) dialog.close();
   if (event && event.oldURL.includes("#case-") && event.newURL === before) return; // back from a case: stay there
   const target = name && document.getElementById(name);
-  const details = target && target.closest("details");
-  if (details) details.open = true;
-  if (target) settle(target);
+  for (let one = target && target.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
+  if (target) target.scrollIntoView();
 }
 let before = ""; // the address that a case was opened from
 addEventListener("hashchange", (event) => {
@@ -165,10 +165,35 @@ addEventListener("hashchange", (event) => {
 });
 openTarget();
 
-// On paper everything is open, and afterwards as it was.
-let opened = [];
-addEventListener("beforeprint", () => {
-  opened = [...document.querySelectorAll("details.claim:not([open])")];
-  opened.forEach((one) => { one.open = true; });
-});
-addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }));
+// The menu closes when one looks elsewhere.
+const menu = document.querySelector("details.menu");
+if (menu) {
+  addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+// Commands can be copied.
+async function copyText(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // a page from disk may not be allowed to
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = "Copied";
+}
+for (const box of document.querySelectorAll(".again")) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", () => copyText(box.querySelector("code").textContent, button));
+  box.append(button);
+}

@@ -1,0 +1,151 @@
+"""Every case of a report as a plain record: what a reader filters, sorts and takes away."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from paper_figures.judged.quantities import cell_ratio, fastest, rate, roof_share
+from paper_figures.judged.verdicts import Missing
+from paper_figures.labels import contestant_label, words
+from paper_figures.recorded.headline import headline_latency
+from paper_figures.recorded.selection import Cell
+from paper_figures.shown.render.html import case_file
+from paper_figures.shown.report.model import Report
+
+Record = dict[str, Any]
+COLUMNS = {
+    "operation": "workload",
+    "direction": "fwd or bwd",
+    "dtype": "type of the inputs",
+    "problem": "shape and options, in the workload's order of keys",
+    "gpu": "what it was measured on",
+    "library": "contestant, for readers",
+    "contestant": "contestant, as the harness names it",
+    "status": "passed, or why there is no time",
+    "tflops": "headline rate",
+    "tflops_low": "lower end of its interval",
+    "tflops_high": "upper end of its interval",
+    "settled": "whether the rate is of calls back to back",
+    "latency_us": "time a call, us",
+    "times_fastest": "speed relative to the fastest contestant of the problem, paired in its run",
+    "fastest": "whether it is that contestant",
+    "roof_pct_datasheet": "rate in % of the datasheet's roof",
+    "roof_pct_measured": "rate in the rounds in % of the roof measured in the same run",
+    "rel_l2_error": "error against the float64 reference",
+    "tolerance": "the greatest error that passes",
+    "exhibits": "where the report shows it",
+    "run": "id of the run",
+    "page": "its page within the report",
+    "command": "measures it again",
+}
+"""Of a record, in order, each with what it is; the names of the values in a row of `cases.json`."""
+
+
+def records(report: Report) -> list[Record]:
+    """A record a case of the report, each case of each run once, in the report's order."""
+    found: dict[str, Record] = {}
+    for exhibit in report.exhibits:
+        for selected in exhibit.selections:
+            cells = [cell for cell in selected.cells if cell.row is not None]
+            new = [cell for cell in cells if cell.key not in found]
+            best = fastest(selected, [cell.contestant for cell in cells]) if new else None
+            found |= {cell.key: _record(cell, best) for cell in new}
+            for cell in cells:
+                own = found[cell.key]
+                if exhibit.exhibit.id not in own["exhibits"].split():
+                    own["exhibits"] = f"{own['exhibits']} {exhibit.exhibit.id}".strip()
+    return list(found.values())
+
+
+def _record(cell: Cell, best: Cell | Missing | None) -> Record:
+    assert cell.row is not None
+    assert cell.run is not None
+    row = cell.row
+    record: Record = dict.fromkeys(COLUMNS)
+    record |= {
+        "operation": str(row["workload"]),
+        "direction": str(row["direction"]),
+        "dtype": str(row["dtype"]),
+        "problem": str(row["problem"]),
+        "gpu": str((cell.run.manifest.get("gpu") or {}).get("name", "")),
+        "library": contestant_label(cell.contestant),
+        "contestant": str(cell.contestant),
+        "status": words(cell.status),
+        "settled": False,
+        "fastest": False,
+        "rel_l2_error": _number(row["rel_l2_error"]),
+        "tolerance": _number(row["tolerance"]),
+        "exhibits": "",
+        "run": cell.run.run_id,
+        "page": case_file(cell.key),
+        "command": str(row["repro_command"]),
+    }
+    return record | _speed(cell, best) if isinstance(best, Cell) and cell.timed else record
+
+
+def _speed(cell: Cell, best: Cell) -> Record:
+    """The measured numbers of a timed cell; `best`: the fastest of its problem."""
+    assert cell.row is not None
+    headline, share = rate(cell), roof_share(cell)
+    first = best.contestant == cell.contestant
+    ratio = None if first else cell_ratio(cell, best)
+    return {
+        "tflops": _number(headline.value),
+        "tflops_low": _number(headline.low),
+        "tflops_high": _number(headline.high),
+        "settled": headline.settled,
+        "latency_us": _number(headline_latency(cell.row)),
+        "times_fastest": 1.0 if first else _number(ratio[0].value) if ratio is not None else None,
+        "fastest": first,
+        "roof_pct_datasheet": _number(share.value) if share is not None else None,
+        "roof_pct_measured": _number(cell.row["roof_pct_measured"]),
+    }
+
+
+def _number(value: Any) -> float | None:
+    """A number to six figures, which is more than any of them has; None for what is no number."""
+    return float(f"{float(value):.6g}") if math.isfinite(float(value)) else None
+
+
+def write_cases(every: Sequence[Record], exhibits: Sequence[str], folder: Path) -> None:
+    """Writes `cases.json`, `.csv` and `.parquet`, and `<exhibit>.csv` with the cases of each exhibit."""
+    rows = [list(one.values()) for one in every]
+    (folder / "cases.json").write_text(_json({"columns": COLUMNS, "rows": rows}), encoding="utf-8")
+    (folder / "cases.csv").write_text(_csv(every), encoding="utf-8")
+    pd.DataFrame(every, columns=list(COLUMNS)).to_parquet(folder / "cases.parquet", index=False)
+    for exhibit in exhibits:
+        own = [one for one in every if exhibit in one["exhibits"].split()]
+        (folder / f"{exhibit}.csv").write_text(_csv(own), encoding="utf-8")
+
+
+def _csv(every: Sequence[Record]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(every)
+    return text.getvalue()
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+SHOWN = (
+    *("operation", "direction", "dtype", "problem", "gpu", "library", "tflops", "times_fastest", "fastest"),
+    *("roof_pct_datasheet", "roof_pct_measured", "latency_us", "rel_l2_error", "page", "command"),
+)
+"""What the page of all cases shows of a record."""
+
+
+def shown_cases(every: Sequence[Record]) -> str:
+    """The timed cases as JSON for the page of all cases: names once, then a list a case."""
+    rows = [[one[name] for name in SHOWN] for one in every if one["tflops"] is not None]
+    return _json({"names": SHOWN, "rows": rows}).strip().replace("<", "\\u003c")

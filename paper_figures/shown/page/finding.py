@@ -1,0 +1,262 @@
+"""What an exhibit finds: its title, and a box each for the paper, the released code and the libraries of today.
+
+All is made from verdicts and measured lines; `subjects.yaml` has the paper's words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.naming import Contestant
+from paper_figures.intervals import Measured
+from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.judged.quantities import fastest, speedup
+from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Missing, Verdict, counted
+from paper_figures.labels import OURS, RELEASED, contestant_label, words
+from paper_figures.numbers import RATIO, quantity, with_unit
+from paper_figures.published.claims import Kind
+from paper_figures.recorded.selection import Selected
+from paper_figures.shown.case_rows import absent
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.report.model import ExhibitReport
+from paper_figures.shown.summary import load_subjects
+from paper_figures.shown.table import measured_range, published_range
+
+LISTED = 2
+"""Claims that a box names, and subjects that a title does: those with the most claims."""
+BEYOND = "Beyond the paper"
+"""Where exhibits stand that the paper has not."""
+MAIN = (Kind.SPEEDUP, Kind.ABLATION, Kind.RATE)
+"""Kinds of claims that a box names first."""
+OURS_DEFAULT, THEIRS = Contestant(OURS), Contestant(RELEASED)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A verdict in a box."""
+
+    tone: str
+    """`good`, `some`, `bad` or `none`: its colour."""
+    over: str
+    """What it is against."""
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Speeds of one contestant relative to another's, a problem each."""
+
+    values: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """`0.890 to 1.109×`."""
+        low, high = quantity(min(self.values), RATIO), quantity(max(self.values), RATIO)
+        return with_unit(low if low == high else f"{low} to {high}", RATIO)
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean."""
+        return math.exp(math.fsum(map(math.log, self.values)) / len(self.values))
+
+
+def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
+    """The exhibit's title as a finding.  `results`: the claims that it speaks of, those that others judge too."""
+    by_id = {one.claim.id: one for one in results}
+    found = []
+    for subject in load_subjects():
+        paper = [by_id[one] for one in subject.paper if one in by_id]
+        today = [by_id[one] for one in subject.today if one in by_id]
+        if paper or today:
+            tested = sum(one.verdict not in WITHOUT_NUMBER for one in (*paper, *today))
+            found.append((tested, f"{subject.says}{outcome(paper, today)}"))
+    most = sorted((count for count, _ in found), reverse=True)[:LISTED]
+    kept = [text for count, text in found if count >= most[-1] and 2 * count > most[0]][:LISTED]
+    if report.exhibit.where == BEYOND and results:  # what the paper says is of the whole subject
+        return f"{report.exhibit.title}: {held(results)}"
+    if kept and (report.results or len(found) <= LISTED):  # in place of a list of subjects that others judge: a count
+        first, *others = kept
+        return "; ".join([first, *map(_inside, others)])
+    if results:
+        return f"{report.exhibit.title}: {held(results)}"
+    ours = _winners(report)
+    if ours is None:
+        return report.exhibit.title
+    return f"{report.exhibit.title}: ours is fastest on {_of(*ours)}"
+
+
+def _inside(text: str) -> str:
+    """A clause after another: names keep their capital."""
+    first = text.split(" ", 1)[0]
+    named = first.isupper() or any(letter.isupper() for letter in first[1:]) or first in NAMES
+    return text if named else text[:1].lower() + text[1:]
+
+
+NAMES = ("Based", "Hedgehog", "Mamba-2")
+
+
+def outcome(paper: Sequence[ClaimResult], today: Sequence[ClaimResult]) -> str:
+    """How the words of a subject go on: nothing where they hold, else what became of them."""
+    verdicts = [one.verdict for one in paper if one.verdict not in WITHOUT_NUMBER]
+    lost = any(one.verdict is Verdict.SHORT for one in today) or Verdict.OVERTAKEN in verdicts
+    behind = ", but a library of today is faster" if lost else ""
+    if not verdicts:
+        judged = [one.verdict for one in today if one.verdict not in WITHOUT_NUMBER]
+        if not judged:
+            return ": not tested"
+        return ": not so over today's fastest" if lost else ", over today's fastest too"
+    good = [one for one in verdicts if one in (*HOLDING, Verdict.OVERTAKEN)]
+    if len(good) == len(verdicts):
+        return behind
+    if good:
+        return f", in part{behind}"
+    return ": too close to call" if Verdict.SHORT not in verdicts else ": not reproduced"
+
+
+def held(results: Sequence[ClaimResult]) -> str:
+    """`5 of 7 tested claims hold`, or that none is tested; claims over the released kernels do not count."""
+    counting = [one for one in results if one.claim.against != "released"]
+    tested = [one for one in counting if one.verdict not in WITHOUT_NUMBER]
+    if not tested:
+        return "not tested here"
+    hold = sum(one.verdict in HOLDING for one in tested)
+    if len(tested) == 1:
+        return f"its tested claim {'holds' if hold else 'does not hold'}"
+    return f"{'all' if hold == len(tested) else hold} of {len(tested)} tested claims hold"
+
+
+def boxes(report: ExhibitReport, results: Sequence[ClaimResult]) -> list[Box]:
+    """The verdict boxes of an exhibit, those that have something to say."""
+    found = (_paper_box(results), _released_box(report, results), _today_box(report, results))
+    return [one for one in found if one is not None]
+
+
+def _paper_box(results: Sequence[ClaimResult]) -> Box | None:
+    own = [one for one in results if one.claim.against == "paper"]
+    if not own:
+        return None
+    verdicts = [one.verdict for one in own if one.verdict not in WITHOUT_NUMBER]
+    order = [one for kind in MAIN for one in own if one.claim.kind is kind]
+    order += [one for one in own if one not in order]
+    named = [one for one in order if measured_range(one)][:LISTED]
+    lines = [f"{_mark(one)} {one.claim.sentence} Here {measured_range(one)}{_paper(one)}." for one in named]
+    rest = len(own) - len(lines)
+    if not lines:
+        lines = [own[0].reason]
+    elif rest:
+        lines.append(f"{rest} more claim{'s' if rest > 1 else ''} below.")
+    return Box(_tone(verdicts), "Against the paper", _sentence(held(own)), tuple(lines))
+
+
+def _mark(result: ClaimResult) -> str:
+    return f"{_sentence(str(result.verdict))}:"
+
+
+def _paper(result: ClaimResult) -> str:
+    published = published_range(result)
+    return f", in the paper {published}" if published else ""
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _tone(verdicts: Sequence[Verdict]) -> str:
+    if not verdicts:
+        return "none"
+    if all(one in HOLDING for one in verdicts):
+        return "good"
+    return "bad" if all(one is Verdict.SHORT for one in verdicts) else "some"
+
+
+def _over(selections: Sequence[Selected], of: Contestant, over: Sequence[Contestant]) -> Ratios | None:
+    found = [speedup(one, of, over) for one in selections]
+    values = tuple(one.value for one in found if isinstance(one, Measured))
+    return Ratios(values) if values else None
+
+
+def libraries(exhibit: Exhibit) -> tuple[Contestant, ...]:
+    """The baselines of today that neither this project nor the paper's authors wrote."""
+    return tuple(one for one in exhibit.baselines if one.implementation not in (OURS, RELEASED))
+
+
+def _released_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | None:
+    """What the authors' released kernel does here; None where it is no contestant."""
+    cells = [one.cell(THEIRS) for one in report.selections]
+    known = [one for one in cells if one is not None and one.row is not None]
+    if not known or not isinstance(report.exhibit, Exhibit):
+        return None
+    over = "The authors' released code today"
+    mine = _over(report.selections, OURS_DEFAULT, (THEIRS,))
+    timed = sum(one.timed for one in known)
+    if not timed:
+        reasons = dict.fromkeys(one.reason for one in known)
+        return Box("none", over, _sentence(words(known[0].status)), (next(iter(reasons)),))
+    lines = []
+    if mine is not None:
+        lines.append(f"Ours is {mine.text} its speed, {_mean(mine)}.")
+    if timed < len(known):
+        lines.append(f"It runs on {timed} of {len(known)} problems here.")
+    if verdicts := [one.verdict for one in results if one.claim.against == "released"]:
+        lines.append(f"Claims over the released code: {counted(verdicts)}.")
+    best = _over(report.selections, THEIRS, libraries(report.exhibit)) if libraries(report.exhibit) else None
+    if best is None:
+        return Box("none", over, f"Timed on {_of(timed, len(known))}", tuple(lines))
+    return Box(_ahead(best), over, f"{best.text} the fastest library", (f"{_sentence(_mean(best))}.", *lines))
+
+
+def _mean(ratios: Ratios) -> str:
+    count = len(ratios.values)
+    if count == 1:
+        return "one problem"
+    return f"geometric mean {with_unit(quantity(ratios.mean, RATIO), RATIO)} over {count} problems"
+
+
+def _ahead(ratios: Ratios) -> str:
+    return "good" if min(ratios.values) >= 1 else "bad" if max(ratios.values) < 1 else "some"
+
+
+def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | None:
+    """Ours against the fastest library of today; None where nobody else competes."""
+    if not isinstance(report.exhibit, Exhibit) or not libraries(report.exhibit):
+        return None
+    ratios = _over(report.selections, OURS_DEFAULT, libraries(report.exhibit))
+    winners = _winners(report)
+    if ratios is None or winners is None:
+        return None
+    first, problems = winners
+    others = Counter(
+        contestant_label(best.contestant, report.exhibit.names)
+        for one in report.selections
+        if not isinstance(best := fastest(one, libraries(report.exhibit)), Missing)
+        and isinstance(own := speedup(one, OURS_DEFAULT, (best.contestant,)), Measured)
+        and own.value < 1
+    )
+    lines = [f"{_sentence(_mean(ratios))}. Ours is ahead on {_of(first, problems)}."]
+    if others:
+        listed = ", ".join(f"{name} on {count}" for name, count in others.most_common(3))
+        lines.append(f"Ahead of ours: {listed}.")
+    today = [one.verdict for one in results if one.claim.against == "today"]
+    if today:
+        lines.append(f"Claims over today's fastest: {counted(today)}.")
+    if missing := [one for one in absent(report.exhibit, report.lines) if contestant_label(THEIRS) not in one]:
+        lines.append(f"Absent: {', '.join(missing)}.")
+    return Box(_ahead(ratios), "Today's best library", f"Ours: {ratios.text} its speed", tuple(lines))
+
+
+def _winners(report: ExhibitReport) -> tuple[int, int] | None:
+    """On how many problems ours is ahead of every library, and on how many both were timed."""
+    if not isinstance(report.exhibit, Exhibit) or not libraries(report.exhibit):
+        return None
+    ratios = _over(report.selections, OURS_DEFAULT, libraries(report.exhibit))
+    return None if ratios is None else (sum(one > 1 for one in ratios.values), len(ratios.values))
+
+
+def _of(count: int, total: int) -> str:
+    if total == 1:
+        return "its one problem" if count else "none"
+    return f"{'all' if count == total else count} {'' if count == total else 'of '}{total} problems"

@@ -1,0 +1,169 @@
+"""What the start page shows of all exhibits: speed-ups over today's best on one scale, and a sketch for each card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+from harness.naming import problem_keys
+from paper_figures.intervals import Measured
+from paper_figures.judged.quantities import fastest, roof_share, speedup
+from paper_figures.judged.verdicts import Missing
+from paper_figures.numbers import RATIO, significant, with_unit
+from paper_figures.recorded.selection import Selected
+from paper_figures.shown.case_rows import Line
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, libraries
+from paper_figures.shown.report.model import ExhibitReport
+
+FIGURES = ("Fig 7", "Fig 8", "Fig 9", "Fig 10")
+"""Whose exhibits stand in the chart of speed-ups: those that compare a kernel with other libraries."""
+LEAST, GREATEST = 0.5, 32.0
+DIRECTIONS = {"fwd": "forward", "bwd": "backward"}
+TICKS = (0.5, 1, 2, 4, 8, 16, 32)
+SKETCH_WIDTH, SKETCH_HEIGHT = 240, 44
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A geometric mean over the problems of a row, and how many have it."""
+
+    kind: str
+    """`paper`, `released` or `ours`."""
+    name: str
+    ratios: Ratios
+
+    @property
+    def text(self) -> str:
+        return with_unit(significant(self.ratios.mean), RATIO)
+
+    @property
+    def place(self) -> str:
+        """Where it is on the scale, in %."""
+        return f"{position(self.ratios.mean):.2f}"
+
+    @property
+    def reach(self) -> tuple[str, str]:
+        """Where its least and its greatest problem are: left edge and width, in %."""
+        low, high = position(min(self.ratios.values)), position(max(self.ratios.values))
+        return f"{low:.2f}", f"{high - low:.2f}"
+
+    @property
+    def title(self) -> str:
+        count = len(self.ratios.values)
+        return f"{self.name}: {self.text}, {self.ratios.text} over {count} problem{'s' if count > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel in one of its forms."""
+
+    exhibit: str
+    name: str
+    marks: dict[str, Mark]
+
+
+def position(ratio: float) -> float:
+    """A ratio on a logarithmic scale from LEAST to GREATEST, in %."""
+    clipped = min(max(ratio, LEAST), GREATEST)
+    return 100 * math.log(clipped / LEAST) / math.log(GREATEST / LEAST)
+
+
+def ticks() -> list[tuple[str, str]]:
+    """The scale's ticks: place in % and text."""
+    return [(f"{position(one):.2f}", f"{one:g}×") for one in TICKS]
+
+
+def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
+    """A row a pass of the paper's figures of kernels: each kernel over the fastest library of today."""
+    rows = []
+    for report in reports:
+        exhibit = report.exhibit
+        if not isinstance(exhibit, Exhibit) or exhibit.where not in FIGURES or not libraries(exhibit):
+            continue
+        directions = {one.problem: problem_keys(one.problem).get("direction", "fwd") for one in report.selections}
+        for direction in dict.fromkeys(directions.values()):
+            own = [one for one in report.selections if directions[one.problem] == direction]
+            marks = _marks(exhibit, _alike(own, report.lines), report.lines)
+            if "ours" in marks:
+                several = len(set(directions.values())) > 1
+                name = f"{exhibit.title}, {DIRECTIONS[direction]}" if several else exhibit.title
+                rows.append(Row(exhibit.id, name, marks))
+    return rows
+
+
+def _alike(selections: Sequence[Selected], lines: Sequence[Line]) -> Sequence[Selected]:
+    """The problems that a row is over: those with a published rate, else those of the released kernel, else all.
+
+    So the three marks of a row are of the same problems, as far as there are any.
+    """
+    printed = {line.problem for line in lines if line.published is not None and line.published.number is not None}
+    ran = {line.problem for line in lines if line.cell.contestant == THEIRS and line.rate is not None}
+    for problems in (printed, ran):
+        if alike := [one for one in selections if one.problem in problems]:
+            return alike
+    return selections
+
+
+def _marks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line]) -> dict[str, Mark]:
+    over = libraries(exhibit)
+    published = {line.problem: line.published_pct for line in lines if line.cell.contestant == OURS_DEFAULT}
+    found = {
+        "paper": ("the paper", _ratios(selections, lambda one: _as_printed(one, exhibit, published))),
+        "released": ("the released code", _ratios(selections, lambda one: speedup(one, THEIRS, over))),
+        "ours": ("ours", _ratios(selections, lambda one: speedup(one, OURS_DEFAULT, over))),
+    }
+    return {kind: Mark(kind, name, ratios) for kind, (name, ratios) in found.items() if ratios is not None}
+
+
+def _ratios(
+    selections: Sequence[Selected], number: Callable[[Selected], Measured | Missing | float | None]
+) -> Ratios | None:
+    values = []
+    for one in selections:
+        found = number(one)
+        if isinstance(found, Measured):
+            values.append(found.value)
+        elif isinstance(found, float):
+            values.append(found)
+    return Ratios(tuple(values)) if values else None
+
+
+def _as_printed(selected: Selected, exhibit: Exhibit, published: dict[str, float | None]) -> float | None:
+    """The paper's rate over the rate of today's fastest library, each as a share of its own GPU's roof."""
+    best, printed = fastest(selected, libraries(exhibit)), published.get(selected.problem)
+    if isinstance(best, Missing) or printed is None:
+        return None
+    share = roof_share(best)
+    return None if share is None else printed / share.value
+
+
+def sketch(report: ExhibitReport) -> Markup:
+    """A small picture of a card: ours over the baseline, a bar a problem, up from 1 or down; empty without ratios."""
+    if not isinstance(report.exhibit, Exhibit) or not report.exhibit.baselines:
+        return Markup("")
+    ours = [one for one in report.lines if one.cell.contestant.implementation == OURS_DEFAULT.implementation]
+    ratios = [one.ratio.value for one in ours if one.ratio is not None]
+    if not ratios:
+        return Markup("")
+    scale = max(max(abs(math.log2(one)) for one in ratios), math.log2(1.2))
+    wide, middle = SKETCH_WIDTH / len(ratios), SKETCH_HEIGHT / 2
+    parts = []
+    for up in (True, False):
+        path = ""
+        for place, ratio in enumerate(ratios):
+            height = math.log2(ratio) / scale * (middle - 2)
+            if (height > 0) is up and abs(height) >= 0.05:
+                path += f"M{wide * (place + 0.15):.1f} {middle:g}v{-height:.1f}h{0.7 * wide:.1f}v{height:.1f}z"
+        if path:
+            parts.append(f'<path class="{"ahead" if up else "behind"}" d="{path}"/>')
+    over = "the fastest library" if len(report.exhibit.baselines) > 1 else report.exhibit.baseline_label
+    label = f"ours over {over}: {Ratios(tuple(ratios)).text}"
+    return Markup(
+        f'<svg class="sketch" viewBox="0 0 {SKETCH_WIDTH} {SKETCH_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(label)}"><path class="one" d="M0 {middle:g}H{SKETCH_WIDTH}"/>{"".join(parts)}</svg>'
+    )
