@@ -20,7 +20,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "baselines": (),
     "harness": (),
     "paper_figures": tuple(
-        f"harness.{name}" for name in ("results", "naming", "errors", "provenance", "records", "stats", "headline")
+        f"harness.{name}"
+        for name in (
+            *("results", "naming", "errors", "provenance", "records"),
+            *("stats", "headline", "planning", "contradictions"),
+        )
     ),
 }
 

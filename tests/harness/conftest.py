@@ -10,6 +10,15 @@ if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def end_of_the_warm_worker():
+    """Ends the worker that commands share, which the session would wait for."""
+    yield
+    from harness_support import WARM
+
+    WARM.__exit__()
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Where a run would be stored."""
@@ -32,9 +41,7 @@ def opened(folder):
 @pytest.fixture(scope="session")
 def stored_run(tmp_path_factory):
     """A small complete run on the fake GPU: two problems, ours a tenth faster than the baseline."""
-    from harness_support import FAST, only_run
-
-    from harness.cli import main
+    from harness_support import FAST, main, only_run
 
     results = tmp_path_factory.mktemp("results")
     arguments = [

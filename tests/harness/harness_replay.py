@@ -8,7 +8,7 @@ import functools
 from datetime import datetime
 
 import numpy as np
-from harness_fakes import GPU
+from harness_fake_gpu import GPU
 from harness_support import config
 
 from harness.assemble import assemble

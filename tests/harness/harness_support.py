@@ -10,10 +10,12 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from harness import cli
 from harness.cli import CONFIG_DIR
 from harness.records import Measurement, Ratio, Status, Verdict
 from harness.samples import Samples
 from harness.store import StoredGroup
+from harness.worker.supervisor import Worker
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -29,6 +31,15 @@ FAST = [
     "wandb=disabled",
 ]
 """A fake GPU, short timing, and time limits that a loaded machine keeps."""
+
+
+WARM = Worker(keep=True)
+"""Of the commands that tests give in their own process, one after the other as in a batch: a start takes seconds."""
+
+
+def main(arguments):
+    """The command in this process, with the worker of the commands before; gives its exit code."""
+    return cli.main(arguments, WARM)
 
 
 def contestant(name, fake, **options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness_fakes import GPU
+from harness_fake_gpu import GPU
 from harness_support import config
 
 from harness.assemble import assemble

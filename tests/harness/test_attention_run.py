@@ -1,9 +1,8 @@
 """Runs of the attention workload on the fake GPU: both directions of a problem in one folder, and who takes which."""
 
 import pytest
-from harness_support import FAST, contestant, only_run
+from harness_support import FAST, contestant, main, only_run
 
-from harness.cli import main
 from harness.results import load_run
 
 ENTRIES = [

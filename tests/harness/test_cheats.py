@@ -8,7 +8,7 @@ import functools
 import harness_cheats
 import pytest
 import torch
-from harness_fakes import EARLY_STREAM, FakeGpu
+from harness_fake_gpu import EARLY_STREAM, FakeGpu
 
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness_support import FAST, ROOT, bench, contestant, only_run, small
+from harness_support import FAST, ROOT, bench, contestant, main, only_run, small
 
-from harness import headline, provenance
-from harness.cli import main
+from harness import cli, headline, provenance
 from harness.results import load_run
 from harness.worker.supervisor import Supervisor
 
@@ -80,8 +79,13 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_
     assert main([*FAST, *place, *arguments] if "device=cuda" not in arguments else arguments) == 2
     captured = capfd.readouterr()
     assert words in one_line(captured.err)
-    assert captured.err.count("\n") == 1, "no empty lines around it, and nothing from the worker"
+    assert captured.err.count("\n") == 1, "no empty lines around it"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_was_started_for_nothing_is_silent(capfd, tmp_path):
+    assert cli.main([*FAST, "problem.K=0", f"results_dir={tmp_path}"]) == 2
+    assert "K is 0" in one_line(capfd.readouterr().err)
 
 
 def test_composing_without_running(capsys):
@@ -159,10 +163,11 @@ def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):
     assert run.measurements["roof_pct_measured"].notna().all()
 
 
-def test_settled_clock_power_and_energy_are_columns(tmp_path):
+def test_settled_clock_power_and_energy_are_columns(tmp_path, monkeypatch):
     """Guard: `_settled` in harness/worker/measure.py.  The fake's counter goes 10 J further each time it is read."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # else blocks are of few batches on a loaded machine
     short = ["timer.settled=auto", "timer.settled_block_seconds=0.06", "timer.settled_drop_seconds=0.01"]
-    assert main([*FAST, *small(), *GOOD, *short, f"results_dir={tmp_path}"]) == 0
+    assert cli.main([*FAST, *small(), *GOOD, *short, f"results_dir={tmp_path}"]) == 0
     run = load_run(only_run(tmp_path))
     for row in run.measurements.itertuples():
         assert row.status == "passed"
@@ -182,6 +187,18 @@ def test_settled_clock_power_and_energy_are_columns(tmp_path):
         wanted = settled[ratio["baseline_case_id"]] / settled[ratio["case_id"]]
         assert ratio["settled_ratio"] == pytest.approx(wanted)
         assert headline.of_ratio(ratio).value == pytest.approx(wanted)
+
+
+def test_blocks_of_the_hosts_launches_are_no_results(tmp_path, monkeypatch):
+    """Guard: `_settled` drops blocks whose ends the host never waited for; the headline is that of the rounds."""
+    monkeypatch.setenv("FAKE_STARVED", "1")  # which a worker of its own reads
+    short = ["timer.settled=auto", "timer.settled_block_seconds=0.06", "timer.settled_drop_seconds=0.01"]
+    assert cli.main([*FAST, *small(), *GOOD, *short, f"results_dir={tmp_path}"]) == 0
+    run = load_run(only_run(tmp_path))
+    assert set(run.measurements["status"]) == {"passed"}
+    assert run.settled.empty
+    assert run.measurements["settled_latency_us"].isna().all()
+    assert {headline.of_ratio(row).source for row in run.ratios.to_dict("records")} == {"rounds"}
 
 
 def test_the_cpu_verifies_and_never_times(tmp_path, capsys):
@@ -209,9 +226,9 @@ def test_where_nothing_can_run_the_command_fails_with_the_reason(tmp_path, capsy
 
 
 def test_without_a_compiler_our_kernel_is_a_failure_that_says_so(tmp_path, monkeypatch, capsys, kernel_cache):
-    monkeypatch.setenv("CXX", "/nonexistent")
+    monkeypatch.setenv("CXX", "/nonexistent")  # which a worker of its own reads
     arguments = ["device=cpu", "wandb=disabled", *small(), "implementations=[tk]", f"results_dir={tmp_path / 'r'}"]
-    assert main(arguments) == 1
+    assert cli.main(arguments) == 1
     assert "/nonexistent" in one_line(capsys.readouterr().err)
 
 
@@ -336,11 +353,11 @@ def test_interrupting_while_the_run_is_closed(tmp_path, number, monkeypatch, cap
         real(self)
 
     monkeypatch.setattr(Supervisor, "stop", stop)
-    assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}", f"wandb.dir={tmp_path}"]) == 130
+    assert cli.main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}", f"wandb.dir={tmp_path}"]) == 130
     assert NOT_MIRRORED in one_line(capsys.readouterr().err)
     assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
     assert not (tmp_path / "wandb").exists()
-    assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path / 'unmirrored'}"]) == 130
+    assert cli.main([*FAST, *GOOD, *small(), f"results_dir={tmp_path / 'unmirrored'}"]) == 130
     assert "interrupted; the run is stored" in one_line(capsys.readouterr().err)
 
 

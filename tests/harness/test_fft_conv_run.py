@@ -1,9 +1,8 @@
 """A run of the long convolution on the CPU: circular and causal, with the filter's transform on either side."""
 
 import pytest
-from harness_support import only_run
+from harness_support import main, only_run
 
-from harness.cli import main
 from harness.results import load_run
 
 PROBLEMS = "problems=[{B: 3, D: 2, N: 1024}, {B: 2, D: 2, N: 1024, filter: inside}, {B: 2, D: 3, N: 100, causal: 1}]"

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from harness_support import only_run
+from harness_support import main, only_run
 from torch.nn.functional import gelu
 
-from harness.cli import main
 from harness.errors import HarnessError
 from harness.results import load_run
 from harness.verification import check_outputs

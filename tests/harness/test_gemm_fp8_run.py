@@ -1,9 +1,8 @@
 """A run of the e4m3 GEMM on the CPU: both results, one scale a matrix and one a row and column."""
 
 import pytest
-from harness_support import only_run
+from harness_support import main, only_run
 
-from harness.cli import main
 from harness.results import load_run
 
 PROBLEMS = (

@@ -48,8 +48,8 @@ def test_a_function_is_called_with_inputs_and_options():
         ("nowhere.f", "No module named 'nowhere'"),
         ("harness_fakes.Nothing", "harness_fakes.Nothing cannot be loaded"),
         ("harness_fakes", "is a module, needs a class"),
-        ("harness_fakes.GPU", "is a dict, needs a class"),
-        ("harness_fakes.FakeTelemetry", "has no method prepare"),
+        ("harness_fake_gpu.GPU", "is a dict, needs a class"),
+        ("harness_fake_gpu.FakeTelemetry", "has no method prepare"),
         ("", "cannot be loaded"),
     ],
 )

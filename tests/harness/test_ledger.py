@@ -7,7 +7,7 @@ import time
 from typing import ClassVar
 
 import pytest
-from harness_fakes import FakeGpu
+from harness_fake_gpu import FakeGpu
 from harness_support import FAST, contestant, only_run, small
 
 from harness import ledger, workloads

@@ -1,9 +1,8 @@
 """Runs of the linear attentions on the CPU: states asked for, both of Mamba-2's boundaries, and what has no state."""
 
 import pytest
-from harness_support import only_run
+from harness_support import main, only_run
 
-from harness.cli import main
 from harness.results import load_run
 
 RUNS = {

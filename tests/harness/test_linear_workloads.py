@@ -244,7 +244,7 @@ def test_a_feature_map_that_goes_through_memory_passes():
 
 def test_errors_that_grow_along_the_sequence_are_seen():
     """The last rows of a normalised output are small: in the norm of all rows, 3 % of them would pass."""
-    p = problem("based", B=1, N=4200)
+    p = problem("based", B=1, H=1, N=4200)
     inputs = draw("based", p)
     (out,) = emulated("based", p, inputs)
     assert verify("based", p, inputs, (out,)).passed
@@ -372,11 +372,12 @@ def test_one_pair_is_all_pairs(name):
     assert verify(name, p, inputs, emulated(name, p, inputs)).passed
 
 
+@pytest.mark.parametrize("N", [4096, pytest.param(16384, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_a_long_sequence_has_no_drift(name):
-    p = problem(name, **{"B": 1, "H": 1, "N": 16384, **({"G": 1} if name == "mamba2" else {})})
+def test_a_long_sequence_has_no_drift(name, N):
+    p = problem(name, **{"B": 1, "H": 1, "N": N, **({"G": 1} if name == "mamba2" else {})})
     inputs = draw(name, p)
     expected = MODULES[name].reference(p, inputs, 0)
-    assert [part.values.shape[1] for part in expected] == [256, 768, 3072, 12288]
+    assert [part.values.shape[1] for part in expected] == [256, 768, 3072, 12288][: 3 + (N > 4096)]
     check = check_outputs(MODULES[name], p, emulated(name, p, inputs), expected)
     assert check.passed, check.reason

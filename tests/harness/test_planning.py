@@ -47,7 +47,7 @@ CASES = {
     "small_batch_hedgehog": (6, ["tk", "composed"]),
     "small_batch_mamba2": (12, ["tk", *MAMBA2[2:4]]),
     "small_batch_linear_attention": (6, ["tk", "simple_gla"]),
-    "fig9_fft_conv": (6, FFT_CONV),
+    "fig9_fft_conv": (8, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROTARY),
     "rotary_cuda_graph": (3, ["tk", *ROTARY[2:]]),
@@ -192,12 +192,21 @@ def test_cases_and_problems_are_listed_once():
 
 def test_estimate_grows_with_the_cases():
     made = plan("experiment=fig7_gemm")
-    rounds = made.timer.warmup_seconds + made.timer.budget_seconds + made.timer.settled_budget_seconds
+    rounds = made.timer.warmup_seconds + made.timer.budget_seconds
     case = made.estimate_case_seconds
-    assert (case, rounds) == (3.0, 18.0)
-    assert made.estimated_minutes(timed=True) == pytest.approx(5 * (7 * case + rounds) / 60)
-    assert made.estimated_minutes(timed=True, active=2) == pytest.approx(5 * (2 * case + rounds) / 60)
+    assert (case, rounds, made.timer.settled_budget_seconds) == (3.0, 6.0, 12.0)
+    timing = 5 * rounds + 2 * 12.0  # 8192 and 16384 take longer than a millisecond, the three others never do
+    assert made.estimated_minutes(timed=True) == pytest.approx((5 * 7 * case + timing) / 60)
+    assert made.estimated_minutes(timed=True, active=2) == pytest.approx((5 * 2 * case + timing) / 60)
     assert made.estimated_minutes(timed=False, active=0) == 0
+
+
+def test_what_is_never_settled_is_not_estimated_so():
+    """Guard: every problem was taken to be settled, which made the estimate of a campaign twice what it takes."""
+    short, always = (plan("experiment=fig7_gemm", f"timer.settled={when}") for when in ("never", "always"))
+    assert always.estimated_minutes(timed=True) - short.estimated_minutes(timed=True) == pytest.approx(5 * 12 / 60)
+    slow = plan("experiment=fig7_gemm", "estimate.over_roof=9")
+    assert slow.estimated_minutes(timed=True) - short.estimated_minutes(timed=True) == pytest.approx(3 * 12 / 60)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from harness_support import MANIFEST, group
 from test_memory import outcomes
 
 from harness import assemble, stats
-from harness.predecessors import effects, main, report
+from harness.predecessors import Effect, effects, faults, main, report
 from harness.records import SettledBlock
 from harness.results import load_run
 from harness.samples import Samples
@@ -84,7 +84,7 @@ def test_settled_blocks_are_looked_at_too(tmp_path, memory, found):
     settled = run.ratios.assign(settled_ratio=1.0, settled_ci_low=0.999, settled_ci_high=1.001, settled_verdict="SAME")
     seen = effects(replace(run, ratios=settled))
     assert {one.source for one in seen} == {"settled"}
-    assert any(one.beyond for one in seen) is found
+    assert bool(faults(seen)) is found
 
 
 def test_runs_from_before_say_that_nothing_is_known(tmp_path):
@@ -92,8 +92,35 @@ def test_runs_from_before_say_that_nothing_is_known(tmp_path):
         store.append(group())
     run = load_run(tmp_path / "run")
     assert effects(run) == []
-    assert report(run, []).endswith("no ratio whose predecessors are known")
+    assert report(run, [], []).endswith("no ratio whose predecessors are known")
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path):
     assert main([str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize(("others", "found"), [(0, 1), (9, 1), (99, 0)])
+def test_many_ratios_are_many_chances(others, found):
+    """Guard: `faults`; one of a hundred ratios has a p of 1 % where predecessors do nothing."""
+    one, fine = Effect("a", "b", "rounds", 0.5, 0.2, 0.004), Effect("c", "d", "rounds", 0.5, 0.2, 0.6)
+    assert faults([one, *[fine] * others]) == [one] * found
+    assert faults([replace(one, room_pct=0.6)]) == [], "within its interval"
+
+
+def test_short_calls_hold_the_ratio_after_the_same_predecessors():
+    """Guard: `widened`.  A mixture's median is not the mean of its parts': one of three predecessors delays case 0."""
+    blocks, before = np.repeat(np.arange(20), 3), np.tile(["0", "1", "2"], 20)
+    noise = 0.01 * np.random.default_rng(0).standard_normal((2, 60))
+    seated = {
+        "0": stats.Seated(10 + 0.5 * (before == "1") + noise[0], blocks, before),
+        "1": stats.Seated(10 + noise[1], blocks, before),
+    }
+    per_round = {case: one.latency_us for case, one in seated.items()}
+    plain = stats.paired_ratios(per_round, seed=0)
+    same = {pair: np.exp(log) for pair, log in stats.same_predecessor_logs(seated).items()}
+    assert plain["1", "0"].interval.high < same["1", "0"]
+    wide = stats.widened(plain, seated)
+    for pair, one in wide.items():
+        assert one.value == plain[pair].value
+        assert one.interval.low <= same[pair] <= one.interval.high
+        assert one.interval.low <= plain[pair].interval.low <= plain[pair].interval.high <= one.interval.high

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness_support import FAST, contestant, key_of, only_run, records, small
+from harness_support import FAST, contestant, key_of, main, only_run, records, small
 
-from harness.cli import main
 from harness.publish import METRICS, also_varying, publish, size_points, varying_key
 from harness.publish import main as publish_main
 from harness.results import load_run

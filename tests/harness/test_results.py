@@ -26,17 +26,27 @@ def damage_manifest(folder, drop="", **changes):
 
 
 def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
-    """Guard: `optional` in harness/records.py; recorded runs stay readable."""
+    """Guard: `LATER` in harness/records.py; recorded runs stay readable."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
     path = folder / "measurements.csv"
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    table.drop(columns=list(Measurement.optional())).to_csv(path, index=False)
+    table.drop(columns=list(Measurement.LATER)).to_csv(path, index=False)
     run = load_run(folder)
     assert tuple(run.measurements.columns) == Measurement.columns()
-    assert run.measurements["settled_energy_mj"].isna().all()
-    table.drop(columns=["settled_energy_mj"]).to_csv(path, index=False)
-    assert tuple(load_run(folder).measurements.columns) == Measurement.columns()
+    assert run.measurements["settled_blocks"].isna().all()
+
+
+@pytest.mark.parametrize("name", [name for name in Measurement.columns() if name.startswith("settled_")])
+def test_a_file_that_lacks_a_single_later_column_was_changed(folder, name):
+    """Guard: such a run's settled rates would be gone, and its headlines those of the rounds."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=[name]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match=rf"measurements.csv has other columns than schema 1 \({name} differ\)"):
+        load_run(folder)
 
 
 def drop_column(folder):

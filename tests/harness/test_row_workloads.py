@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from harness_support import only_run
+from harness_support import main, only_run
 from torch import Tensor
 
 from harness import workloads
-from harness.cli import main
 from harness.errors import HarnessError
 from harness.results import load_run
 from harness.verification import Check, check_outputs

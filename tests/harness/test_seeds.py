@@ -5,10 +5,9 @@ import json
 import pandas as pd
 import pytest
 import torch
-from harness_support import FAST, contestant, only_run
+from harness_support import FAST, contestant, main, only_run
 
 from harness import seeds
-from harness.cli import main
 from harness.devices.cpu import CpuDevice
 from harness.planning import Limits, TimerSettings
 from harness.worker.session import Session

@@ -1,6 +1,7 @@
 """Blocks of calls back to back: rate, clock, power, and energy by a counter that moves in steps."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from test_rounds import SETTINGS
@@ -24,13 +25,14 @@ class Device:
 
     MEMORY = 0.1
 
-    def __init__(self, call_us=(400.0, 400.0), watts=(650.0, 650.0), memory=1.0, step=STEP):
+    def __init__(self, call_us=(400.0, 400.0), watts=(650.0, 650.0), memory=1.0, step=STEP, launch=LAUNCH):
+        self.launch = launch
         self.seconds = self.busy_until = 0.037
         self.call_us, self.watts, self.memory, self.step = call_us, watts, memory, step
         self.ran, self.idle, self.since, self.drawn = [], 0.0, -1.0, [(0.037, 0.0)]
 
     def call(self, index, number):
-        self.seconds += LAUNCH
+        self.seconds += self.launch
         self.idle += max(0.0, self.seconds - self.busy_until) if self.ran else 0.0
         begin = max(self.busy_until, self.seconds)
         if not self.ran or self.ran[-1][0] != index:
@@ -49,7 +51,7 @@ class Device:
         return wait
 
     def read(self):
-        assert self.busy_until > self.seconds, "read while the board is at work"
+        assert self.busy_until > self.seconds or self.launch > LAUNCH, "read while the board is at work"
         self.seconds += READ
         return Reading(1980.0 - 100 * self.watts[self.ran[-1][0]] / 650, 480.0, ())
 
@@ -94,6 +96,15 @@ def test_the_board_never_idles_between_batches_and_between_blocks():
     blocks(device, orders=[(0, 1), (1, 0), (0, 1), (1, 0)])
     assert device.idle == 0.0
     assert device.busy_until - 0.037 == pytest.approx(8 * BLOCK, rel=0.1)
+
+
+@pytest.mark.parametrize(("launch", "starved"), [(20e-6, False), (220e-6, False), (320e-6, True), (500e-6, True)])
+def test_a_device_that_runs_dry_is_noticed(launch, starved):
+    """Guard: a call of 400 us reads 480 if launching it takes 320 and reading the board four of every ten ms."""
+    seen = blocks(Device(launch=launch), orders=[(0, 1), (1, 0), (0, 1), (1, 0)])
+    for block in (block for mine in seen for block in mine):
+        assert block.starved == starved
+        assert (block.latency_us > 410) == starved
 
 
 @pytest.mark.parametrize("memory", [0.9, 1.1])
@@ -151,8 +162,9 @@ def test_who_fails_is_named(where):
     assert caught.value.index == entered[-1] if where == "call" else caught.value.index == 0
 
 
-def series(latency_us, *throttle):
-    return Series(latency_us=[latency_us], readings=[Reading(1980.0, 700.0, reasons) for reasons in throttle])
+def series(latency_us, *throttle, host_us=0.0):
+    readings = [Reading(1980.0, 700.0, reasons) for reasons in throttle]
+    return Series(latency_us=[latency_us], host_us=[host_us], readings=readings)
 
 
 AUTO = {"settled": "auto", "settled_own": ("tk",)}
@@ -164,22 +176,37 @@ NAMES = ["tk", "a", "b", "c", "d", "tk"]
     [
         ("auto", (900, 950, 990, 850, 5000, 900), (), []),
         ("auto", (900, 950, 990, 850, 5000, 900), ("sw_power_cap",), [0, 1, 2, 3, 5]),
-        ("auto", (900, 950, 1001, 850, 5000, 900), (), [0, 1, 2, 3, 5]),
+        ("auto", (900, 950, 1001, 850, 5000, 900), (), []),  # neither of ours nor the fastest of the others
+        ("auto", (900, 950, 1001, 850, 5000, 1001), (), [0, 1, 2, 3, 5]),
+        ("auto", (900, 1050, 1100, 1001, 5000, 900), (), [0, 1, 2, 3, 5]),
         ("auto", (9, 9, 9, 8, 7, 9), ("sw_thermal",), []),
         ("always", (9, 9, 10, 8, 7, 9), (), [0, 1, 3, 4, 5]),
         ("never", (9000,) * 6, ("sw_power_cap",), []),
     ],
 )
 def test_own_contestants_and_the_fastest_others_are_settled_where_it_matters(settled, latencies, throttle, expected):
-    from dataclasses import replace
-
     settings = replace(SETTINGS, **AUTO | {"settled": settled})
     assert who_settles(settings, NAMES, [series(one, throttle, throttle) for one in latencies]) == expected
 
 
-def test_a_board_that_was_seldom_at_its_limit_is_not_limited_by_it():
-    from dataclasses import replace
+@pytest.mark.parametrize(
+    ("host_us", "expected"),
+    [
+        ((50, 50, 50, 50, 50, 50), [0, 1, 2, 3, 5]),
+        ((50, 50, 400, 50, 2000, 50), [0, 1, 3, 5]),  # one of the slower ones
+        ((50, 50, 50, 301, 50, 50), []),  # the fastest of the others
+        ((50, 50, 50, 50, 50, 401), []),  # one of ours
+    ],
+)
+def test_nobody_is_settled_whose_launches_take_longer_than_half_of_his_calls(host_us, expected):
+    """Guard: Hedgehog of 1024 rows had 102 us settled for 73 in the rounds; what it stood beside was of the rounds."""
+    settings = replace(SETTINGS, **AUTO | {"settled": "always"})
+    latencies = (800, 620, 790, 600, 5000, 800)
+    seen = [series(one, host_us=host) for one, host in zip(latencies, host_us, strict=True)]
+    assert who_settles(settings, NAMES, seen) == expected
 
+
+def test_a_board_that_was_seldom_at_its_limit_is_not_limited_by_it():
     seen = [series(9, *([("sw_power_cap",)] + [()] * 9))]
     assert who_settles(replace(SETTINGS, **AUTO), ["tk"], seen) == []
 

@@ -62,12 +62,12 @@ DRAWN = ("table1_stages", "table4_attention", "fig8_attention", "input_distribut
 """One of each kind: named bars, coloured ones, panels, columns of an exhibit's own."""
 
 
-def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> str:
+def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime, inline: bool = True) -> str:
     """Saves the figures of `DRAWN`, and an empty one for the others, which are drawn but not saved: it takes seconds.
 
     Whether all are saved is tested with the recorded report.
     """
-    return save_figure(figure if name in DRAWN else Figure(figsize=(1, 1)), folder, name, when)
+    return save_figure(figure if name in DRAWN else Figure(figsize=(1, 1)), folder, name, when, inline)
 
 
 @pytest.fixture(scope="session")
@@ -105,11 +105,11 @@ def recorded_report(kept_report: Recorded) -> tuple[int, Path]:
 
 
 @pytest.fixture(scope="session")
-def page(written: Path) -> Page:
-    """The written page, parsed."""
-    from report_support import Page
+def pages(written: Path) -> dict[str, Page]:
+    """The written pages but those of cases, parsed, by their path within the report."""
+    from report_support import read_pages
 
-    return Page((written / "index.html").read_text())
+    return read_pages(written)
 
 
 @pytest.fixture

@@ -54,6 +54,23 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def page_files(written: Path) -> list[Path]:
+    """The pages of a report but those of cases, the start page first."""
+    return [
+        written / "index.html",
+        *sorted(set(written.glob("*.html")) - {written / "index.html"}),
+        *sorted((written / "exhibits").glob("*.html")),
+    ]
+
+
+def read_pages(written: Path) -> dict[str, Page]:
+    return {path.relative_to(written).as_posix(): Page(path.read_text()) for path in page_files(written)}
+
+
+def exhibit_page(written: Path, name: str) -> str:
+    return (written / "exhibits" / f"{name}.html").read_text()
+
+
 def case_pages(written: Path) -> dict[str, Page]:
     return {path.name: Page(path.read_text()) for path in sorted((written / "cases").glob("*.html"))}
 
@@ -75,9 +92,9 @@ OVERLAPPING_TICKS: dict[str, list[str]] = {}
 """Of the figures that `save_and_look` has saved: labels of ticks that run into their neighbours."""
 
 
-def save_and_look(figure: Figure, folder: Path, name: str, when: datetime.datetime) -> str:
+def save_and_look(figure: Figure, folder: Path, name: str, when: datetime.datetime, inline: bool = True) -> str:
     """Saves a figure and notes its ticks, which it has just laid out: drawing all of them again takes half a minute."""
-    saved = save_figure(figure, folder, name, when)
+    saved = save_figure(figure, folder, name, when, inline)
     for axis in figure.get_axes():
         texts = [text for text in axis.get_xticklabels() if text.get_text()]
         for left, right in itertools.pairwise(texts):

@@ -1,14 +1,39 @@
-"""Every operator, with small operands that it takes."""
+"""Every operator, with small operands that it takes: what the test modules of this folder name in `EXAMPLES`."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-import tk_kernels as tk
+
+@dataclass(frozen=True)
+class Example:
+    """A call of an operator.
+
+    operands: makes them, by name. dense: those whose last dimension has to be dense. copied: those that go through a
+    copy where it is not.
+    """
+
+    operator: Callable[..., Any]
+    operands: Callable[[], dict[str, Tensor]]
+    dense: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.operands()))
+
+    def __call__(self, *operands: Tensor) -> Any:
+        return self.operator(**dict(zip(self.names, operands, strict=True)))
+
+    def make(self) -> list[Tensor]:
+        return list(self.operands().values())
 
 
 def bf16(*shape: int) -> Tensor:
@@ -19,49 +44,15 @@ def e4m3(*shape: int) -> Tensor:
     return torch.randn(shape).to(torch.float8_e4m3fn)
 
 
-def sequences(dim: int = 64, count: int = 3) -> list[Tensor]:
-    return [bf16(1, 1, 64, dim) for _ in range(count)]
+def sequences(dim: int = 64) -> dict[str, Tensor]:
+    """q, k and v of one head."""
+    return {name: bf16(1, 1, 64, dim) for name in "qkv"}
 
 
-def based() -> list[Tensor]:
-    return [bf16(1, 1, 64, 16), bf16(1, 1, 64, 16), bf16(1, 1, 64, 64)]
-
-
-def hedgehog() -> list[Tensor]:
-    return [*sequences(128), bf16(1, 128, 64), bf16(1, 128, 64), torch.rand(1), torch.rand(1)]
-
-
-def mamba2() -> list[Tensor]:
-    x, dt, A, B, C = bf16(1, 64, 1, 64), torch.rand(1, 64, 1), -torch.rand(1), bf16(1, 64, 1, 64), bf16(1, 64, 1, 64)
-    return [x, dt, A, B, C, torch.rand(1), torch.rand(1), torch.rand(1, 1, 64, 64)]
-
-
-OPERATORS: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]]]] = {
-    "gemm": (tk.gemm, lambda: [bf16(64, 64), bf16(64, 64)]),
-    "gemm with an epilogue": (
-        lambda a, b, bias, residual: tk.gemm(a, b, bias=bias, residual=residual),
-        lambda: [bf16(64, 64), bf16(64, 64), bf16(64), bf16(64, 64)],
-    ),
-    "gemm_fp8": (
-        lambda a, b, x, y: tk.gemm_fp8(a, b, scale_a=x, scale_b=y),
-        lambda: [e4m3(64, 64), e4m3(64, 64).t(), torch.ones(()), torch.ones(())],
-    ),
-    "attention": (tk.attention, sequences),
-    "scaled_dot_product_attention": (tk.scaled_dot_product_attention, sequences),
-    "based": (tk.based, based),
-    "hedgehog": (tk.hedgehog, hedgehog),
-    "linear_attention": (
-        lambda q, k, v, decay, state: tk.linear_attention(q, k, v, decay, initial_state=state),
-        lambda: [*sequences(), -torch.rand(1), torch.rand(1, 1, 64, 64)],
-    ),
-    "mamba2": (
-        lambda x, dt, A, B, C, D, bias, state: tk.mamba2(x, dt, A, B, C, D=D, dt_bias=bias, initial_state=state),
-        mamba2,
-    ),
-    "rotary": (tk.rotary, lambda: [bf16(1, 1, 64, 64), torch.rand(64, 32), torch.rand(64, 32)]),
-    "dropout_add_layernorm": (
-        tk.dropout_add_layernorm,
-        lambda: [bf16(1, 8, 128), bf16(1, 8, 128), bf16(128), bf16(128)],
-    ),
-    "fft_conv": (tk.fft_conv, lambda: [bf16(1, 1, 1024), tk.fft_conv_filter(torch.randn(1, 1024))]),
-}
+def examples() -> dict[str, Example]:
+    """By the operator's name, and what is called beside it."""
+    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    named = [file.stem for file in files if "\nEXAMPLES: " in file.read_text()]
+    found = [example for name in named for example in importlib.import_module(name).EXAMPLES.items()]
+    assert len(dict(found)) == len(found), "two examples have one name"
+    return dict(found)

@@ -1,61 +1,77 @@
-"""The kernel of docs/adding_a_kernel.md, built and run as the page prints it."""
+"""The kernel of docs/adding_a_kernel.md, made as the page prints it, in a copy of the project."""
 
 from __future__ import annotations
 
-import functools
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-import torch
 
-from tk_kernels import toolchain
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "adding_a_kernel.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "adding_a_kernel.md"
+PLACES = (
+    "tk_kernels/kernels/scale",
+    "tk_kernels/ops/scale.py",
+    "harness/workloads/scale.py",
+    "configs/workload/scale.yaml",
+    "tests/tk_kernels/test_scale.py",
+)
+OF_EVERY_OPERATOR = ("test_dense_rows.py", "test_freed_memory.py", "test_unusual_tensors.py")
 
 
 def files() -> dict[str, str]:
-    """The files that the page shows: each code block begins with a comment of the file's name and what it is."""
-    blocks = re.findall(r"^```(?:cpp|python)\n(?://|#) (\S+): .*?^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    texts = re.findall(r"^```(?:cpp|python)\n((?://|#) \S+: .*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return dict(zip(blocks, texts, strict=True))
+    """The files that the page shows: each code block begins with a comment of the file's path and what it is."""
+    pattern = r"^```(?:cpp|python|yaml)\n((?:# @package \S+\n)?(?://|#) (\S+): .*?^)```$"
+    blocks = re.findall(pattern, PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return {path: text for text, path in blocks}
 
 
-def test_the_page_shows_the_whole_kernel() -> None:
-    assert list(files()) == ["scale.h", "scale.cu", "binding.cc", "scale.py"]
+def test_the_page_shows_every_file_of_the_places_that_it_names() -> None:
+    named = re.findall(r"^\| [^|]+ \| `([^`]+?)/?` \|$", PAGE.read_text(), re.MULTILINE)
+    assert tuple(named) == PLACES
+    assert {next(place for place in PLACES if path.startswith(place)) for path in files()} == set(PLACES)
+    assert not any((ROOT / path).exists() for path in files())
 
 
-@functools.cache
-def operator() -> ModuleType:
-    """The page's module, run once: an operator is registered once a process."""
-    module = ModuleType("scale")
-    exec(compile(files()["scale.py"], "scale.py", "exec"), module.__dict__)
-    return module
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project with the page's files."""
+    copy = tmp_path_factory.mktemp("project")
+    for folder in ("tk_kernels", "harness", "configs"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "tests" / "tk_kernels").mkdir(parents=True)
+    for path in ("pyproject.toml", "tests/conftest.py", "tests/tk_kernels/conftest.py"):
+        shutil.copy(ROOT / path, copy / path)
+    for name in ("operator_examples.py", *OF_EVERY_OPERATOR):
+        shutil.copy(ROOT / "tests" / "tk_kernels" / name, copy / "tests" / "tk_kernels" / name)
+    for path, text in files().items():
+        (copy / path).parent.mkdir(exist_ok=True)
+        (copy / path).write_text(text)
+    return copy
 
 
-@pytest.fixture
-def scale(tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The page's operator, whose kernel is the page's folder."""
-    folder = tmp_path / "scale"
-    folder.mkdir()
-    for name, text in files().items():
-        (folder / name).write_text(text)
-    (folder / "scale.py").unlink()
-    monkeypatch.setattr(toolchain, "load", functools.partial(toolchain.load, root=tmp_path))
-    return operator()
+def said(project: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(project)}
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-def test_the_kernel_of_the_page_works(scale: ModuleType, device: str) -> None:
-    a = torch.randn(37, 264, generator=torch.Generator().manual_seed(0)).bfloat16().to(device)
-    wanted = (a.double() * 0.75).bfloat16()
-    with torch.no_grad():
-        assert torch.equal(scale.scale(a, factor=0.75), wanted)
-        assert torch.equal(scale.scale(a.t().contiguous().t(), factor=0.75), wanted), "through a dense copy"
-        compiled = torch.compile(scale.scale, backend="eager", fullgraph=True)
-        assert torch.equal(compiled(a, factor=0.75), wanted)
-    torch.library.opcheck(torch.ops.tk_kernels.scale.default, (a, 0.75))
-    with pytest.raises(ValueError, match="a: got 12 columns, supported are multiples of 8 up to 512"):
-        scale.scale(a[:, :12].contiguous())
-    with pytest.raises(ValueError, match="a: got rank 1, needs rank 2"):
-        scale.scale(a[0])
+def test_the_tests_of_the_page_pass_and_those_of_every_operator_find_it(project: Path) -> None:
+    out = said(project, "pytest", "-q", "-p", "no:cacheprovider", "-k", "scale", "-rA", "tests")
+    passed = re.findall(r"^PASSED \S+::(\w+)", out, re.MULTILINE)
+    assert {"test_every_size", "test_wrong_arguments_are_named", "test_the_operator_is_one_of_pytorchs"} <= set(passed)
+    assert {"test_the_others_copy_it", "test_vmap_is_a_launch_for_each", "test_a_freed_operand_is_refused"} <= set(
+        passed
+    )
+
+
+def test_the_harness_runs_the_workload_of_the_page(project: Path) -> None:
+    out = said(project, "harness", "workload=scale", "device=cpu", "problems=[{rows:37,columns:264}]", "wandb=disabled")
+    assert re.search(r"tk\b.*passed", out), out

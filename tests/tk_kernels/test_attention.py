@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, sequences
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {"attention": Example(tk.attention, sequences, dense=("q", "k", "v"))}
 
 Tensors = tuple[Tensor, ...]
 

@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from recurrences import normal
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "based": Example(
+        tk.based,
+        lambda: {"q": bf16(1, 1, 64, 16), "k": bf16(1, 1, 64, 16), "v": bf16(1, 1, 64, 64)},
+        dense=("q", "k", "v"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.based.default
 LENGTHS = (1, 2, 17, 63, 64, 65, 100, 128, 200, 321, 1000)

@@ -88,7 +88,7 @@ def test_any_changed_source_is_another_build(
 
 
 def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolchain.KernelFolder) -> None:
-    for target in ("cpu", "gpu", "sm_90a"):
+    for target in ("cpu", "gpu", "sm_80", "sm_90a"):
         (tmp_path / "include" / "kittens" / "target" / target).mkdir(parents=True)
     hashes = {
         name: keys.source_hash(scale, toolchain.TARGETS[name], tmp_path / "include") for name in toolchain.TARGETS
@@ -106,10 +106,43 @@ def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolc
     assert keys.source_hash(scale, toolchain.SM_90A, tmp_path / "include") != shared
 
 
-def test_targets_of_gpus_have_one_name_together() -> None:
-    assert [target.name for target in toolchain.find_targets(["cpu", "gpu", "cpu"])] == ["cpu", "sm_90a"]
-    assert toolchain.find_targets([]) == toolchain.find_targets(list(toolchain.TARGETS))
-    assert set(toolchain.TARGET_OF_CAPABILITY.values()) <= set(toolchain.find_targets(["gpu"]))
+@pytest.mark.parametrize(
+    ("capability", "target"),
+    [((7, 5), None), ((8, 0), "sm_80"), ((8, 6), "sm_80"), ((8, 7), "sm_80"), ((8, 9), "sm_80"), ((9, 0), "sm_90a"),
+     ((10, 0), "sm_80"), ((12, 0), "sm_80")],
+)  # fmt: skip
+def test_a_gpus_capability_names_its_target(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], target: str | None
+) -> None:
+    found = toolchain.target_of_capability(capability)
+    assert (found.name if found else None) == target
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
+    assert [t.name for t in toolchain.find_targets(["cpu", "gpu", "cpu"])] == ["cpu", target or "sm_90a"]
+    assert [t.name for t in toolchain.find_targets([])] == [target or "sm_90a", "cpu"]
+
+
+def test_where_there_is_no_gpu_hopper_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert toolchain.find_targets(["gpu"]) == [toolchain.SM_90A]
+
+
+def test_a_refused_target_is_a_sentence(
+    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (scale.path / "kernel.toml").write_text('[[refuse]]\ntarget = "cpu"\nreason = "a fixture says so"\n')
+    sentence, root = "scale is not built for cpu: a fixture says so", scale.path.parent
+    with pytest.raises(toolchain.RefusedError, match=f"^{sentence}$"):
+        toolchain.load("scale", "cpu", root)
+    assert toolchain.obstacle("scale", "cpu", root) == sentence
+    assert toolchain.obstacle("scale", "sm_90a", root) != sentence
+    assert command_line.main(["build", "--target", "cpu", str(scale.path)]) == 1
+    assert sentence in capsys.readouterr().err
+    refusing = toolchain.open_kernel(scale.path)
+    assert command_line.chosen_pairs([refusing], [toolchain.CPU, toolchain.SM_90A], False) == [
+        (refusing, toolchain.SM_90A)
+    ]
+    assert sentence in capsys.readouterr().err
 
 
 def test_another_compiler_is_another_key(scale: toolchain.KernelFolder) -> None:
@@ -206,7 +239,7 @@ def test_a_long_build_gives_signs_of_life(
 ) -> None:
     monkeypatch.setattr(building, "SIGN_OF_LIFE_SECONDS", 0.05)
     told: list[list[str]] = []
-    assert building.build_all([scale], [toolchain.CPU], BuildOptions(), lambda built: None, told.append) == []
+    assert building.build_all([(scale, toolchain.CPU)], BuildOptions(), lambda built: None, told.append) == []
     assert told
     assert set(map(tuple, told)) == {("scale (cpu)",)}
 
@@ -226,7 +259,7 @@ def test_the_longest_build_begins_first(
 
     monkeypatch.setattr(building, "build", build)
     kernels = [scale, toolchain.open_kernel(longer.parent)]
-    building.build_all(kernels, [toolchain.CPU], BuildOptions(), lambda built: None)
+    building.build_all([(kernel, toolchain.CPU) for kernel in kernels], BuildOptions(), lambda built: None)
     assert begun == ["zeta", "scale"]
 
 
@@ -404,8 +437,11 @@ def test_command_line_shows_commands_and_fails_in_words(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["build", "--target", "sm_42"], "target 'sm_42' does not exist; known targets are sm_90a, cpu"),
-        (["build", "no_such_kernel"], "kernel 'no_such_kernel' does not exist; known kernels are attention, based"),
+        (["build", "--target", "sm_42"], "target 'sm_42' does not exist; known targets are sm_90a, sm_80, cpu"),
+        (
+            ["build", "no_such_kernel"],
+            "kernel 'no_such_kernel' does not exist; known kernels are attention, attention_",
+        ),
         (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
         (["build", "/no/such/folder"], "no such kernel folder"),
     ],

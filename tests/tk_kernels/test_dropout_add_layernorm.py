@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from operator_examples import Example, bf16
 from scipy import stats
 from torch import Tensor
 
 import tk_kernels as tk
 from tests.philox import keeps
 from tk_kernels import toolchain
+
+EXAMPLES: dict[str, Example] = {
+    "dropout_add_layernorm": Example(
+        tk.dropout_add_layernorm,
+        lambda: {"x": bf16(1, 8, 128), "residual": bf16(1, 8, 128), "weight": bf16(128), "bias": bf16(128)},
+        copied=("x", "residual"),
+    ),
+}
 
 DIMS = (64, 192, 256, 512, 768, 1024, 1088, 2048, 2112, 4096, 5120, 8192)
 LEAST_P = 1e-4  # of a statistical test; seeds are fixed, so that a pass stays a pass

@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 import torch
 from convolutions import convolved, emulated
+from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.implementations import FftConv
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "fft_conv": Example(
+        tk.fft_conv,
+        lambda: {"u": bf16(1, 2, 1024), "k_f": tk.fft_conv_filter(torch.randn(2, 1024))},
+        copied=("u", "k_f"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.fft_conv.default
 LARGEST_ERROR = 6e-3  # relative L2, by the tensor cores' roundings
@@ -45,19 +54,25 @@ def check(u: Tensor, k: Tensor, causal: bool = False) -> Tensor:
     return y
 
 
-@pytest.mark.parametrize("N", [1024, 2048, 4096])
+@pytest.mark.parametrize("N", [1024, 2048, 4096, 8192])
 @pytest.mark.parametrize("B", [1, 2, 3, 5, 16, 17])
 def test_circular(device: str, N: int, B: int) -> None:
     check(*operands(B, 2, N, device))
 
 
-@pytest.mark.parametrize("N", [1, 63, 64, 65, 100, 512, 513, 1000, 1024, 1025, 2047, 2048])
+@pytest.mark.parametrize("N", [1, 63, 64, 65, 100, 512, 513, 1000, 1024, 1025, 2047, 2048, 2049, 3001, 4096])
 def test_causal(device: str, N: int) -> None:
     check(*operands(3, 2, N, device), causal=True)
 
 
+@pytest.mark.parametrize("B", [1, 4, 5])
+@pytest.mark.parametrize("N", [500, 1000, 2048, 4096])
+def test_causal_batches(device: str, N: int, B: int) -> None:
+    check(*operands(B, 3, N, device), causal=True)
+
+
 @pytest.mark.parametrize("D", [1, 3, 132, 133, pytest.param(1024, marks=pytest.mark.long)])
-@pytest.mark.parametrize("N", [1024, 4096])
+@pytest.mark.parametrize("N", [1024, 4096, 8192])
 def test_any_number_of_channels(device: str, N: int, D: int) -> None:
     check(*operands(1 if D > 3 else 4, D, N, device))
 
@@ -73,17 +88,23 @@ def test_short_filters(device: str, length: int, causal: bool) -> None:
     check(*operands(2, 2, 1024, device, length=length), causal)
 
 
-@pytest.mark.parametrize("N", [1024, 2048, 4096])
-def test_a_filter_of_one_impulse_delays(device: str, N: int) -> None:
-    """Every delay class of the decomposition: by nothing, within a row, by a row, by all but one."""
-    u, _ = operands(4, 4, N, device)
-    k = torch.zeros(4, N, device=device)
-    delays = (0, 1, 64, N - 1)
-    k[range(4), delays] = 1.0
-    y = tk.fft_conv(u, tk.fft_conv_filter(k)).float()
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("N", [1024, 2048, 4096, 8192])
+def test_a_filter_of_one_impulse_delays(device: str, N: int, causal: bool) -> None:
+    """Every delay class of the decomposition: by nothing, within a row, by a row, by half, by all but one."""
+    if causal and N > 4096:
+        pytest.skip("no such transform")
+    delays = (0, 1, 64, N // 2, N - 1)
+    u, _ = operands(4, 5, N, device)
+    k = torch.zeros(5, N, device=device)
+    k[range(5), delays] = 1.0
+    y = tk.fft_conv(u, tk.fft_conv_filter(k, causal=causal), causal=causal).float()
     for channel, delay in enumerate(delays):
         wanted = u[:, channel].float().roll(delay, -1)
-        assert float((y[:, channel] - wanted).norm() / wanted.norm()) < LARGEST_ERROR
+        if causal:
+            wanted[:, :delay] = 0
+        # Alone, a causal one's noise is as large as if what is carried around the end were there.
+        assert float((y[:, channel] - wanted).norm() / u[:, channel].float().norm()) < LARGEST_ERROR
 
 
 def test_causal_outputs_do_not_see_the_future(device: str) -> None:
@@ -93,13 +114,23 @@ def test_causal_outputs_do_not_see_the_future(device: str) -> None:
     assert float(y[:, :, :700].float().abs().max()) < 0.02 * float(y.float().abs().max())
 
 
-@pytest.mark.parametrize("N", [1024, 4096])
+@pytest.mark.parametrize("N", [1024, 4096, 8192])
 def test_sequences_do_not_leak_into_their_partners(device: str, N: int) -> None:
     """Two sequences are one complex one: a loud one beside a silent one."""
     u, k = operands(4, 2, N, device)
     u[1::2] = 0
     y = tk.fft_conv(u, tk.fft_conv_filter(k)).float()
     assert float(y[1::2].norm()) < LARGEST_ERROR * float(y[0::2].norm())
+
+
+@pytest.mark.parametrize("N", [1024, 4096])
+def test_a_causal_sequence_has_no_partner(device: str, N: int) -> None:
+    """The error of each is its own, however loud the others are."""
+    u, k = operands(4, 2, N, device)
+    u[1::2] *= 1e-3
+    y = tk.fft_conv(u, tk.fft_conv_filter(k, causal=True), causal=True).double().cpu()
+    exact = convolved(u.cpu(), k.cpu(), causal=True)
+    assert bool(((y - exact).norm(dim=-1) < 1.5 * LARGEST_ERROR * exact.norm(dim=-1)).all())
 
 
 def test_a_nan_stays_in_its_channel(device: str) -> None:
@@ -165,21 +196,23 @@ def test_same_inputs_give_the_same_bits(device: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KITTENS_SEED", str(seed))
-    check(*operands(9, 5, (1024, 2048, 4096)[seed % 3], "cpu"))
+    check(*operands(9, 5, (1024, 2048, 4096, 8192)[seed % 4], "cpu"))
+    check(*operands(9, 5, (1024, 2048, 4096)[seed % 3], "cpu"), causal=True)
 
 
 def test_filter_layout(device: str) -> None:
     """Real and imaginary parts of the transform over its number of points, frequency c + R d at (c, d / 2), odd d
-    32 columns further on."""
-    k = operands(1, 3, 1024, device)[1]
-    k_f = tk.fft_conv_filter(k, causal=True)
-    assert k_f.shape == (3, 2, 32, 64)
-    assert k_f.is_contiguous()
-    exact = torch.fft.fft(k.double(), 2048) / 2048
-    for c, d in ((0, 0), (1, 0), (0, 1), (31, 63)):
-        wanted = exact[:, c + 32 * d]
-        wanted = torch.stack((wanted.real, wanted.imag), 1)
-        torch.testing.assert_close(k_f[:, :, c, d // 2 + d % 2 * 32].double(), wanted, rtol=2**-8, atol=1e-4)
+    32 columns further on; causal: of a frequency a quarter higher."""
+    k = operands(1, 3, 2048, device)[1]
+    for causal, sparse in ((False, 1), (True, 4)):
+        k_f = tk.fft_conv_filter(k, causal=causal)
+        assert k_f.shape == (3, 2, 32, 64)
+        assert k_f.is_contiguous()
+        exact = torch.fft.fft(k.double(), sparse * 2048) / 2048  # causal: those in between, too
+        for c, d in ((0, 0), (1, 0), (0, 1), (31, 63)):
+            wanted = exact[:, sparse * (c + 32 * d) + causal]
+            wanted = torch.stack((wanted.real, wanted.imag), 1)
+            torch.testing.assert_close(k_f[:, :, c, d // 2 + d % 2 * 32].double(), wanted, rtol=2**-8, atol=1e-4)
 
 
 def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
@@ -199,21 +232,24 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "no batch": (lambda: f(u[:0], k_f), r"u: got shape \(0, 3, 1024\), needs every size from 1"),
         "no length": (lambda: f(u[:, :, :0], k_f), r"u: got shape \(2, 3, 0\), needs every size from 1"),
         "channels": (lambda: f(u[:, :2], k_f), r"k_f: got shape \(3, 2, 16, 64\), needs \(2, 2, 16, 64\)"),
-        "length": (lambda: f(u[:, :, :1000], k_f), "u: got length 1000, supported are 1024, 2048, 4096"),
+        "length": (lambda: f(u[:, :, :1000], k_f), "u: got length 1000, supported are 1024, 2048, 4096, 8192"),
         "causal length": (
-            lambda: f(u.repeat(1, 1, 3), k_f, causal=True),
-            "u: got length 3072, supported are 1 to 2048",
+            lambda: f(u.repeat(1, 1, 5), k_f, causal=True),
+            "u: got length 5120, supported are 1 to 4096",
         ),
-        "other filter": (lambda: f(u, k_f, causal=True), r"k_f: got shape \(3, 2, 16, 64\), needs \(3, 2, 32, 64\)"),
+        "other filter": (
+            lambda: f(u.repeat(1, 1, 2), k_f, causal=True),
+            r"k_f: got shape \(3, 2, 16, 64\), needs \(3, 2, 32, 64\)",
+        ),
         "causal": (lambda: f(u, k_f, causal=2), "causal: got 2, needs True or False"),
         "device": (lambda: f(u, k_f.to("meta")), "k_f: is on meta, needs to be on"),
-        "operator": (lambda: OPERATOR(u[..., :64], k_f), "u: got length 64, supported are 1024, 2048, 4096"),
+        "operator": (lambda: OPERATOR(u[..., :64], k_f), "u: got length 64, supported are 1024, 2048, 4096, 8192"),
         "filter's dtype": (lambda: g(k.double()), "k: got dtype float64, needs float32"),
         "filter's rank": (lambda: g(k[0]), "k: got rank 1, needs rank 2"),
-        "filter's length": (lambda: g(k[:, :1000]), "k: got length 1000, supported are 1024, 2048, 4096"),
+        "filter's length": (lambda: g(k[:, :1000]), "k: got length 1000, supported are 1024, 2048, 4096, 8192"),
         "filter too long": (lambda: g(k, n=512, causal=True), "k: got length 1024, needs at most n = 512"),
         "n": (lambda: g(k, n=0), "n: got 0, needs a positive integer"),
-        "n unsupported": (lambda: g(k, n=4097, causal=True), "n: got length 4097, supported are 1 to 2048"),
+        "n unsupported": (lambda: g(k, n=4097, causal=True), "n: got length 4097, supported are 1 to 4096"),
         "filter's causal": (lambda: g(k, causal="yes"), "causal: got 'yes', needs True or False"),
     }
 
@@ -290,11 +326,11 @@ def test_the_implementation_refuses_in_words() -> None:
     for change, words in (
         ({"dtype": "fp32"}, "takes bf16, not fp32"),
         ({"direction": "bwd"}, "no kernel of its own for direction bwd"),
-        ({"N": 512}, "takes N of 1024, 2048, 4096, not 512"),
-        ({"N": 4096, "causal": True}, "takes N up to 2048 where it is causal, not 4096"),
+        ({"N": 512}, "takes N of 1024, 2048, 4096, 8192, not 512"),
+        ({"N": 8192, "causal": True}, "takes N up to 4096 where it is causal, not 8192"),
     ):
         assert words in (FftConv().supports(SimpleNamespace(**(problem | change)), "cpu") or "")
-    with pytest.raises(TypeError, match="'stages', it takes none"):
+    with pytest.raises(TypeError, match="'stages', it takes target"):
         FftConv(stages=2)
 
 
@@ -346,11 +382,13 @@ def test_runs_on_the_callers_stream() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("N", [1024, 2048, 4096])
-def test_full_sizes(N: int) -> None:
+@pytest.mark.parametrize(
+    ("N", "causal"), [(1024, False), (2048, False), (4096, False), (8192, False), (2048, True), (4096, True)]
+)
+def test_full_sizes(N: int, causal: bool) -> None:
     u, k = operands(16, 1024, N, "cuda")
-    y = tk.fft_conv(u, tk.fft_conv_filter(k))
+    y = tk.fft_conv(u, tk.fft_conv_filter(k, causal=causal), causal=causal)
     assert bool(y.isfinite().all())
     for b, d in ((0, 0), (15, 1023), (7, 133)):
-        exact = convolved(u[b : b + 1, d : d + 1].cpu(), k[d : d + 1].cpu())
+        exact = convolved(u[b : b + 1, d : d + 1].cpu(), k[d : d + 1].cpu(), causal)
         assert float((y[b, d].double().cpu() - exact).norm() / exact.norm()) < LARGEST_ERROR

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from operator_examples import OPERATORS, based, bf16
+from operator_examples import bf16, examples
 from torch import Tensor
 
 import tk_kernels as tk
 
-CASES = [(name, number) for name, (_, make) in OPERATORS.items() for number in range(len(make()))]
+EXAMPLES = examples()
+CASES = [(name, operand) for name, example in EXAMPLES.items() for operand in example.names]
 
 
 def freed(tensor: Tensor) -> Tensor:
@@ -22,20 +23,18 @@ def freed(tensor: Tensor) -> Tensor:
     return view
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_operands_are_taken_with_their_memory(name: str) -> None:
-    function, make = OPERATORS[name]
-    function(*make())
+    EXAMPLES[name](*EXAMPLES[name].make())
 
 
-@pytest.mark.parametrize(("name", "number"), CASES, ids=[f"{name}-{number}" for name, number in CASES])
-def test_a_freed_operand_is_refused(name: str, number: int) -> None:
+@pytest.mark.parametrize(("name", "operand"), CASES)
+def test_a_freed_operand_is_refused(name: str, operand: str) -> None:
     """Guard: each of these ended the process, or took an optional operand for one that was not given."""
-    function, make = OPERATORS[name]
-    operands = make()
-    operands[number] = freed(operands[number])
+    operands = EXAMPLES[name].operands()
+    operands[operand] = freed(operands[operand])
     with pytest.raises(ValueError, match="its memory was freed"):
-        function(*operands)
+        EXAMPLES[name](*operands.values())
 
 
 def test_the_name_is_in_the_message() -> None:
@@ -46,7 +45,7 @@ def test_the_name_is_in_the_message() -> None:
 
 def test_a_functional_tensor_is_computed() -> None:
     """Guard: its address is 0 too; the kernel was called with it."""
-    operands = based()
+    operands = EXAMPLES["based"].make()
     wanted = tk.based(*operands)
     wrapped = [torch._to_functional_tensor(operand) for operand in operands]
     torch._enable_functionalization(reapply_views=False)

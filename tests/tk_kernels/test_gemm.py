@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "gemm": Example(tk.gemm, lambda: {"a": bf16(64, 64), "b": bf16(64, 64)}, copied=("a", "b")),
+}
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:
@@ -94,13 +99,17 @@ BUILT = (
     "tile 128x192 stages 4 cluster 1x1 pingpong",
     "tile 128x128 stages 6 cluster 1x1 pingpong",
     "tile 64x128 stages 8 cluster 1x1 cooperative",
+    "tile 16x128 stages 6 cluster 1x1 swapped",
+    "tile 64x128 stages 8 cluster 1x1 swapped",
+    "tile 128x64 stages 8 cluster 1x1 swapped",
+    "tile 128x256 stages 4 cluster 2x1 cooperative",
+    "tile 128x192 stages 4 cluster 2x1 pingpong",
+    "tile 128x128 stages 6 cluster 2x1 pingpong",
+    "tile 64x128 stages 8 cluster 2x1 cooperative",
     "tile 128x256 stages 3 cluster 1x1 cooperative",
     "tile 128x256 stages 2 cluster 1x1 cooperative",
     "tile 128x256 stages 1 cluster 1x1 cooperative",
-    "tile 128x256 stages 4 cluster 2x1 cooperative",
     "tile 128x256 stages 4 cluster 1x2 cooperative",
-    "tile 128x192 stages 4 cluster 2x1 pingpong",
-    "tile 128x128 stages 6 cluster 2x1 pingpong",
     "tile 256x128 stages 4 cluster 2x1 cooperative",
     "tile 128x128 stages 4 cluster 1x1 pingpong",
     "tile 128x256 stages 4 cluster 1x1 cooperative order hilbert",
@@ -135,8 +144,20 @@ def test_every_built_kernel(device: str, kernel: str) -> None:
 def test_every_built_kernel_on_more_tiles_than_multiprocessors(kernel: str) -> None:
     for M, N, K in ((4099, 3001, 777), (129, 40001, 200), (40001, 70, 333)):
         a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
-        for persistent in (0, 1):
+        for persistent in (0,) if kernel.endswith("swapped") else (0, 1):
             assert_good(tk.gemm(a, b, persistent=persistent, **forced(kernel)), a, b)
+
+
+# One row; tails in every dimension; one step, which no two blocks can divide; more than one row of tiles.
+@pytest.mark.parametrize("shape", [(1, 264, 1000), (13, 130, 333), (40, 257, 64), (150, 200, 520)], ids=str)
+@pytest.mark.parametrize("tile", ["16x128", "64x128", "128x64"])
+def test_split(device: str, tile: str, shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+    for split in (1, 2, 3, 8):
+        result = tk.gemm(a, b, tile=tile, schedule="swapped", split=split)
+        assert_good(result, a, b)
+        assert torch.equal(result, tk.gemm(a, b, tile=tile, split=split)), "the same bits every time"
 
 
 @pytest.mark.gpu
@@ -342,7 +363,7 @@ def test_exported_function_names_the_dtype_by_its_numbers() -> None:
     a, b = matrix(16, 24, "cpu"), matrix(24, 32, "cpu")
     for other, words in ((a.float(), "code 2 and 32 bits x 1"), (a.to(torch.complex64), "code 5 and 64 bits x 1")):
         with pytest.raises(ValueError, match=f"a: got elements of DLPack {words}, needs bfloat16"):
-            gemm(other, b, a.new_empty(16, 32), False, 0, -1, -1, 0, 0, 0, 0, 0)
+            gemm(other, b, a.new_empty(16, 32), False, 0, -1, -1, 0, 0, 0, 0, 0, 0)
 
 
 def test_operands_on_other_devices_are_refused(device: str) -> None:

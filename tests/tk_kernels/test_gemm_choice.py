@@ -15,23 +15,33 @@ from tk_kernels.toolchain.compilers import find_gxx
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, find_kernel
 from tk_kernels.toolchain.targets import CPU
 
-CHOICES = 4
+CHOICES = 11
 """The first of BUILT, which problems get unless told otherwise."""
 
 SHAPES = ((64, 128, 64), (512, 512, 512), (1024, 1024, 64), (4096, 4096, 4096), (8192, 8192, 8192), (100, 40000, 128))
 
 PROGRAM = """
+#include "kittens.cuh"
+namespace machine {
+inline int multiprocessors() { return %d; }
+}
+#define multiprocessors machine::multiprocessors
 #include "choice.cuh"
 using namespace tk::gemm;
 const built<product> kernels[] = {%s};
 problem<product> sized(int m, int n, int k) { return {nullptr, nullptr, nullptr, m, n, k, k, n, n}; }
+extern "C" __attribute__((visibility("default"))) int split(int index, int m, int n, int k, int forced) {
+    options o;
+    o.split = forced;
+    return best_split(kernels[index].shape, sized(m, n, k), o);
+}
 extern "C" __attribute__((visibility("default"))) double predicted(int index, int m, int n, int k) {
     return clocks(kernels[index].shape, sized(m, n, k));
 }
 extern "C" __attribute__((visibility("default"))) int chosen(int m, int n, int k, int stages, int persistent, int order,
                                                              int tile_m, int tile_n, int cluster_m, int cluster_n,
-                                                             int schedule) {
-    const options o{stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule};
+                                                             int schedule, int split) {
+    const options o{stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split};
     try {
         return int(&choose(kernels, %d, sized(m, n, k), o, "gemm") - kernels);
     } catch (const std::invalid_argument&) {
@@ -45,6 +55,8 @@ def has(kernel: str, options: dict[str, Any]) -> bool:
     """Whether one of BUILT has what these options force."""
     _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
     found = {"tile": tile, "stages": int(stages), "cluster": cluster, "schedule": schedule}
+    if schedule == "swapped" and {"order", "persistent"} & options.keys():
+        return False
     agrees = all(found.get(name, value) == value for name, value in options.items())
     return agrees and bool(order) == (options.get("order") == "hilbert")  # the other orders are every kernel's
 
@@ -52,14 +64,25 @@ def has(kernel: str, options: dict[str, Any]) -> bool:
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The chooser over BUILT, on the cpu target's machine of 4 multiprocessors."""
+    return compile_chooser(tmp_path_factory, 4)
+
+
+@pytest.fixture(scope="module")
+def h200(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The same where the machine has 132."""
+    return compile_chooser(tmp_path_factory, 132)
+
+
+def compile_chooser(tmp_path_factory: pytest.TempPathFactory, multiprocessors: int) -> ctypes.CDLL:
+    """The chooser over BUILT; on a machine of so many multiprocessors."""
     entries = []
     for kernel in BUILT:
         _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
         sizes = ", ".join([*tile.split("x"), stages, *cluster.split("x")])
-        entries.append(f"{{{{{sizes}, {'true' if schedule == 'pingpong' else 'false'}, {str(bool(order)).lower()}}}}}")
+        entries.append(f"{{{{{sizes}, {schedule}, {str(bool(order)).lower()}}}}}")
     folder = tmp_path_factory.mktemp("choice")
     source, output = folder / "choice.cc", folder / "choice.so"
-    source.write_text(PROGRAM % (", ".join(entries), CHOICES))
+    source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))
     flags = [flag for flag in CPU.flags if not flag.startswith("-O")]
     includes = [find_kernel("gemm").path, INCLUDE_ROOT / "kittens" / "target" / "cpu", INCLUDE_ROOT]
     command = [find_gxx().path, *flags, "-O0", "-march=native", "-shared", *(f"-I{path}" for path in includes)]
@@ -78,16 +101,16 @@ def choose(library: ctypes.CDLL, shape: tuple[int, int, int], options: dict[str,
 
 FORCED: dict[str, tuple[Any, ...]] = {
     "stages": (None, 1, 2, 3, 4),
-    "tile": (None, "64x128", "128x128", "128x192", "128x256", "256x128"),
+    "tile": (None, "16x128", "64x128", "128x128", "128x192", "128x256", "256x128"),
     "cluster": (None, "1x1", "2x1", "1x2"),
-    "schedule": (None, "cooperative", "pingpong"),
+    "schedule": (None, "cooperative", "pingpong", "swapped"),
     "order": (None, "row_major", "hilbert"),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_what_is_not_forced_is_chosen_to_fit(library: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
-    """The quickest of the usual four that has what is forced, else of the others, else a refusal."""
+    """The quickest of the usual ones that has what is forced, else of the others, else a refusal."""
     refused = 0
     for values in itertools.product(*FORCED.values()):
         options = {name: value for name, value in zip(FORCED, values, strict=True) if value is not None}
@@ -111,10 +134,58 @@ def test_a_schedule_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> 
 
 def test_stages_alone_leave_the_tile_to_the_shape(library: ctypes.CDLL) -> None:
     assert {choose(library, shape, {"stages": 4}) for shape in SHAPES} == {BUILT[0], BUILT[1]}
-    assert {choose(library, shape, {"stages": 2}) for shape in SHAPES} == {BUILT[5]}
+    assert {choose(library, shape, {"stages": 2}) for shape in SHAPES} == {BUILT[12]}
 
 
-def test_a_cluster_alone_gets_a_kernel_outside_the_usual_four(library: ctypes.CDLL) -> None:
+def test_a_cluster_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> None:
     found = {choose(library, shape, {"cluster": "2x1"}) for shape in SHAPES}
     assert len(found) > 1
     assert all(kernel is not None and "cluster 2x1" in kernel for kernel in found)
+
+
+# On an H200's 132 multiprocessors, as measured there (README.md of the kernel): blocks that divide K, 0 for none.
+NAMED = {
+    (1, 4096, 4096): ("16x128 swapped", 3),
+    (16, 6144, 4096): ("16x128 swapped", 2),
+    (16, 14336, 4096): ("16x128 swapped", 1),
+    (1, 4096, 14336): ("16x128 swapped", 3),
+    (64, 4096, 4096): ("64x128 swapped", 2),
+    (64, 6144, 4096): ("64x128 cooperative", 0),
+    (64, 14336, 4096): ("64x128 cooperative", 0),
+    (64, 4096, 14336): ("64x128 swapped", 2),
+    (128, 4096, 4096): ("128x64 swapped", 2),
+    (128, 6144, 4096): ("64x128 cooperative", 0),
+    (128, 14336, 4096): ("128x128 pingpong", 0),
+    (128, 4096, 14336): ("128x64 swapped", 2),
+    (256, 4096, 4096): ("64x128 cooperative", 0),
+    (512, 14336, 4096): ("128x256 cooperative", 0),
+    (512, 512, 512): ("64x128 cooperative", 0),
+    (1024, 1024, 1024): ("64x128 cooperative", 0),
+    (1536, 1536, 1536): ("128x192 pingpong", 0),
+    (2048, 2048, 2048): ("128x128 pingpong", 0),
+    (4096, 4096, 4096): ("128x256 cooperative", 0),
+    (5120, 5120, 5120): ("128x128 pingpong", 0),
+    (8192, 8192, 8192): ("128x192 pingpong", 0),
+    (16384, 16384, 16384): ("128x192 pingpong", 0),
+    (1000, 1000, 1000): ("64x128 2x1 cooperative", 0),
+    (3000, 3000, 3000): ("128x192 2x1 pingpong", 0),
+    (5000, 5000, 5000): ("128x256 2x1 cooperative", 0),
+}
+
+
+@pytest.mark.parametrize("shape", NAMED, ids=lambda shape: "x".join(map(str, shape)))
+def test_named_shapes_on_an_h200(h200: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
+    kernel = choose(h200, shape, {})
+    assert kernel is not None
+    _, tile, _, _, _, cluster, schedule = kernel.split()
+    index = BUILT.index(kernel)
+    split = h200.split(index, *shape, 0) if schedule == "swapped" else 0
+    name = " ".join(part for part in (tile, cluster, schedule) if part != "1x1")
+    assert (name, split) == NAMED[shape]
+
+
+def test_a_forced_split_is_never_more_than_the_steps_of_k(library: ctypes.CDLL) -> None:
+    assert [library.split(4, 1, 128, 65, forced) for forced in (1, 2, 8)] == [1, 2, 2]
+    chosen = choose(library, (1, 128, 65), {"split": 2})
+    assert chosen is not None
+    assert chosen.endswith("swapped")

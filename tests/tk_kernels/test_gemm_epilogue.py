@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from torch import Tensor
 from torch.nn.functional import gelu
 
 import tk_kernels as tk
+
+EXAMPLES: dict[str, Example] = {
+    "gemm with an epilogue": Example(
+        tk.gemm,
+        lambda: {"a": bf16(64, 64), "b": bf16(64, 64), "bias": bf16(64), "residual": bf16(64, 64)},
+        copied=("a", "b"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.gemm_epilogue.default
 EPILOGUES: dict[str, dict[str, Any]] = {

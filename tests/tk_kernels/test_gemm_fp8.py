@@ -9,11 +9,20 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, e4m3
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.implementations import GemmFp8
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "gemm_fp8": Example(
+        tk.gemm_fp8,
+        lambda: {"a": e4m3(64, 64), "b": e4m3(48, 64).t(), "scale_a": torch.ones(()), "scale_b": torch.ones(())},
+        copied=("a",),
+    ),
+}
 
 E4M3 = torch.float8_e4m3fn
 OPERATOR = torch.ops.tk_kernels.gemm_fp8.default
@@ -100,6 +109,15 @@ def test_every_scale_and_result(device: str, form: str, out_dtype: torch.dtype, 
 @pytest.mark.parametrize("tile", ["128x256", "128x192", "128x128", "64x128"])
 def test_every_tile(device: str, tile: str) -> None:
     check(quantised(300, 400, device), quantised(520, 400, device, 1), scales("tensor", 300, 520, device), tile=tile)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.bfloat16, E4M3])
+@pytest.mark.parametrize(("M", "N", "K"), [(1, 264, 1008), (13, 130, 336), (100, 257, 128)])
+def test_split(device: str, M: int, N: int, K: int, out_dtype: torch.dtype) -> None:
+    a, b, given = quantised(M, K, device), quantised(N, K, device, 1), scales("tensor", M, N, device)
+    for tile in ("16x128", "64x128", "128x128"):
+        for split in (1, 3):
+            check(a, b, given, out_dtype=out_dtype, tile=tile, schedule="swapped", split=split)
 
 
 @pytest.mark.parametrize("tile", ["128x192", "128x128"])

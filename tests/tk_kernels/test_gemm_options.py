@@ -17,8 +17,9 @@ def test_every_option_has_its_place() -> None:
     encoded = encode_options(
         stages=3, persistent=0, order="hilbert", tile="128x256", cluster=(2, 1), schedule="pingpong"
     )  # fmt: skip
-    assert encoded == (3, 0, 2, 128, 256, 2, 1, 2)
-    assert encode_options(persistent=True, order="supergroup", schedule="cooperative") == (0, 1, 0, 0, 0, 0, 0, 1)
+    assert encoded == (3, 0, 2, 128, 256, 2, 1, 2, 0)
+    assert encode_options(persistent=True, order="supergroup", schedule="cooperative") == (0, 1, 0, 0, 0, 0, 0, 1, 0)
+    assert encode_options(schedule="swapped", split=4) == (0, -1, -1, 0, 0, 0, 0, 3, 4)
     assert encode_options(tile="auto", cluster="auto") == AUTOMATIC
 
 
@@ -31,7 +32,9 @@ def test_every_option_has_its_place() -> None:
         ("stages", True, "an integer from 1 to 4"),
         ("persistent", 2, "an integer from 0 to 1"),
         ("order", "column_major", "one of supergroup, row_major, hilbert"),
-        ("schedule", "fast", "one of cooperative, pingpong"),
+        ("schedule", "fast", "one of cooperative, pingpong, swapped"),
+        ("split", 0, "an integer from 1 to 8"),
+        ("split", 9, "an integer from 1 to 8"),
         ("tile", "128", "two positive integers"),
         ("tile", "0x128", "two positive integers"),
         ("tile", (128,), "two positive integers"),

@@ -9,10 +9,25 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16, sequences
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "hedgehog": Example(
+        tk.hedgehog,
+        lambda: {
+            **sequences(128),
+            "q_map": bf16(1, 128, 64),
+            "k_map": bf16(1, 128, 64),
+            "alpha": torch.rand(1),
+            "beta": torch.rand(1),
+        },
+        dense=("q", "k", "v"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.hedgehog.default
 LENGTHS = (1, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 300, 1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tk_kernels import toolchain
-from tk_kernels.toolchain.kernel_folder import code_lines, read_allowances
+from tk_kernels.toolchain.kernel_folder import code_lines, read_declarations
 
 GOOD = '[[allow]]\nfinding = "spill"\nfunction = "gemm"\nreason = "eight bytes, outside the main loop"\n'
 
@@ -73,9 +73,9 @@ def test_borrowed_files_are_found_and_counted(tmp_path: Path) -> None:
 
 def test_allowances_are_read(tmp_path: Path) -> None:
     path = tmp_path / "kernel.toml"
-    assert read_allowances(path) == ()
+    assert read_declarations(path).allowances == ()
     path.write_text(GOOD)
-    (allowance,) = read_allowances(path)
+    (allowance,) = read_declarations(path).allowances
     assert allowance.covers("spill", ("tk::gemm::kernel",))
     assert not allowance.covers("wgmma_serialized", ("tk::gemm::kernel",))
 
@@ -85,7 +85,9 @@ def test_allowances_are_read(tmp_path: Path) -> None:
     [
         ("[[allow", "is no valid TOML"),
         ("speed = 3\n", "unknown key 'speed'"),
-        ("allow = 3\n", "must be a list of tables"),
+        ("allow = 3\n", "allow must be a list of tables"),
+        ("refuse = 3\n", "refuse must be a list of tables"),
+        ('[[refuse]]\ntarget = "x"\n', "needs exactly the texts target and reason"),
         (GOOD.replace("reason", "because"), "needs exactly the texts finding, function and reason"),
         (GOOD.replace('"eight bytes, outside the main loop"', '" "'), "needs exactly the texts"),
         (GOOD.replace("spill", "slow"), "finding is 'slow', must be one of spill"),
@@ -96,7 +98,7 @@ def test_mistakes_in_kernel_toml_are_one_sentence(tmp_path: Path, text: str, wor
     path = tmp_path / "kernel.toml"
     path.write_text(text)
     with pytest.raises(toolchain.KernelFolderError, match=words) as failure:
-        read_allowances(path)
+        read_declarations(path)
     assert str(failure.value).startswith(str(path))
     assert "\n" not in str(failure.value)
 

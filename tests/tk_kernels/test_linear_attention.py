@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, sequences
 from recurrences import assert_good, normal, scan, uniform
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "linear_attention": Example(
+        tk.linear_attention,
+        lambda: {**sequences(), "log_decay": -torch.rand(1), "initial_state": torch.rand(1, 1, 64, 64)},
+        dense=("q", "k", "v"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.linear_attention.default
 LENGTHS = (1, 63, 64, 65, 100, 129, 200, 1000)

@@ -8,11 +8,29 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from recurrences import assert_good, normal, scan, uniform
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
+
+EXAMPLES: dict[str, Example] = {
+    "mamba2": Example(
+        tk.mamba2,
+        lambda: {
+            "x": bf16(1, 64, 2, 64),
+            "dt": torch.rand(1, 64, 2),
+            "A": -torch.rand(2),
+            "B": bf16(1, 64, 2, 64),
+            "C": bf16(1, 64, 2, 64),
+            "D": torch.rand(2),
+            "dt_bias": torch.rand(2),
+            "initial_state": torch.rand(1, 2, 64, 64),
+        },
+        dense=("x", "B", "C"),
+    ),
+}
 
 OPERATOR = torch.ops.tk_kernels.mamba2.default
 LENGTHS = (1, 63, 64, 65, 100, 129, 200, 1000)

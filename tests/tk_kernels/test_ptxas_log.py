@@ -60,8 +60,14 @@ def test_spill_is_counted_and_found() -> None:
     assert [entry.registers for entry in report.entries] == [168, 64]
     assert report.entries[1].spill_bytes == 2180
     assert report.findings == (
-        Finding("spill", "_Z5spillPfPKfi", "1092 bytes spill stores, 1088 bytes spill loads"),
+        Finding("spill", "_Z5spillPfPKfi", "1092 bytes spill stores, 1088 bytes spill loads (sm_90a)"),
     )  # fmt: skip
+
+
+def test_code_for_several_machines_is_told_apart() -> None:
+    report = read_ptxas_log(SPILL.replace("sm_90a", "sm_80") + SPILL.replace("64 reg", "72 reg").replace("90a", "86"))
+    assert [(entry.machine, entry.registers) for entry in report.entries] == [("sm_80", 64), ("sm_86", 72)]
+    assert [finding.text[-8:] for finding in report.findings] == [" (sm_80)", " (sm_86)"]
 
 
 def test_spill_of_a_called_function_is_found_too() -> None:

@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
+
+EXAMPLES: dict[str, Example] = {
+    "rotary": Example(
+        tk.rotary,
+        lambda: {"x": bf16(1, 1, 64, 64), "cos": torch.rand(64, 32), "sin": torch.rand(64, 32)},
+        copied=("x", "cos", "sin"),
+    ),
+}
 
 SHAPES = ((1, 1, 1), (2, 3, 5), (1, 9, 37), (3, 8, 8), (2, 17, 4))
 

@@ -77,7 +77,7 @@ def test_unsupported_problems_have_a_reason(implementation: Kernel, problem: Any
 
 
 def test_wrong_options_are_named() -> None:
-    with pytest.raises(TypeError, match="tk rotary: got the option 'rows', it takes none"):
+    with pytest.raises(TypeError, match="tk rotary: got the option 'rows', it takes target"):
         Rotary(rows=1)
     with pytest.raises(TypeError, match="got the option 'warps', it takes blocks"):
         DropoutAddLayernorm(warps=1)

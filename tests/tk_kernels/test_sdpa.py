@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from operator_examples import Example, bf16
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import tk_kernels as tk
 from tk_kernels.ops import sdpa
+
+EXAMPLES: dict[str, Example] = {
+    "scaled_dot_product_attention": Example(
+        tk.scaled_dot_product_attention, lambda: {name: bf16(1, 1, 64, 64) for name in ("query", "key", "value")}
+    ),
+}
 
 functional = torch.nn.functional
 PYTORCH = functional.scaled_dot_product_attention

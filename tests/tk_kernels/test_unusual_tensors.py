@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from operator_examples import OPERATORS, bf16, e4m3, sequences
+from operator_examples import bf16, e4m3, examples, sequences
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tk_kernels as tk
 
-VMAPPED = [name for name in OPERATORS if name != "gemm_fp8"]
+EXAMPLES = examples()
+VMAPPED = [name for name in EXAMPLES if name != "gemm_fp8"]
 """A batch of transposed matrices has to be made as one; see below."""
 
 
@@ -22,8 +23,8 @@ def first(result: Any) -> torch.Tensor:
 @pytest.mark.parametrize("name", VMAPPED)
 def test_vmap_is_a_launch_for_each(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Guard: operators with a list of results had no rule, and the others asked to file an issue with PyTorch."""
-    function, make = OPERATORS[name]
-    calls = [make(), make()]
+    function = EXAMPLES[name]
+    calls = [function.make(), function.make()]
     batched = [torch.stack(pair) for pair in zip(*calls, strict=True)]
     result = first(torch.func.vmap(function)(*batched))
     for number, operands in enumerate(calls):
@@ -61,15 +62,14 @@ def test_autograd_through_vmap() -> None:
         assert torch.equal(whole[1], single.grad)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", [name for name, example in EXAMPLES.items() if len(example.names) > 1])
 def test_a_fake_tensor_among_real_ones_is_refused(name: str) -> None:
     """Guard: PyTorch's AssertionError named an internal of its tracing."""
-    function, make = OPERATORS[name]
-    operands = make()
+    operands = EXAMPLES[name].make()
     with FakeTensorMode() as mode:
         operands[0] = mode.from_tensor(operands[0])
     with pytest.raises(ValueError, match=r"is a fake tensor and \w+ is a real one; give either kind alone"):
-        function(*operands)
+        EXAMPLES[name](*operands)
 
 
 def test_a_fake_tensor_among_real_ones_is_taken_where_the_mode_allows_it() -> None:
@@ -81,7 +81,7 @@ def test_a_fake_tensor_among_real_ones_is_taken_where_the_mode_allows_it() -> No
 @pytest.mark.parametrize("wrong", [None, "text", [1.0]])
 @pytest.mark.parametrize("position", range(3))
 def test_what_is_no_tensor_is_refused_by_name(wrong: object, position: int) -> None:
-    operands: list[Any] = list(sequences())
+    operands: list[Any] = list(sequences().values())
     operands[position] = wrong
     name = ("query", "key", "value")[position]
     with pytest.raises(ValueError, match=f"{name}: got a {type(wrong).__name__}, needs a torch.Tensor"):

@@ -27,7 +27,7 @@ def test_every_exhibit_has_its_time() -> None:
     assert [name for name, _ in rows] == [exhibit.id for exhibit in load_exhibits()]
     for name, cells in rows:
         estimate = cells.split("|")[1].strip()
-        assert estimate.startswith("made from") or 10 < int(estimate) < 15 * 60, name
+        assert estimate.startswith("made from") or 10 < int(estimate) < 8 * 60, name
 
 
 def test_what_took_longer_than_estimated_is_counted() -> None:

@@ -236,7 +236,7 @@ def test_the_whole_report_can_be_written_with_any_of_them_missing(made: Report, 
     names = {path.name for path in files}
     assert {"roof_share.svg", "against_paper.svg", "table6_lines_and_speedups.tex"} <= names
     assert "batch_scaling.svg" not in names  # none of its parts was measured
-    text = (tmp_path / "report" / "index.html").read_text()
+    text = (tmp_path / "report" / "exhibits" / "batch_scaling.html").read_text()
     assert "reproduce-paper --campaign few --exhibit batch_scaling" in text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,13 @@ from harness.naming import Contestant, problem_keys
 from harness.results import load_campaign
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate, evaluate_all
-from paper_figures.judged.quantities import in_giga, rate, stored_ratio
+from paper_figures.judged.quantities import fastest, in_giga, rate, stored_ratio
 from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.labels import short_run
 from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.experiments import load_experiment
-from paper_figures.recorded.selection import select
+from paper_figures.recorded.selection import Cell, Selected, select
 from paper_figures.shown.table import claim_numbers
 
 RUN = "20260101T000000Z-aaaaaa"
@@ -445,14 +446,38 @@ def test_the_authors_released_kernel_stands_beside_ours(results: Evaluate) -> No
     assert "the authors' released kernel here: 1.1" in claim_numbers(claim)
 
 
-def test_the_fastest_of_today_may_be_the_released_kernel(results: Evaluate) -> None:
+def test_the_released_kernel_is_no_opponent_of_today(results: Evaluate) -> None:
+    """Guard: the authors' own kernel, faster than every library, was called the fastest of today."""
     rates = {"tk": 600.0, "thunderkittens": 660.0}
     found = results("fig7_gemm", rate=lambda _, one: rates.get(one.implementation, 500.0))
-    (own, *_) = found["fig7-matches-todays-best"].points
+    (today, *_), (own, *_) = found["fig7-matches-todays-best"].points, found["fig7-over-released"].points
+    assert isinstance(today.measured, Measured)
     assert isinstance(own.measured, Measured)
+    assert today.measured.value == pytest.approx(600 / 500, rel=5e-3)
+    assert today.released is not None
+    assert today.released.value == pytest.approx(660 / 500, rel=5e-3)
     assert own.measured.value == pytest.approx(600 / 660, rel=5e-3)
-    assert own.released is not None, "over the fastest of the others"
-    assert own.released.value == pytest.approx(660 / 500, rel=5e-3)
+    assert own.released is None, "it is not compared with itself"
+    assert own.outcome is Verdict.SHORT
+
+
+def test_the_fastest_of_the_rounds_stays_it_where_it_could_not_be_settled() -> None:
+    """Guard: of one that the host launches too slowly there are rounds alone; a slower, settled one took its place."""
+
+    def cell(name: str, rounds_us: float, settled_us: float = math.nan) -> Cell:
+        settled = {"settled_latency_us": settled_us, "settled_tflops": 1e6 / settled_us}
+        row = {"status": "passed", "n_samples": 9, "latency_us_p50": rounds_us, "tflops": 1e6 / rounds_us, **settled}
+        return Cell("N=1", Contestant(name), None, row, "")
+
+    def best(*cells: Cell) -> str:
+        selected = Selected(load_experiment("fig9_hedgehog"), "N=1", None, cells, "")
+        found = fastest(selected, [one.contestant for one in cells])
+        assert isinstance(found, Cell)
+        return found.contestant.implementation
+
+    assert best(cell("a", 500.0), cell("b", 560.0, 700.0)) == "a"
+    assert best(cell("a", 500.0, 800.0), cell("b", 560.0, 700.0), cell("c", 600.0)) == "b"
+    assert best(cell("a", 500.0), cell("b", 400.0)) == "b"
 
 
 def test_a_build_of_the_same_library_stands_for_it(results: Evaluate) -> None:

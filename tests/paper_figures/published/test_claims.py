@@ -14,6 +14,7 @@ from harness.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
+from paper_figures.labels import RELEASED
 from paper_figures.published.claims import CLAIMS, Claim, Point, around, load_claims
 from paper_figures.published.reference import load_gpus, load_reference
 from paper_figures.recorded.experiments import Experiment, load_experiment
@@ -111,7 +112,9 @@ def published_ratio(claim: Claim, point: Point) -> float | None:
         and row.number is not None
     ]
     numbers = {row.number for row in rows}
-    if len(numbers) > 1 and claim.against_today:  # of several opponents of the paper the one that the claim is about
+    if (
+        len(numbers) > 1 and claim.against == "today"
+    ):  # of several opponents of the paper the one that the claim is about
         return next((one for one in numbers if point.published is not None and one == point.published.low), None)
     assert len(numbers) <= 1, (claim.id, point.of)
     return rows[0].number if rows else None
@@ -194,6 +197,7 @@ def test_baselines_and_names_are_contestants_of_the_experiment() -> None:
     for exhibit in measured_exhibits(load_exhibits()):
         contestants = exhibit.load_experiment().contestants
         assert set(exhibit.baselines) & set(contestants)
+        assert Contestant(RELEASED) not in exhibit.baselines, "the authors' kernels are no opponent of theirs"
         assert set(exhibit.names) <= {str(one) for one in contestants}
         assert "tk" in {one.implementation for one in contestants}
 
@@ -261,7 +265,7 @@ def test_a_claim_and_the_same_of_today_accept_the_same() -> None:
     pairs = [(claim, claims[claim.today]) for claim in claims.values() if claim.today]
     assert len(pairs) > 8
     for claim, today in pairs:
-        assert today.against_today
+        assert today.against == "today"
         assert today.exhibit == claim.exhibit, "one exhibit judges both"
         accepted = {(point.problem, point.among): point.accept.low for point in today.points}
         own = {(point.problem, point.among): point.accept.low for point in claim.points}
@@ -369,6 +373,13 @@ def load(tmp_path: Path, **changes: object) -> None:
             {"comparison": "over_published", "points": [{"of": "tk", "over": ["a", "b"], "published": 1}]},
             r"is over several, which only a speedup can be",
         ),
+        ({"against": "yesterday"}, r"against is 'yesterday', needs to be paper, today or released"),
+        ({"against": "released"}, r"against released and over cublas, needs to be over thunderkittens alone"),
+        (
+            {"against": "today", "points": [{"of": "tk", "over": ["quack", "thunderkittens"], "published": 1}]},
+            r"against today and over thunderkittens, needs to be over others than thunderkittens",
+        ),
+        ({"against": "today", "today": "y"}, r"is against today itself, and names y as the same of today"),
     ],
 )
 def test_a_wrong_claim_is_one_sentence(tmp_path: Path, changes: dict[str, object], message: str) -> None:

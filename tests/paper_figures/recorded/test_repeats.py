@@ -9,11 +9,12 @@ from types import ModuleType
 import pytest
 from report_support import part
 
+from harness.contradictions import contradict
 from harness.naming import Contestant
 from harness.results import load_campaign
 from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment
-from paper_figures.recorded.repeats import Spread, contradict, contradictions, repeated, repeated_text, spread
+from paper_figures.recorded.repeats import Spread, contradictions, repeated, repeated_text, spread
 from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import reading
@@ -73,7 +74,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     runs = load_campaign(tmp_path / "c")
     found = contradictions(runs)
     assert len(found) == len(load_experiment("unaligned_gemm").problems)
-    assert [verdict for _, _, verdict in found[0].told] == ["FASTER", "SLOWER"]  # of cuBLAS, the newest run first
+    assert [str(one.verdict) for _, one in found[0].told] == ["FASTER", "SLOWER"]  # of cuBLAS, the newest run first
     selected = select(runs, load_experiment("unaligned_gemm"))[0]
     ours, theirs = (selected.cell(Contestant(name)) for name in ("tk", "cublas"))
     assert ours is not None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import html
 import re
 from pathlib import Path
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from report_support import OVERLAPPING_TICKS, Recorded, part, save_and_look
+from report_support import OVERLAPPING_TICKS, Recorded, exhibit_page, part, save_and_look
 
 from paper_figures.exhibits import load_exhibits
 from paper_figures.shown.charts import draw_exhibit
@@ -120,13 +119,13 @@ def test_ticks_that_run_into_each_other_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_caption_says_what_the_figure_has(report: Report, written: Path) -> None:
-    caption = re.compile(r'aria-label="Figure, [^"]*: ([^"]*)".*?<figcaption>(.*?) As a file', re.S)
-    captions = dict(caption.findall((written / "index.html").read_text()))
-    titles = {name: html.escape(part(report, name).exhibit.title) for name in ("roof_share", "fig8_attention")}
-    assert "Bars" not in captions[titles["roof_share"]]
-    assert "rings are the fastest baseline" in captions[titles["roof_share"]]
-    assert captions[titles["fig8_attention"]].startswith("Bars are measured rates")
-    assert "diamonds" in captions[titles["fig8_attention"]]
+    roofs, bars = (exhibit_page(written, name) for name in ("roof_share", "fig8_attention"))
+    [caption] = re.findall(r"<figcaption>(.*?)</figcaption>", roofs, re.S)
+    assert "Bars" not in caption
+    assert "rings are the fastest baseline" in caption
+    [notes] = re.findall(r'<section id="notes">.*', bars, re.S)
+    assert "<p>Bars are measured rates" in notes
+    assert "diamonds" in notes
 
 
 def test_shorter_coordinates_leave_words_alone() -> None:

@@ -17,7 +17,7 @@ import markupsafe
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from report_support import Page, bytes_of, case_pages, part
+from report_support import Page, bytes_of, case_pages, exhibit_page, page_files, part
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
@@ -25,6 +25,7 @@ from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.shown.how_to_read import READING
+from paper_figures.shown.render.html import anchor
 from paper_figures.shown.report.case_page import unique_cases
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -38,61 +39,83 @@ def test_no_file_knows_where_it_was_made(written: Path, campaign: Path) -> None:
         assert str(Path.cwd()).encode() not in content, name
 
 
-def test_every_link_resolves(page: Page, written: Path) -> None:
-    assert len(page.links) > 100
-    for where, links, ids in [
-        (written, page.links, page.ids),
-        *((written / "cases", one.links, one.ids) for one in case_pages(written).values()),
-    ]:
-        for link in links:
+def test_every_link_resolves(pages: dict[str, Page], written: Path) -> None:
+    every = pages | {f"cases/{name}": one for name, one in case_pages(written).items()}
+    assert sum(len(one.links) for one in every.values()) > 1000
+    for path, one in every.items():
+        for link in one.links:
             name, _, anchor = link.partition("#")
-            if name:
-                assert (where / name).is_file(), link
+            target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            assert (written / target).is_file(), (path, link)
             if anchor:
-                assert anchor in (page.ids if name.endswith("index.html") else ids), link
+                assert anchor in every[target].ids, (path, link)
 
 
-def test_identifiers_are_unique_and_tags_balance(page: Page, written: Path) -> None:
-    for one in [page, *case_pages(written).values()]:
+def test_links_into_the_one_page_of_before_lead_on(report: Report, written: Path, pages: dict[str, Page]) -> None:
+    """Its exhibits, claims and runs have pages of their own; their anchors are in papers and messages."""
+    [moved] = re.findall(r"const moved = (\{.*?\});", (written / "index.html").read_text())
+    places = json.loads(moved)
+    wanted = [one.exhibit.id for one in report.exhibits] + [anchor(one.claim.id) for one in report.results]
+    for name in [*wanted, "machine", "reading", "verdicts", f"run-{report.used[0].run_id.lower()}"]:
+        assert name in pages[places[name]].ids, name
+
+
+def test_identifiers_are_unique_and_tags_balance(pages: dict[str, Page], written: Path) -> None:
+    for one in [*pages.values(), *case_pages(written).values()]:
         assert len(one.ids) == len(set(one.ids))
         assert one.open == []
 
 
-def test_no_page_needs_a_network(page: Page, written: Path) -> None:
-    assert page.sources == []
-    assert all(one.sources == ["style.css", "case.js"] for one in case_pages(written).values())
+def test_no_page_needs_a_network(pages: dict[str, Page], written: Path) -> None:
+    every = pages | {f"cases/{name}": one for name, one in case_pages(written).items()}
+    for path, one in every.items():
+        assert one.sources
+        for source in one.sources:
+            assert (written / path).parent.joinpath(source).is_file(), (path, source)
     for path in [*written.rglob("*.html"), *written.rglob("*.css"), *written.rglob("*.js")]:
         text = path.read_text()
         assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", text)
         assert "url(http" not in text
 
 
-def test_internal_references_of_drawings_resolve(page: Page, written: Path) -> None:
-    text = (written / "index.html").read_text()
-    wanted = set(re.findall(r'<use href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
-    assert wanted
-    assert wanted <= set(page.ids)
+def test_internal_references_of_drawings_resolve(pages: dict[str, Page], written: Path) -> None:
+    found = 0
+    for path, one in pages.items():
+        text = (written / path).read_text()
+        wanted = set(re.findall(r'<use href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
+        assert wanted <= set(one.ids), path
+        found += len(wanted)
+    assert found
 
 
-def test_the_page_is_for_everyone(written: Path) -> None:
-    text = (written / "index.html").read_text()
-    assert '<html lang="en">' in text
-    assert "prefers-color-scheme: dark" in text
-    assert "@media print" in text
-    assert text.count("<svg") == text.count('role="img"')
-    assert all("aria-label" in tag for tag in re.findall(r"<svg[^>]*>", text))
+def test_the_pages_are_for_everyone(written: Path) -> None:
+    style = (written / "assets" / "style.css").read_text()
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
+    for path in page_files(written):
+        text = path.read_text()
+        assert '<html lang="en">' in text
+        assert re.search('<meta name="description" content="[^"]{40,}"', text), path.name
+        pictures = re.findall('property="og:image" content="([^"]+)"', text)
+        assert pictures or "figures/" not in text  # an exhibit that is a table alone has none
+        assert all((path.parent / picture).is_file() for picture in pictures)
+        for tag in re.findall(r"<svg[^>]*>", text):
+            assert "data-groups" in tag or re.search('role="img" aria-label="[^"]', tag), tag
+        assert text.count("data-groups") == len(re.findall('<div class="panel" role="group" aria-label="[^"]', text))
 
 
-def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report, page: Page, written: Path) -> None:
-    """From a number on the page to the row, the samples, the run and the commit behind it, for all of them."""
+def test_every_cell_leads_to_its_case_samples_manifest_and_commit(
+    report: Report, pages: dict[str, Page], written: Path
+) -> None:
+    """From a number on a page to the row, the samples, the run and the commit behind it, for all of them."""
     shown: dict[str, set[str]] = {}
-    linked = set(page.links)
     for exhibit in report.exhibits:
+        linked = set(pages[f"exhibits/{exhibit.exhibit.id}.html"].links)
         for text in (text for row in exhibit.table.rows for text in row if text.case):
-            assert f"cases/{text.case}.html" in linked
+            assert f"../cases/{text.case}.html" in linked
             shown.setdefault(text.case, set()).add(text.text)
-    pages = case_pages(written)
-    assert {f"{key}.html" for key in shown} == set(pages)
+    cases = case_pages(written)
+    assert {f"{key}.html" for key in shown} == set(cases)
     for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
         row, run = cell.row, cell.run
         assert row is not None
@@ -100,7 +123,7 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(report: Report
         text = html.unescape((written / "cases" / f"{cell.key}.html").read_text())
         assert str(row["repro_command"]) in text
         assert str(row["problem"]) in text
-        links = pages[f"{cell.key}.html"].links
+        links = cases[f"{cell.key}.html"].links
         assert f"../samples/{cell.key}.csv" in links or not cell.timed
         if cell.timed:
             lines = (written / "samples" / f"{cell.key}.csv").read_text().splitlines()
@@ -140,9 +163,30 @@ def test_a_ratio_is_repeated_with_those_that_it_is_to(report: Report, written: P
     assert named[0] == str(line.cell.contestant)
 
 
+def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> None:
+    every = json.loads((written / "data" / "cases.json").read_text())
+    cells = {cell.key: cell for one in report.exhibits for line in one.lines if (cell := line.cell).row is not None}
+    rows = [dict(zip(every["columns"], row, strict=True)) for row in every["rows"]]
+    records = {Path(one["page"]).stem: one for one in rows}
+    assert set(records) == set(cells)
+    for key, cell in cells.items():
+        assert cell.row is not None
+        record = records[key]
+        assert record["problem"] == cell.row["problem"]
+        assert record["command"] == cell.row["repro_command"]
+        assert (record["tflops"] is not None) == cell.timed
+    timed = [one for one in rows if one["tflops"] is not None]
+    assert all(one["times_fastest"] == 1 for one in timed if one["fastest"])
+    assert sum(one["fastest"] for one in timed) >= len({(one["run"], one["problem"]) for one in timed})
+    fig8 = (written / "data" / "fig8_attention.csv").read_text().splitlines()
+    assert len(fig8) == 1 + sum("fig8_attention" in one["exhibits"].split() for one in rows)
+
+
 def test_a_page_is_light(written: Path, report: Report) -> None:
-    """Under 3 MB, also with half as many exhibits again."""
-    assert (written / "index.html").stat().st_size < 2_000_000
+    for path in page_files(written):
+        if path.name == "find.html":  # it is data
+            continue
+        assert path.stat().st_size < 400_000, path.name
     assert max(path.stat().st_size for path in (written / "cases").iterdir()) < 100_000
 
 
@@ -153,14 +197,14 @@ def table_of(text: str, kind: str) -> str:
 
 
 def test_the_board_says_what_became_of_every_claim(report: Report, written: Path) -> None:
-    text = (written / "index.html").read_text()
-    board = table_of(text, "board")
+    board = table_of((written / "claims.html").read_text(), "board")
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', board, re.S)
     assert [where for where, _ in rows] == [exhibit.exhibit.where for exhibit in report.exhibits]
     every = {result.claim.id: result for result in report.results}
     for (_, row), exhibit in zip(rows, report.exhibits, strict=True):
         also = [every[one] for one in getattr(exhibit.exhibit, "also", ()) if one in every]
-        place = [one for one in every.values() if one.claim.where == exhibit.exhibit.where]
+        where = exhibit.exhibit.where
+        place = [one for one in every.values() if one.claim.where == where and one.claim.against != "released"]
         own = [*exhibit.results, *also] if exhibit.exhibit.claims else place
         hold = sum(result.verdict is Verdict.HOLDS for result in own)
         assert row.count("<i ") == len(own)
@@ -169,9 +213,8 @@ def test_the_board_says_what_became_of_every_claim(report: Report, written: Path
 
 
 def test_runs_are_listed_with_their_roofs_and_what_they_share_once(report: Report, written: Path) -> None:
-    text = (written / "index.html").read_text()
-    machine = text[text.index('<section id="machine">') :]
-    assert machine.count("SYNTHETIC H200") == 1
+    machine = (written / "machine.html").read_text()
+    assert machine.count("<dd>SYNTHETIC H200</dd>") == 1
     for run in report.used:
         assert f'id="run-{run.run_id.lower()}"' in machine
         assert str(run.manifest["experiment"]) in machine
@@ -184,10 +227,11 @@ def test_manifests_are_copied_as_they_are(report: Report, written: Path) -> None
 
 
 def test_each_verdict_is_on_the_page_with_its_reason(report: Report, written: Path) -> None:
-    text = (written / "index.html").read_text()
-    for result in report.results:
-        assert str(markupsafe.escape(result.claim.sentence)) in text
-        assert str(markupsafe.escape(result.reason)) in text
+    for exhibit in report.exhibits:
+        text = exhibit_page(written, exhibit.exhibit.id)
+        for result in exhibit.results:
+            assert str(markupsafe.escape(result.claim.sentence)) in text
+            assert str(markupsafe.escape(result.reason)) in text
 
 
 def test_the_page_says_whose_times_these_are(report: Report, written: Path, tmp_path: Path) -> None:
@@ -205,7 +249,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     synthetic.write_run(tmp_path / "c", "table1_stages")
     report = make_report(tmp_path / "c", load_exhibits())
     write_report(report, tmp_path / "out")
-    text = (tmp_path / "out" / "index.html").read_text()
+    text = exhibit_page(tmp_path / "out", "table2_persistent")
     command = "python -m harness experiment=table2_persistent campaign=c"
     assert f"Not measured yet in this campaign. On a Hopper GPU, to measure it: {command}" in text
     assert f"not measured yet in this campaign; to measure it: {command}" in text
@@ -247,7 +291,7 @@ def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleT
     )
     report = make_report(tmp_path / "c", choose_exhibits(["table1"]))
     write_report(report, tmp_path / "out")
-    text = (tmp_path / "out" / "index.html").read_text()
+    text = exhibit_page(tmp_path / "out", "table1_stages")
     assert "failed verification" in text
     assert "error 0.3 &amp; &lt;b&gt; is above 0.01" in text
     assert "& <b>" not in text
@@ -303,16 +347,18 @@ def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, s
     assert old["table1-four-stages-over-one"] == "stale"
     assert set(new.values()) == {""}
     write_report(report, tmp_path / "out")
-    text, plain = ((tmp_path / "out" / name).read_text() for name in ("index.html", "report.md"))
-    board = [row for row in table_of(text, "board").split("<tr>") if "#table" in row]
+    text, machine, plain = (
+        (tmp_path / "out" / name).read_text() for name in ("claims.html", "machine.html", "report.md")
+    )
+    board = [row for row in table_of(text, "board").split("<tr>") if "exhibits/table" in row]
     assert [row.count(' stale"') for row in board] == [2 * len(old), 0]
     assert [f"; {len(old)} stale</td>" in row for row in board] == [True, False]
-    assert text.count('<small class="stale">stale</small>') == len(old)
+    assert exhibit_page(tmp_path / "out", names[0]).count('<small class="stale">stale</small>') == len(old)
     assert "all of 4 numbers stale" in plain
     assert f"{len(old)} stale |" in plain  # by subject
     everything = f"and so are the claims on them: {len(old)} of {len(old) + len(new)}."
-    assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12});" in text
-    assert everything in text
+    assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12});" in machine
+    assert everything in machine
     assert everything in plain
     assert any(paragraph.startswith("Stale marks") for paragraph in READING)
 
@@ -334,18 +380,15 @@ def test_two_reports_on_the_same_runs_are_the_same_bytes(campaign: Path, tmp_pat
 
 def test_claims_judged_elsewhere_are_linked(report: Report, written: Path) -> None:
     """Guard: the board said of Table 6 that no claim is judged on it."""
-    text = (written / "index.html").read_text()
-    section = text[text.index('<section id="table6_lines_and_speedups"') :]
-    section = section[: section.index("</section>")]
+    section = exhibit_page(written, "table6_lines_and_speedups")
     claims = [result.claim for result in report.results if result.claim.where == "Table 6"]
     assert len(claims) > 10
     for claim in claims:
-        assert f'<a href="#{claim.id}">' in section
-        assert f'id="{claim.id}"' in text
+        assert f'<a href="{claim.exhibit}.html#{claim.id}">' in section
+        assert f'id="{claim.id}"' in exhibit_page(written, claim.exhibit)
     assert "<small>judged under Fig 9: Rotary embedding</small>" in section
-    board = table_of(text, "board")
+    board = table_of((written / "claims.html").read_text(), "board")
     assert f"; {len(claims)} judged under Fig 7, Fig 8, " in board
-    abstract = text[text.index('<section id="abstract"') :]
-    abstract = abstract[: abstract.index("</section>")]
+    abstract = exhibit_page(written, "abstract")
     assert "Claims that are judged with what measures them" in abstract
-    assert '<a href="#text-ssm-up-to-8x">' in abstract
+    assert '<a href="fig9_mamba2.html#text-ssm-up-to-8x">' in abstract

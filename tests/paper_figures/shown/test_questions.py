@@ -1,0 +1,176 @@
+"""What readers ask, each answered in at most three clicks from the start page, and the page of all cases."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import find_chromium
+
+pytestmark = pytest.mark.browser
+
+
+class Reader:
+    """Somebody at the start page who counts his clicks."""
+
+    def __init__(self, page: Any, out: Path) -> None:
+        self.page, self.out, self.clicks = page, out, 0
+        page.goto((out / "index.html").as_uri())
+
+    def click(self, selector: str) -> None:
+        self.clicks += 1
+        self.page.locator(selector).first.click()
+
+    def text(self, selector: str = "main") -> str:
+        return self.page.locator(selector).first.inner_text()
+
+    @property
+    def case(self) -> Any:
+        self.page.wait_for_selector("dialog[open] iframe")
+        frame = self.page.query_selector("dialog iframe").content_frame()
+        frame.wait_for_selector("h1")
+        return frame
+
+
+@pytest.fixture(scope="module")
+def window(recorded_report: tuple[int, Path]) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": 1280, "height": 900})
+        browser.close()
+
+
+@pytest.fixture
+def reader(window: Any, recorded_report: tuple[int, Path]) -> Iterator[Reader]:
+    one = Reader(window, recorded_report[1])
+    yield one
+    assert one.clicks <= 3
+
+
+@pytest.fixture(scope="module")
+def cases(recorded_report: tuple[int, Path]) -> list[dict[str, Any]]:
+    every = json.loads((recorded_report[1] / "data" / "cases.json").read_text())
+    return [dict(zip(every["columns"], row, strict=True)) for row in every["rows"]]
+
+
+FIG8 = ".cards a:has-text('Fig 8: Attention')"
+
+
+def test_which_is_fastest_for_my_shape(reader: Reader, cases: list[dict[str, Any]]) -> None:
+    reader.click("nav >> text=Find my kernel")
+    reader.page.fill("[name=problem]", "B=16 H=16 N=12288 D=128 causal=1")
+    reader.page.select_option("[name=direction]", "bwd")
+    reader.click("[name=fastest]")
+    said = reader.page.locator(".found tbody tr").all_inner_texts()
+    keys = {"B=16", "H=16", "N=12288", "D=128", "causal=1"}  # grouped heads have them too
+    wanted = [one for one in cases if one["direction"] == "bwd" and keys <= set(one["problem"].split(";"))]
+    names = [one["library"] for one in wanted if one["fastest"]]
+    assert names
+    assert len(said) == len(names)
+    assert all(name in line for name, line in zip(names, said, strict=True))
+
+
+def test_how_far_from_both_roofs(reader: Reader, cases: list[dict[str, Any]]) -> None:
+    reader.click("nav >> text=Find my kernel")
+    reader.page.fill("[name=problem]", "M=8192")
+    reader.page.select_option("[name=operation]", "gemm")
+    reader.page.select_option("[name=library]", "TK (ours)")
+    line = reader.text(".found tbody tr")
+    one = next(one for one in cases if one["library"] == "TK (ours)" and one["problem"].startswith("M=8192"))
+    assert f"{one['roof_pct_datasheet']:.1f}\t{one['roof_pct_measured']:.1f}" in line
+
+
+def test_did_table_2_hold(reader: Reader) -> None:
+    card = reader.text(".cards li:has-text('Table 2')")
+    assert re.search(r"\d of \d hold|all \d hold", card)
+    reader.click(".cards a:has-text('Table 2')")
+    assert "tested claims" in reader.text(".boxes")
+
+
+def test_what_is_a_rate_measured_over(reader: Reader) -> None:
+    reader.click(FIG8)
+    number = reader.text("table.wide td a")
+    reader.click("table.wide td a")
+    said = reader.case.inner_text("main")
+    assert number.rstrip("*") in said
+    assert re.search(r"samples\s+\d+", said)
+    assert reader.case.locator("a[href$='.csv']").count() == 1
+
+
+def test_which_command_measures_it_again(reader: Reader) -> None:
+    reader.click(FIG8)
+    reader.click("table.wide td a")
+    assert reader.case.inner_text("pre").startswith("python -m harness")
+
+
+def test_is_ours_faster_than_the_libraries_of_today(reader: Reader) -> None:
+    reader.click(FIG8)
+    said = reader.text(".boxes li:last-child")
+    assert re.search(r"Ours: [\d.]+ to [\d.]+× its speed", said)
+    assert re.search(r"Ours is ahead on .*problems", said)
+
+
+def test_what_does_the_code_of_the_authors_do_here(reader: Reader) -> None:
+    row = reader.text(".speedups tbody tr:has-text('Attention, forward')")
+    assert len(re.findall(r"[\d.]+×", row)) == 3  # the paper, the released code, ours
+
+
+def test_what_did_the_claim_accept(reader: Reader) -> None:
+    reader.click(FIG8)
+    reader.click("details.kind summary")
+    reader.click("details.claim summary")
+    assert "Tolerance: " in reader.text("details.claim[open]")
+
+
+def test_on_which_machine(reader: Reader) -> None:
+    reader.click("nav >> text=Machine and runs")
+    said = reader.text()
+    assert "NVIDIA" in said
+    assert "driver" in said
+
+
+def test_where_are_the_numbers_as_a_file(reader: Reader, cases: list[dict[str, Any]]) -> None:
+    import pandas as pd
+
+    reader.click("nav >> text=Find my kernel")
+    links = reader.page.eval_on_selector_all("a[href^=data]", "all => all.map(one => one.getAttribute('href'))")
+    assert {Path(one).suffix for one in links} == {".csv", ".json", ".parquet"}
+    tables = [pd.read_csv(reader.out / "data" / "cases.csv"), pd.read_parquet(reader.out / "data" / "cases.parquet")]
+    for table in tables:
+        assert len(table) == len(cases)
+        known = [one["tflops"] for one in cases if one["tflops"] is not None]
+        assert table["tflops"].dropna().tolist() == known
+
+
+def test_what_a_verdict_means(reader: Reader) -> None:
+    reader.click("nav >> text=How to read it")
+    assert "Overtaken: " in reader.text()
+
+
+def test_a_view_of_all_cases_can_be_sent(reader: Reader) -> None:
+    """Filters and order are in the address; a heading turns the order."""
+    page = reader.page
+    reader.click("nav >> text=Find my kernel")
+    page.select_option("[name=operation]", "attention")
+    everything = page.inner_text("#found")
+    page.click("[data-column=tflops]")
+    fastest = page.locator(".found tbody tr").first.inner_text()
+    assert "sort=tflops.down" in page.url
+    page.goto(page.url)
+    assert page.inner_text("#found") == everything
+    assert page.locator(".found tbody tr").first.inner_text() == fastest
+    speeds = page.eval_on_selector_all(".found td:nth-child(4)", "all => all.map(one => Number(one.textContent))")
+    assert speeds == sorted(speeds, reverse=True)
+    page.click("[data-column=tflops]")
+    assert page.get_attribute("th:has([data-column=tflops])", "aria-sort") == "ascending"
+    link = page.locator(".found a.case").first
+    name = link.inner_text()
+    link.click()
+    assert name in reader.case.inner_text("h1")

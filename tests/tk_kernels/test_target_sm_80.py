@@ -1,0 +1,105 @@
+"""Code for every GPU since Ampere: what is built, which device gets it, and what is refused in words."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tk_kernels import implementations, toolchain
+from tk_kernels.ops import library
+
+MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
+ROWS = ("rotary", "dropout_add_layernorm")
+
+
+@pytest.mark.parametrize("kernel", ROWS)
+def test_one_build_has_code_for_each_machine(kernel: str) -> None:
+    manifest = toolchain.manifest(kernel, "sm_80")
+    codes = manifest["machine_codes"]
+    assert set(codes) == MACHINES
+    assert len({codes[machine]["binary_hash"] for machine in ("sm_80", "sm_86", "sm_90")}) == 3
+    for code in codes.values():
+        assert code["registers"] <= manifest["registers"] <= 255
+        assert code["spills"] == 0
+        assert code["shared_memory"] <= 48 * 1024
+        assert code["hgmma_count"] in (0, None)
+    assert {entry["machine"] for entry in manifest["entries"]} == MACHINES
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A GPU that is not there; its kernels are loaded by name only."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _=None: "a GPU")
+    monkeypatch.setattr(library, "_functions", {})
+    monkeypatch.setattr(toolchain, "load", lambda kernel, target: {"rotary": f"{kernel} for {target}"})
+    return monkeypatch
+
+
+def call(gpu: pytest.MonkeyPatch, capability: tuple[int, int]) -> str:
+    """What the operator `rotary` would run on a device of this capability."""
+    gpu.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
+    gpu.setattr(library, "_functions", {})
+    gpu.setattr(toolchain, "load", lambda kernel, target: type("Library", (), {kernel: f"{kernel} for {target}"}))
+    return str(library.compiled("rotary", torch.device("cuda", 0)))
+
+
+@pytest.mark.parametrize(
+    ("capability", "target"),
+    [((8, 0), "sm_80"), ((8, 6), "sm_80"), ((8, 9), "sm_80"), ((9, 0), "sm_90a"), ((10, 0), "sm_80"),
+     ((12, 0), "sm_80")],
+)  # fmt: skip
+def test_an_operator_takes_the_target_of_the_device(
+    gpu: pytest.MonkeyPatch, capability: tuple[int, int], target: str
+) -> None:
+    assert call(gpu, capability) == f"rotary for {target}"
+    with library.built_for("sm_80"):
+        assert call(gpu, capability) == "rotary for sm_80"
+    assert call(gpu, capability) == f"rotary for {target}"
+
+
+def test_a_gpu_that_is_too_old_is_refused_in_a_sentence(gpu: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError) as refusal:
+        call(gpu, (7, 5))
+    assert str(refusal.value) == (
+        "a GPU has compute capability 7.5; the kernels are built for GPUs of 8.0 (Ampere) and newer, or run on CPU "
+        "tensors"
+    )
+
+
+def test_hoppers_code_on_another_gpu_is_refused_in_a_sentence(gpu: pytest.MonkeyPatch) -> None:
+    with library.built_for("sm_90a"), pytest.raises(RuntimeError, match="does not run code for sm_90a; leave the"):
+        call(gpu, (8, 9))
+
+
+def test_a_variant_names_its_target() -> None:
+    variant = implementations.Rotary(target="sm_80")
+    assert variant._on("cuda") == "sm_80"
+    assert variant._on("cpu") == "cpu"
+    assert implementations.Rotary(target="auto")._on("cuda") == "sm_90a"
+    with pytest.raises(ValueError, match="target: got 'cpu', needs one of sm_90a, sm_80, or auto"):
+        implementations.Rotary(target="cpu")
+    with pytest.raises(TypeError, match="tk rotary: got the option 'speed', it takes target"):
+        implementations.Rotary(speed=1)
+
+
+def test_a_variant_of_another_target_is_no_contestant_on_a_cpu() -> None:
+    problem = type("Problem", (), {"dtype": "bf16", "direction": "fwd", "D": 64})
+    reason = implementations.Rotary(target="sm_80").supports(problem, "cpu")
+    assert reason == "tk rotary: target sm_80 is one of GPUs, not of the device 'cpu'"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rotary_is_the_same_bit_by_bit_on_both_targets(interleaved: bool) -> None:
+    x = torch.randn(2, 3, 77, 128, device="cuda", dtype=torch.bfloat16)
+    cos, sin = torch.randn(2, 77, 64, device="cuda")
+    expected = library_call(x, cos, sin, interleaved)
+    with library.built_for("sm_80"):
+        assert torch.equal(library_call(x, cos, sin, interleaved), expected)
+
+
+def library_call(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
+    """The operator itself."""
+    import tk_kernels as tk
+
+    return tk.rotary(x, cos, sin, interleaved=interleaved)
