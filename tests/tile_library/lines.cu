@@ -16,8 +16,8 @@ template <typename TR, typename TM, int R, int C, int Run> struct line_moves : f
     }
 };
 
-template <typename T, int R, int C> struct line_maps : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct line_maps : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rl<T, R, C> x, y, z;
         load(x, g.a, {});
         if (g.op != 4) {  // its tables are half as wide
@@ -51,7 +51,7 @@ template <typename T, int R, int C> struct line_maps : family<uniform<T>> {
         rotate(x, y, cosine, sine);
         if constexpr (Partner) x = y;
     }
-    kittens_device static void pairs(rl<T, R, C>& x, const uniform<T>& g) {
+    kittens_device static void pairs(rl<T, R, C>& x, const one_type<T>& g) {
         rl<float, R, C / 2, 4> cosine, sine;
         load(cosine, g.b, {});
         load(sine, g.c, {});
@@ -60,8 +60,8 @@ template <typename T, int R, int C> struct line_maps : family<uniform<T>> {
 };
 
 // Every warp has a row; each element becomes the sum of all of them, twice over the same vectors in turn.
-template <int Warps> struct block_sums : family<uniform<float>, Warps> {
-    kittens_device static void run(const uniform<float>& g) {
+template <int Warps> struct block_sums : family<one_type<float>, Warps> {
+    kittens_device static void run(const one_type<float>& g) {
         shared_allocator memory;
         auto& first = *memory.allocate<sv<float, 16>>("first");
         auto& second = *memory.allocate<sv<float, 16>>("second");
@@ -76,8 +76,8 @@ template <int Warps> struct block_sums : family<uniform<float>, Warps> {
 };
 
 // Halves of 16 bits, high and low in turn: four words of counter and two of key in, four words out.
-struct generator : family<uniform<float>> {
-    kittens_device static void run(const uniform<float>& g) {
+struct generator : family<one_type<float>> {
+    kittens_device static void run(const one_type<float>& g) {
         const float* in = g.a.row(0, 0, 0);
         const auto word = [=](int i) { return uint32_t(in[2 * i]) << 16 | uint32_t(in[2 * i + 1]); };
         const words drawn = philox({{word(0), word(1), word(2), word(3)}}, word(4), word(5));
@@ -94,8 +94,8 @@ struct generator : family<uniform<float>> {
 };
 
 // Op 0 drops, op 1 gives the mask; numbers are low words of seed, offset and first element, and the pitch.
-template <typename T, int R, int C> struct drops : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct drops : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         const dropout which{uint64_t(uint32_t(g.numbers[0])) | uint64_t(7) << 32, uint64_t(uint32_t(g.numbers[1])),
                             uint32_t(g.value * 4294967296.0), 1.f / (1.f - g.value)};
         rl<T, R, C> x;

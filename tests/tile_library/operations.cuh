@@ -51,11 +51,11 @@ template <typename A, typename B, typename C, typename D> struct operands {
           numbers{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]},
           value(x.value) {}
 };
-template <typename T> using uniform = operands<matrix<T>, matrix<T>, matrix<T>, matrix<T>>;
+template <typename T> using one_type = operands<matrix<T>, matrix<T>, matrix<T>, matrix<T>>;
 
 // --- registers ------------------------------------------------------------------------------------------------
-template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct maps : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C, L> x, y, z;
         load(x, g.a, coord{});
         load(y, g.b, coord{});
@@ -95,8 +95,8 @@ template <typename T, int R, int C, layout L> struct maps : family<uniform<T>> {
     }
 };
 
-template <typename T, int R, int C, layout L> struct broadcasts : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct broadcasts : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         using tile = rt<T, R, C, L>;
         tile x, z;
         typename tile::col_vec down;    // one value a row
@@ -120,8 +120,8 @@ template <typename T, int R, int C, layout L> struct broadcasts : family<uniform
     }
 };
 
-template <typename T, int R, int C, layout L> struct reductions : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct reductions : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         using tile = rt<T, R, C, L>;
         tile x;
         typename tile::col_vec down, old_down;
@@ -151,8 +151,8 @@ template <typename T, int R, int C, layout L> struct reductions : family<uniform
 };
 
 // Softmax of the rows (op 0) or of the rows with the other sign (1), at least 1/64 and three times that.
-template <typename T, int R, int C, layout L> struct softmaxes : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct softmaxes : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C, L> x, z;
         load(x, g.a, coord{});
         if (g.op == 0) row_softmax<1>(z, x, 1.f / 64, g.value);
@@ -184,8 +184,8 @@ template <typename T, int R, int C, layout L> struct row_products
 };
 
 // Matrices that are kept as they are (op 0, 2) or transposed (1, 3): loaded (0, 1) or stored (2, 3).
-template <typename T, int R, int C> struct either_orders : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct either_orders : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C> x;
         const element_coord at{0, 0, g.numbers[0], g.numbers[1]};
         if (g.op < 2) {
@@ -261,8 +261,8 @@ template <typename T> struct decays : family<operands<matrix<float>, matrix<floa
     }
 };
 
-template <typename T, int R, int C, layout L> struct masks : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct masks : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C, L> x, z;
         load(x, g.a, coord{});
         const int n = g.numbers[0];
@@ -290,8 +290,8 @@ struct conversions : family<operands<matrix<From>, matrix<From>, matrix<From>, m
         store(g.out, z, coord{});
     }
 };
-template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct layouts : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C, L> x;
         load(x, g.a, coord{});
         if (g.op == 0) {
@@ -313,8 +313,8 @@ template <typename T, int R, int C, layout L> struct layouts : family<uniform<T>
 };
 
 // The same registers as the transposed matrix.
-template <typename T, int R, int C, layout L> struct transposed_layouts : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, layout L> struct transposed_layouts : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, R, C, L> x;
         rt<T, C, R, L == layout::row ? layout::col : layout::row> z;
         load(x, g.a, coord{});
@@ -324,8 +324,8 @@ template <typename T, int R, int C, layout L> struct transposed_layouts : family
 };
 
 // Rows turned by any number (op 0) or by a constant (1), columns by a constant (2), and in place (3).
-template <typename T, int Other> struct rotations : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int Other> struct rotations : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         if (g.op < 2) {
             rt<T, 16, Other> x, z;
             load(x, g.a, coord{});
@@ -355,8 +355,8 @@ template <typename T, int Other> struct rotations : family<uniform<T>> {
 };
 
 // --- vectors --------------------------------------------------------------------------------------------------
-template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int N, vec_layout L> struct vectors : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rv<T, N, L> x, y, z;
         load(x, g.a, coord{});
         load(y, g.b, coord{});
@@ -399,8 +399,8 @@ template <typename T, int N, vec_layout L> struct vectors : family<uniform<T>> {
 // --- memory ---------------------------------------------------------------------------------------------------
 // Register type TR, in memory TM; scope 1: a warp, 4: a warpgroup, whose tile has 4 R rows.
 template <typename TR, typename TM, int R, int C, layout L, int Scope> struct shared_moves
-    : family<uniform<TM>, Scope> {
-    kittens_device static void run(const uniform<TM>& g) {
+    : family<one_type<TM>, Scope> {
+    kittens_device static void run(const one_type<TM>& g) {
         shared_allocator memory;
         auto* tiles = memory.allocate<st<TM, Scope * R, C>>("tiles", 2);
         rt<TR, R, C, L> x, y;
@@ -420,8 +420,8 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct sh
 };
 
 // A warp's quarter of a warpgroup's tile, transposed: R of its columns, and all of its rows.
-template <typename T, int R, int C> struct transposed_loads : family<uniform<T>, 4> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct transposed_loads : family<one_type<T>, 4> {
+    kittens_device static void run(const one_type<T>& g) {
         shared_allocator memory;
         auto& tile = *memory.allocate<st<T, C, 4 * R>>("tile");
         group<4>::load(tile, g.a, coord{});
@@ -433,8 +433,8 @@ template <typename T, int R, int C> struct transposed_loads : family<uniform<T>,
 };
 
 // Values of a shared vector at the rows of a warpgroup's tile: each warp its own.
-template <typename TR, typename TM, int R> struct group_vector_loads : family<uniform<TM>, 4> {
-    kittens_device static void run(const uniform<TM>& g) {
+template <typename TR, typename TM, int R> struct group_vector_loads : family<one_type<TM>, 4> {
+    kittens_device static void run(const one_type<TM>& g) {
         shared_allocator memory;
         auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
         group<4>::load(vec, g.a, coord{});
@@ -449,8 +449,8 @@ template <typename TR, typename TM, int R> struct group_vector_loads : family<un
 
 // The largest of each row of a warpgroup's tile, from its warps' registers to one shared vector; TR there, TM in
 // memory.
-template <typename TR, typename TM, int R> struct group_vectors : family<uniform<TM>, 4> {
-    kittens_device static void run(const uniform<TM>& g) {
+template <typename TR, typename TM, int R> struct group_vectors : family<one_type<TM>, 4> {
+    kittens_device static void run(const one_type<TM>& g) {
         shared_allocator memory;
         auto& vec = *memory.allocate<sv<TM, 4 * R>>("vector");
         rt<TR, R, 16> x;
@@ -467,8 +467,8 @@ template <typename TR, typename TM, int R> struct group_vectors : family<uniform
 
 // At any corner of a tensor of any extents: zeros beyond its end, nothing stored there.
 template <typename TR, typename TM, int R, int C, layout L, int Scope> struct global_moves
-    : family<uniform<TM>, Scope> {
-    kittens_device static void run(const uniform<TM>& g) {
+    : family<one_type<TM>, Scope> {
+    kittens_device static void run(const one_type<TM>& g) {
         rt<TR, R, C, L> x;
         const element_coord from{0, 0, g.numbers[0], g.numbers[1]}, to{0, 0, g.numbers[2], g.numbers[3]};
         if constexpr (Scope == 1) {
@@ -482,8 +482,8 @@ template <typename TR, typename TM, int R, int C, layout L, int Scope> struct gl
 };
 
 // Two elements at a time, at an even column; op 1: the row's elements alone, in fp32, for every row of the tile.
-template <typename T, int R, int C> struct pair_loads : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct pair_loads : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         const element_coord from{0, 0, g.numbers[0], g.numbers[1]};
         rt<T, R, C> x;
         typename rt_fl<R, C>::row_vec across;
@@ -496,8 +496,8 @@ template <typename T, int R, int C> struct pair_loads : family<uniform<T>> {
 
 // Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added
 // to what b holds.
-template <typename T, int R, int C, int Scope> struct packed_moves : family<uniform<T>, Scope> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, int Scope> struct packed_moves : family<one_type<T>, Scope> {
+    kittens_device static void run(const one_type<T>& g) {
         const coord at{0, 0, g.numbers[0], g.numbers[1]};
         shared_allocator memory;
         auto& vector = *memory.allocate<sv<T, R * C>>("vector");
@@ -522,8 +522,8 @@ template <typename T, int R, int C, int Scope> struct packed_moves : family<unif
     }
 };
 
-template <typename T, int R, int C, int Warps> struct group_moves : family<uniform<T>, Warps> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C, int Warps> struct group_moves : family<one_type<T>, Warps> {
+    kittens_device static void run(const one_type<T>& g) {
         shared_allocator memory;
         auto& tile = *memory.allocate<st<T, R, C>>("tile");
         group<Warps>::load(tile, g.a, coord{0, 0, g.numbers[0], g.numbers[1]});
@@ -700,8 +700,8 @@ struct complex_multiplies : family<operands<matrix<T>, matrix<T>, matrix<float>,
     }
 };
 
-template <typename T, int R, int C> struct complex_maps : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int R, int C> struct complex_maps : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         complex<rt<T, R, C>> x, y, z;
         load(x.real, g.a, coord{}), load(x.imag, g.a, coord{0, 0, 1, 0});
         load(y.real, g.b, coord{}), load(y.imag, g.b, coord{0, 0, 1, 0});
@@ -720,8 +720,8 @@ template <typename T, int R, int C> struct complex_maps : family<uniform<T>> {
 };
 
 // Two tiles whose halves are exchanged, of rows (op 0) or of columns (1); the second lies below the first.
-template <typename T, int C> struct exchanges : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int C> struct exchanges : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         rt<T, 16, C> x, y;
         load(x, g.a, coord{}), load(y, g.a, coord{0, 0, 1, 0});
         if (g.op == 0) exchange_rows(x, y);
@@ -731,8 +731,8 @@ template <typename T, int C> struct exchanges : family<uniform<T>> {
 };
 
 // Sums and differences of a complex tile's halves: of columns (op 0), of rows (1) and back (2), with w in b.
-template <typename T, int C> struct butterflies : family<uniform<T>> {
-    kittens_device static void run(const uniform<T>& g) {
+template <typename T, int C> struct butterflies : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
         complex<rt<T, 16, C>> x;
         complex<typename rt<T, 16, C>::col_vec> w;
         load(x.real, g.a, coord{}), load(x.imag, g.a, coord{0, 0, 1, 0});
@@ -745,8 +745,8 @@ template <typename T, int C> struct butterflies : family<uniform<T>> {
 };
 
 // A warpgroup's tile of which each warp holds 8 rows of either half: loaded (op 0) or stored (1), TR in registers.
-template <typename TR, typename TM, int C> struct halves : family<uniform<TM>, 4> {
-    kittens_device static void run(const uniform<TM>& g) {
+template <typename TR, typename TM, int C> struct halves : family<one_type<TM>, 4> {
+    kittens_device static void run(const one_type<TM>& g) {
         shared_allocator memory;
         auto& tile = *memory.allocate<complex<st<TM, 64, C>>>("tile");
         complex<rt<TR, 16, C>> x;
