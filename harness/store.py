@@ -27,10 +27,10 @@ from typing import Any, Self
 
 import pandas as pd
 
-from harness import results
 from harness import samples as stored_samples
 from harness.errors import HarnessError
 from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row
+from harness.results import stored as results
 from harness.samples import Samples
 
 LOCK = ".lock"

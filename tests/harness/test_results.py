@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from harness_support import MANIFEST, NO_TIME, group
+from harness_support import MANIFEST, NO_TIME, ROOT, group
 
-from harness import results
 from harness.errors import HarnessError
 from harness.records import Measurement, ProfileMetric, Status
 from harness.results import ResultsError, load_campaign, load_run
@@ -182,7 +181,7 @@ def failing(stored, loser):
 
 
 def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder):
-    """Guard: `_timed_together` and `_of_passes` in harness/results.py; the rows of the first time stay in the files."""
+    """Guard: `_timed_together` and `_of_passes` in harness.results; the rows of the first time stay in the files."""
     with Store.create(folder, MANIFEST) as made:
         made.append(failing(group(cases=("a", "b", "c")), "b"))
         made.append(failing(group(cases=("a", "b", "c")), "a"))
@@ -224,7 +223,7 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
 def test_the_readers_need_neither_torch_nor_hydra_nor_what_plans_a_run():
     heavy = ("torch", "hydra", "wandb", "harness.planning", "harness.workloads")
     code = f"import sys, harness.naming, harness.results; sys.exit(any(name in sys.modules for name in {heavy}))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=results.__file__.rsplit("/", 2)[0]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 @pytest.mark.parametrize(
