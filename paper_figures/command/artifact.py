@@ -1,7 +1,7 @@
 """`docs/artifact.md`, the appendix for artifact evaluation: what is needed, how long it takes, what each command shows.
 
 Prose is in the template; every table is made from the experiments, the Makefile and the recorded runs.
-`reproduce-paper --readme` writes it with the README's results.
+`reproduce-paper --readme` writes it with the other pages of results.
 """
 
 from __future__ import annotations
@@ -44,14 +44,6 @@ class Row:
     """In seconds; empty where `--quick` leaves it out."""
     recorded: str
     """In seconds; empty where the campaign has no complete run."""
-
-
-def write_artifact(runs: Sequence[Run], exhibits: Sequence[AnyExhibit], root: Path = ROOT) -> Path:
-    """Writes the page into a repository and returns its path; `runs` are the recorded campaign's, newest first."""
-    path = root / PAGE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(artifact_text(runs, exhibits), encoding="utf-8")
-    return path
 
 
 def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:

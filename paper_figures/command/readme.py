@@ -1,33 +1,73 @@
-"""The block of README.md that shows results, and the artifact appendix: made from a report, never by hand."""
+"""The results that README.md shows, docs/results.md and the artifact appendix: made from a report, never by hand."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-from paper_figures.command.artifact import write_artifact
+from paper_figures.command.artifact import PAGE as ARTIFACT
+from paper_figures.command.artifact import artifact_text
+from paper_figures.command.result_lines import result_lines
+from paper_figures.command.results_page import FIGURES, results_block, shown_in_full
+from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
-from paper_figures.judged.evaluation import NOT_MEASURED
-from paper_figures.labels import words
-from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT, campaign_end
-from paper_figures.shown.case_rows import Line
-from paper_figures.shown.render.markdown import escape, markdown_table
-from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
-from paper_figures.shown.table import claim_numbers
+from paper_figures.shown.render.markdown import escape
+from paper_figures.shown.report.model import Report
+from paper_figures.shown.summary import verdict_sentence
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
-FIGURES = Path("docs") / "figures"
+README = Path("README.md")
+CHART = "fig8_attention"
+"""The exhibit whose figure stands in README.md."""
 
 
 def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
-    """Rewrites the block of `<root>/README.md`, the figures that it shows and the appendix; returns what was written.
+    """Writes the pages of `pages` into a repository, and their figures; returns what was written.
 
-    `out` is the report's folder.  Raises `PaperFiguresError` if the README has no such block.
+    `out` is the report's folder.  Raises `PaperFiguresError` if the README has no block for results.
     """
-    readme = root / "README.md"
+    made = pages(report, root)
+    written = []
+    (root / FIGURES).mkdir(parents=True, exist_ok=True)
+    for exhibit in shown_in_full(report):
+        name = f"{exhibit.exhibit.id}.svg"
+        shutil.copyfile(out / "figures" / name, root / FIGURES / name)
+        written.append(root / FIGURES / name)
+    for path, text in made.items():
+        (root / path).write_text(text, encoding="utf-8")
+    return [*(root / path for path in made), *written]
+
+
+def pages(report: Report, root: Path = ROOT) -> Mapping[Path, str]:
+    """The generated pages by their path in a repository: README with its block, docs/results.md, docs/artifact.md."""
+    before, after = _around(root / README)
+    return {
+        README: f"{before}{BEGIN}\n{readme_block(report)}{END}{after}",
+        RESULTS_PAGE: f"# Results\n\n{BEGIN}\n{results_block(report)}{END}\n",
+        ARTIFACT: artifact_text(report.runs, load_exhibits()),
+    }
+
+
+def outdated(report: Report, root: Path = ROOT) -> list[str]:
+    """The pages of a repository that are not what the report makes of them, each as `path: what is wrong`.
+
+    A folder without a README is no checkout, and has none to keep.
+    """
+    if not (root / README).is_file():
+        return []
+    found = []
+    for path, text in pages(report, root).items():
+        kept = (root / path).read_text(encoding="utf-8") if (root / path).is_file() else None
+        if kept != text:
+            found.append(f"{path.as_posix()}: {'is missing' if kept is None else 'other text'}")
+    return found
+
+
+def _around(readme: Path) -> tuple[str, str]:
+    """What stands before and after the block of a README."""
     try:
         text = readme.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -36,86 +76,29 @@ def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
     _, closed, after = rest.partition(END)
     if not found or not closed:
         raise PaperFiguresError(f"{readme} needs the lines {BEGIN} and {END}, between which the results are written")
-    written = [readme]
-    (root / FIGURES).mkdir(parents=True, exist_ok=True)
-    for exhibit in _shown(report):
-        name = f"{exhibit.exhibit.id}.svg"
-        shutil.copyfile(out / "figures" / name, root / FIGURES / name)
-        written.append(root / FIGURES / name)
-    written.append(write_artifact(report.runs, load_exhibits(), root))
-    readme.write_text(f"{before}{BEGIN}\n{results_block(report)}{END}{after}", encoding="utf-8")
-    return written
+    return before, after
 
 
-def results_block(report: Report) -> str:
-    """The block's Markdown: where the numbers are from, a table and a figure an exhibit, the verdicts."""
-    run = report.used[0]
-    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
-    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
-    libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
-    parts = [
-        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](results/), ended "
-        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
-        "[constraints.txt](constraints.txt). The paper's numbers are from an H100 80GB SXM.",
-        "",
-        *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
-        *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
-        "",
-        markdown_table(kinds_table(report.results)),
-        *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
-    ]
-    for exhibit in _shown(report):
-        parts += _exhibit_block(exhibit)
-    return "\n".join(parts + _verdict_block(report)) + "\n"
-
-
-def _shown(report: Report) -> list[ExhibitReport]:
-    shown = [one for one in report.exhibits if one.exhibit.in_readme]
-    return [one for one in shown if one.measured]
-
-
-def _exhibit_block(report: ExhibitReport) -> list[str]:
-    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
-    exhibit = report.exhibit
-    labels = list(dict.fromkeys(line.label for line in report.lines))
-    lines = [
-        f"### {exhibit.where}: {exhibit.title}",
-        "",
-        f"![{exhibit.title}]({(FIGURES / f'{exhibit.id}.svg').as_posix()})",
-        "",
-        "TFLOPS, in brackets the paper's; * of calls back to back, the others of the interleaved rounds:",
-        "",
-        "| | " + " | ".join(labels) + " |",
-        "|---|" + "---:|" * len(labels),
-    ]
-    for problem in dict.fromkeys(line.problem for line in report.lines):
-        own = {line.label: _rate(line) for line in report.lines if line.problem == problem}
-        cells = [own.get(label, "") for label in labels]
-        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    return [*lines, "", *(text for mean in report.means for text in (mean, ""))]
-
-
-def _rate(line: Line) -> str:
-    """`729 (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
-    text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
-    text += "*" if line.rate is not None and line.rate.settled else ""
-    published = line.published.number if line.published is not None else None
-    return text if published is None else f"{text} ({significant(published)})"
-
-
-def _verdict_block(report: Report) -> list[str]:
-    """Every claim on what was measured, folded, in the paper's order with its numbers; then what was not measured."""
-    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
-    lines = ["<details>", f"<summary>All {len(results)} claims, with their numbers</summary>", ""]
-    lines += ["| verdict | where | claim | numbers |", "|---|---|---|---|"]
-    for result in results:
-        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
-        lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
-    lines += ["", "</details>"]
-    missing = [one for one in report.exhibits if not one.measured]
-    if missing:
-        names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
-        claims = sum(len(one.results) for one in missing)
-        unjudged = f"; {claims} claims are not judged yet" if claims else ""
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
-    return lines
+def readme_block(report: Report) -> str:
+    """README's part: a verdict, five lines of results, one figure, and where all of them are."""
+    parts = [escape(verdict_sentence(report.results)), ""]
+    lines = result_lines(report)
+    if lines:
+        gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")
+        day = campaign_end(report.used).date().isoformat()
+        parts += [
+            f"Recorded on {gpu}, {day}: TFLOPS at the middle size of each figure. The last two columns are of all "
+            "problems of the paper's claim.",
+            "",
+            "| | ours | as released | fastest library of today | paper (H100) | ours over the fastest | the claim |",
+            "|---|---:|---:|---:|---:|---|---|",
+            *(f"| {' | '.join(line.cells)} |" for line in lines),
+            "",
+        ]
+        if notes := "; ".join(line.note for line in lines if line.note):
+            parts += [f"\\* The released kernel takes another form of the problem. {notes}.", ""]
+    chart = next((one for one in shown_in_full(report) if one.exhibit.id == CHART), None)
+    if chart is not None:
+        parts += [f"![{chart.exhibit.title}]({(FIGURES / f'{CHART}.svg').as_posix()})", ""]
+    parts.append(f"All results, with every claim of the paper: [{RESULTS_PAGE.as_posix()}]({RESULTS_PAGE.as_posix()}).")
+    return "\n".join(parts) + "\n"

@@ -16,7 +16,7 @@ from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.progress import Working
-from paper_figures.command.readme import update_readme
+from paper_figures.command.readme import outdated, update_readme
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
@@ -54,7 +54,9 @@ def parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/artifact.md")
+    top.add_argument(
+        "--readme", action="store_true", help="rewrite the results in README.md, docs/results.md and artifact.md"
+    )
     return top
 
 
@@ -103,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
         files = write_report(report, arguments.output, measured_here=gpu is not None, say=working.say)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
-        return _check(arguments.output, files)
+        return _check(arguments.output, files, outdated(report, ROOT))
     if arguments.write_digests:
         digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
@@ -286,14 +288,17 @@ def _must(step: steps.Step) -> None:
         raise PaperFiguresError(f"cannot {step.title}: see the compiler's words above")
 
 
-def _check(out: Path, files: Sequence[Path]) -> int:
-    """Compares the report with the kept digests."""
+def _check(out: Path, files: Sequence[Path], pages: Sequence[str]) -> int:
+    """Compares the report with the kept digests; `pages` are those of the repository that it does not make so."""
     found = digest.differences(out, files, digest.DIGESTS)
-    if not found:
+    if not found and not pages:
         print(f"all {len(files)} files are byte for byte the recorded ones")
         return 0
-    for line in found:
+    for line in (*found, *pages):
         print(line, file=sys.stderr)
+    if not found:
+        print(f"error: {len(pages)} pages differ from the report; write them anew with --readme", file=sys.stderr)
+        return 1
     note = digest.version_note(digest.DIGESTS)
     ending = f"; {note}" if note else "; after a change that was meant, keep new digests with --write-digests"
     print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)

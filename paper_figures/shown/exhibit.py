@@ -95,7 +95,7 @@ class Exhibit:
     quick_contestants: tuple[str, ...] = ()
     """And of whom: those that need no compiler and no tuning."""
     in_readme: bool = False
-    """Whether its figure and table stand in the README, beside all verdicts."""
+    """Whether its figure and table stand in docs/results.md, beside all verdicts."""
     experiment: str = ""
     """Name of the experiment, where it is not the exhibit's own."""
     part_only: bool = False

@@ -1,38 +1,128 @@
-"""The block of results in README.md."""
+"""The generated pages: README's block, docs/results.md, docs/artifact.md."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from reproduction_support import MEASURED
 
-from paper_figures.command.readme import BEGIN, END, results_block, update_readme
+from paper_figures.command.readme import BEGIN, END, README, outdated, readme_block, update_readme
+from paper_figures.command.result_lines import LINES, result_lines
+from paper_figures.command.results_page import PAGE as RESULTS_PAGE
+from paper_figures.command.results_page import results_block
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
+from paper_figures.numbers import significant
+from paper_figures.shown.case_rows import Line
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 
+ROOT = Path(__file__).resolve().parents[3]
 
-def test_the_readmes_block_is_rewritten_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
+
+def test_the_pages_are_written_and_nothing_else(
+    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # test_artifact.py
     (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nof an older run\n{END}\n\nThe end.\n")
     update_readme(report, written, tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert text.startswith(f"# Title\n\n{BEGIN}\n")
     assert text.endswith(f"{END}\n\nThe end.\n")
     assert "of an older run" not in text
+    assert "](docs/figures/fig8_attention.svg)" in text
+    results = (tmp_path / RESULTS_PAGE).read_text()
     shown = [exhibit.id for exhibit in MEASURED if exhibit.in_readme]
     assert shown == ["fig7_gemm", "fig8_attention"]
     for name in shown:
-        assert f"](docs/figures/{name}.svg)" in text
+        assert f"](figures/{name}.svg)" in results
         assert (tmp_path / "docs" / "figures" / f"{name}.svg").read_bytes().startswith(b"<?xml")
-    assert all(result.claim.sentence in text for result in report.results)
+    assert all(result.claim.sentence in results for result in report.results)
+    assert outdated(report, tmp_path) == []
     update_readme(report, written, tmp_path)
     assert (tmp_path / "README.md").read_text() == text
+    assert (tmp_path / RESULTS_PAGE).read_text() == results
 
 
-def test_the_readme_names_what_is_not_measured_yet(tmp_path: Path, synthetic: ModuleType) -> None:
+def test_a_page_that_was_edited_or_lost_is_told(
+    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: no number of README or docs/results.md is typed by hand."""
+    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # it takes a second
+    assert outdated(report, tmp_path) == []  # no checkout
+    (tmp_path / "README.md").write_text(f"{BEGIN}\n{END}\n")
+    update_readme(report, written, tmp_path)
+    text = (tmp_path / README).read_text()
+    (tmp_path / README).write_text(text.replace("holds", "holds well", 1))
+    (tmp_path / RESULTS_PAGE).unlink()
+    assert outdated(report, tmp_path) == ["README.md: other text", "docs/results.md: is missing"]
+    (tmp_path / README).write_text(f"{text}A sentence of a person.\n")
+    assert outdated(report, tmp_path) == ["docs/results.md: is missing"]
+
+
+def test_a_line_has_the_rates_of_one_problem(report: Report) -> None:
+    """Ours, the released, the fastest of the others and the paper's, all at the middle size."""
+    lines = result_lines(report)
+    assert [line.cells[0].partition(",")[0] for line in lines] == [name.partition(",")[0] for name, *_ in LINES]
+    gemm = next(one for one in report.exhibits if one.exhibit.id == "fig7_gemm")
+    middle = [line for line in gemm.lines if line.problem_label == "M = N = K = 4096"]
+    rates = {str(line.cell.contestant): line.rate.value for line in middle if line.rate is not None}
+    name, ours, released, today, paper, speedup, verdict = lines[0].cells
+    assert name == "GEMM, bf16, M = N = K = 4096"
+    assert ours == significant(rates["tk"])
+    assert released == significant(rates["thunderkittens"])
+    others = [rate for contestant, rate in rates.items() if contestant not in ("tk", "thunderkittens")]
+    assert today.startswith(f"{significant(max(others))} (")
+    assert paper == "771"
+    assert speedup.endswith("× at 5 problems")
+    claim = next(one for one in report.results if one.claim.id == "fig7-matches-todays-best")
+    assert verdict == str(claim.verdict)
+
+
+def test_another_form_of_the_problem_is_noted(report: Report) -> None:
+    """The released Based has no normaliser: its rate is of the problem without one, and a note says so."""
+    based = next(one for one in report.exhibits if one.exhibit.id == "fig9_based")
+
+    def refused(line: Line) -> bool:
+        return line.cell.contestant.implementation == "thunderkittens" and line.panel == "Normalised"
+
+    lines = tuple(replace(line, rate=None) if refused(line) else line for line in based.lines)
+    exhibits = tuple(replace(one, lines=lines) if one is based else one for one in report.exhibits)
+    before, after = (
+        next(line for line in result_lines(one) if line.cells[0].startswith("Based"))
+        for one in (report, replace(report, exhibits=exhibits))
+    )
+    other = next(
+        line
+        for line in based.lines
+        if line.cell.contestant.implementation == "thunderkittens"
+        and line.panel == "Without normaliser"
+        and line.tick == "4096"
+    )
+    assert other.rate is not None
+    assert (before.note, after.note) == ("", "Based: without normaliser")
+    assert after.cells[2] == rf"{significant(other.rate.value)}\*"
+    assert "Based: without normaliser" in readme_block(replace(report, exhibits=exhibits))
+
+
+def test_the_readme_is_short() -> None:
+    """Guard: 31 kB of generated tables stood between its first sentence and how to use it."""
+    text = (ROOT / README).read_text()
+    assert len(text.encode()) < 8000
+    assert len(text.splitlines()) < 150
+
+
+def test_a_part_without_those_exhibits_has_no_lines(tmp_path: Path, synthetic: ModuleType) -> None:
+    synthetic.write_run(tmp_path / "c", "table1_stages")
+    block = readme_block(make_report(tmp_path / "c", choose_exhibits(["table1"])))
+    assert "|" not in block
+    assert "[docs/results.md](docs/results.md)" in block
+
+
+def test_the_page_names_what_is_not_measured_yet(tmp_path: Path, synthetic: ModuleType) -> None:
     synthetic.write_run(tmp_path / "c", "table1_stages")
     block = results_block(make_report(tmp_path / "c", choose_exhibits(["table1", "fig6", "fig8_attention"])))
     assert "hold" in block
@@ -41,7 +131,7 @@ def test_the_readme_names_what_is_not_measured_yet(tmp_path: Path, synthetic: Mo
     without_claims = choose_exhibits(["table1", "rotary_cuda_graph"])
     block = results_block(make_report(tmp_path / "c", without_claims))
     assert "Not measured yet in this campaign: Beyond the paper (Rotary embedding, launches left out)." in block
-    assert "docs/figures" not in block
+    assert ".svg" not in block
 
 
 def test_a_readme_without_the_block_is_said(report: Report, written: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from report_support import page_files, part
 
-from paper_figures.command.readme import results_block
+from paper_figures.command.results_page import results_block
 from paper_figures.exhibits import load_exhibits
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import significant

@@ -1,0 +1,91 @@
+"""`docs/results.md`: every result of the recorded campaign in one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paper_figures.judged.evaluation import NOT_MEASURED
+from paper_figures.labels import words
+from paper_figures.numbers import significant
+from paper_figures.recorded.campaign import campaign_end
+from paper_figures.shown.case_rows import Line
+from paper_figures.shown.render.markdown import escape, markdown_table
+from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
+from paper_figures.shown.table import claim_numbers
+
+PAGE = Path("docs") / "results.md"
+FIGURES = Path("docs") / "figures"
+
+
+def results_block(report: Report) -> str:
+    """The Markdown of docs/results.md: where the numbers are from, a table and a figure an exhibit, the verdicts."""
+    run = report.used[0]
+    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
+    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
+    parts = [
+        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](../results/), ended "
+        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
+        "[constraints.txt](../constraints.txt). The paper's numbers are from an H100 80GB SXM.",
+        "",
+        *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
+        *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
+        "",
+        markdown_table(kinds_table(report.results)),
+        *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
+    ]
+    for exhibit in shown_in_full(report):
+        parts += _exhibit_block(exhibit)
+    return "\n".join(parts + _verdict_block(report)) + "\n"
+
+
+def shown_in_full(report: Report) -> list[ExhibitReport]:
+    """The exhibits whose figure and table stand on the page."""
+    shown = [one for one in report.exhibits if one.exhibit.in_readme]
+    return [one for one in shown if one.measured]
+
+
+def _exhibit_block(report: ExhibitReport) -> list[str]:
+    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
+    exhibit = report.exhibit
+    labels = list(dict.fromkeys(line.label for line in report.lines))
+    lines = [
+        f"## {exhibit.where}: {exhibit.title}",
+        "",
+        f"![{exhibit.title}]({FIGURES.name}/{exhibit.id}.svg)",
+        "",
+        "TFLOPS, in brackets the paper's; * of calls back to back, the others of the interleaved rounds:",
+        "",
+        "| | " + " | ".join(labels) + " |",
+        "|---|" + "---:|" * len(labels),
+    ]
+    for problem in dict.fromkeys(line.problem for line in report.lines):
+        own = {line.label: _rate(line) for line in report.lines if line.problem == problem}
+        cells = [own.get(label, "") for label in labels]
+        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
+    return [*lines, "", *(text for mean in report.means for text in (mean, ""))]
+
+
+def _rate(line: Line) -> str:
+    """`729 (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
+    text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
+    text += "*" if line.rate is not None and line.rate.settled else ""
+    published = line.published.number if line.published is not None else None
+    return text if published is None else f"{text} ({significant(published)})"
+
+
+def _verdict_block(report: Report) -> list[str]:
+    """Every claim on what was measured, in the paper's order with its numbers; then what was not measured."""
+    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
+    lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
+    for result in results:
+        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
+        lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
+    missing = [one for one in report.exhibits if not one.measured]
+    if missing:
+        names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
+        claims = sum(len(one.results) for one in missing)
+        unjudged = f"; {claims} claims are not judged yet" if claims else ""
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
+    return lines
