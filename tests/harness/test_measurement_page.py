@@ -1,4 +1,4 @@
-"""docs/measurement.md sends a sceptical reader to tests and modules: all of them exist."""
+"""docs/measurement.md and running.md send a sceptical reader to tests and modules: all of them exist."""
 
 import re
 
@@ -7,7 +7,7 @@ from harness_support import ROOT
 from harness.overhead import report
 from harness.results import load_campaign
 
-PAGE = (ROOT / "docs" / "measurement.md").read_text()
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("measurement.md", "running.md"))
 
 
 def test_every_test_that_the_page_names_exists():
