@@ -46,9 +46,8 @@ class Based(Linear):
         """q, k, v -> out, or (out, s0, s1, s2[, z0, z1, z2])."""
         q, k, v = inputs["q"], inputs["k"], inputs["v"]
         normalize, options = bool(problem.normalize), self._options
-        if problem.return_state:
-            return lambda: _flat(*based(q, k, v, normalize=normalize, return_state=True, **options))
-        return lambda: based(q, k, v, normalize=normalize, **options)
+        states = bool(problem.return_state)
+        return lambda: _flat(based(q, k, v, normalize=normalize, return_state=states, **options))
 
 
 class Hedgehog(Linear):
@@ -64,9 +63,8 @@ class Hedgehog(Linear):
         """q, k, v, maps and factors -> out, or (out, k_state, kv_state)."""
         names = ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
         given, options = tuple(inputs[name] for name in names), self._options
-        if problem.return_state:
-            return lambda: _flat(*hedgehog(*given, return_state=True, **options))
-        return lambda: hedgehog(*given, **options)
+        states = bool(problem.return_state)
+        return lambda: _flat(hedgehog(*given, return_state=states, **options))
 
 
 class LinearAttention(Linear):
@@ -100,9 +98,7 @@ class Mamba2(Linear):
         if problem.boundary == "prepared":
             return _linear(tuple(inputs[name] for name in ("q", "k", "v", "log_decay")), 1.0, state, options)
         given = tuple(inputs[name] for name in ("x", "dt", "A", "B", "C"))
-        if state:
-            return lambda: mamba2(*given, return_final_state=True, **options)
-        return lambda: mamba2(*given, **options)
+        return lambda: mamba2(*given, return_final_state=state, **options)
 
 
 def _linear(
@@ -113,11 +109,9 @@ def _linear(
     assert q is not None
     assert k is not None
     assert v is not None
-    if state:
-        return lambda: linear_attention(q, k, v, log_decay, scale=scale, return_final_state=True, **options)
-    return lambda: linear_attention(q, k, v, log_decay, scale=scale, **options)
+    return lambda: linear_attention(q, k, v, log_decay, scale=scale, return_final_state=state, **options)
 
 
-def _flat(out: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """(out, (state, ...)) as (out, state, ...)."""
-    return (out, *states)
+def _flat(results: Tensor | tuple[Tensor, tuple[Tensor, ...]]) -> Outputs:
+    """(out, (state, ...)) as (out, state, ...), and out as it is."""
+    return results if isinstance(results, Tensor) else (results[0], *results[1])

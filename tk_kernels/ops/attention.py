@@ -31,7 +31,7 @@ def attention(
     order: str | None = None,
     synchronous: bool | int | None = None,
     blocks_per_sm: int | None = None,
-) -> Tensor | Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
 
     q: (B, Hq, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, D 64 or 128, Hq a multiple of Hkv: query head h reads

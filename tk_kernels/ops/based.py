@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -31,7 +29,7 @@ def based(
     normalize: bool = True,
     return_state: bool = False,
     segments: int | None = None,
-) -> Tensor | Any:
+) -> Tensor | tuple[Tensor, State]:
     """Return Based's causal linear attention, o_i = sum_{j <= i} w_ij v_j with w = 1 + s + s^2 / 2, s = q_i.k_j / 4.
 
     q, k: (B, H, N, 16), v: (B, H, N, 64) bfloat16, on one device: a Hopper GPU (current stream; CUDA graphs can

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +31,7 @@ def dropout_add_layernorm(
     return_mask: bool = False,
     rms: bool = False,
     blocks: int | None = None,
-) -> tuple[Tensor, Tensor] | Any:
+) -> tuple[Tensor, ...]:
     """Return (norm(r) * weight + bias, r) with r = residual + dropout_p(x), and with `return_mask` also the mask.
 
     x, residual: (..., D) bfloat16 of one shape, D a multiple of 64 up to 8192. weight, bias: (D,), bfloat16 or float32,

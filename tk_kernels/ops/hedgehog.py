@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -29,7 +27,7 @@ def hedgehog(
     *,
     return_state: bool = False,
     segments: int | None = None,
-) -> Tensor | Any:
+) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
     """Return causal Hedgehog attention as LoLCATs has it: softmax in a window, linear attention on what is earlier.
 
     With phi(x) = [softmax(x W), softmax(-x W)], each over 64 entries and at least 1e-6, and blocks of 64 rows: query i

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -27,7 +25,7 @@ def linear_attention(
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
     segments: int | None = None,
-) -> Tensor | Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return o with o_t = scale q_t . state_t, state_t = exp(g_t) state_{t-1} + k_t (x) v_t.
 
     q, k: (B, G, N, Dk), v: (B, H, N, Dv) bfloat16, Dk and Dv 64 or 128, H a multiple of G: head h reads q and k of

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -32,7 +30,7 @@ def mamba2(
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
     segments: int | None = None,
-) -> Tensor | Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return y with y_t = C_t . state_t (+ D x_t), state_t = exp(A w_t) state_{t-1} + w_t x_t (x) B_t.
 
     x: (batch, N, H, 64), B, C: (batch, N, G, S) bfloat16, S 64 or 128, H a multiple of G: head h reads B and C of

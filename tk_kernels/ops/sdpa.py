@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ def scaled_dot_product_attention(
     query, key, value = _autocast(query, key, value)
     reason = obstacle(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if reason is None:
-        return attention(query, key, value, causal=is_causal, scale=scale)
+        return cast(Tensor, attention(query, key, value, causal=is_causal, scale=scale))
     if not torch.compiler.is_compiling():
         _log_delegation(reason)
     return torch.nn.functional.scaled_dot_product_attention(
