@@ -6,169 +6,17 @@ import importlib
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True)
-class Problem:
-    M: int = 96
-    N: int = 80
-    K: int = 64
-    dtype: str = "bf16"
-    direction: str = "fwd"
-    options: dict = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class AttentionProblem:
-    B: int = 1
-    H: int = 4
-    Hkv: int = 4
-    N: int = 96
-    Nkv: int = 96
-    D: int = 64
-    causal: bool = False
-    dtype: str = "bf16"
-    direction: str = "fwd"
-    options: dict = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class BasedProblem:
-    B: int = 1
-    H: int = 2
-    N: int = 96
-    F: int = 16
-    D: int = 64
-    normalize: bool = True
-    return_state: bool = False
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class HedgehogProblem:
-    B: int = 1
-    H: int = 2
-    N: int = 200
-    D: int = 128
-    F: int = 64
-    return_state: bool = False
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class LinearAttentionProblem:
-    B: int = 1
-    H: int = 2
-    N: int = 96
-    D: int = 64
-    decay: str = "none"
-    return_final_state: bool = False
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-    @property
-    def scale(self) -> float:
-        return self.D**-0.5
-
-
-@dataclass(frozen=True)
-class Mamba2Problem:
-    B: int = 1
-    H: int = 4
-    N: int = 96
-    P: int = 64
-    S: int = 64
-    G: int = 2
-    boundary: str = "raw"
-    return_final_state: bool = False
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class FftConvProblem:
-    B: int = 2
-    D: int = 3
-    N: int = 1024
-    causal: bool = False
-    filter: str = "outside"
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class Fp8Problem:
-    M: int = 48
-    N: int = 128
-    K: int = 128
-    out: str = "bf16"
-    scales: str = "tensor"
-    dtype: str = "e4m3"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class EpilogueProblem:
-    M: int = 48
-    N: int = 96
-    K: int = 64
-    epilogue: str = "bias_gelu"
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class RotaryProblem:
-    B: int = 1
-    H: int = 3
-    N: int = 20
-    D: int = 64
-    layout: str = "bhnd"
-    interleaved: bool = False
-    tensors: int = 2
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
-
-@dataclass(frozen=True)
-class LayernormProblem:
-    B: int = 2
-    N: int = 5
-    D: int = 128
-    p: float = 0.0
-    dtype: str = "bf16"
-    direction: str = "fwd"
-
+from harness.workloads import names
+from tests.baselines.problems import ROOT, configured, small
 
 HEAVY = (
     *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
     *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm", "liger_kernel", "nvmath"),
 )
-PROBLEMS = {
-    "Gemm": Problem,
-    "Attention": AttentionProblem,
-    "Based": BasedProblem,
-    "Hedgehog": HedgehogProblem,
-    "LinearAttention": LinearAttentionProblem,
-    "Mamba2": Mamba2Problem,
-    "DropoutAddLayernorm": LayernormProblem,
-    "FftConv": FftConvProblem,
-    "Rotary": RotaryProblem,
-    "GemmFp8": Fp8Problem,
-    "GemmEpilogue": EpilogueProblem,
-}
-
-
 # Of contestants that do not take the sizes above.
 WHOLE_TILES = {
     "Gemm": {"M": 128, "N": 256},
@@ -185,18 +33,22 @@ WHOLE_TILES = {
 
 
 def problem_for(target: str, **keys):
-    """A small problem of the workload that the target's class is named after, of sizes that it takes."""
-    _, _, name = target.rpartition(".")
-    return PROBLEMS[name](**((WHOLE_TILES[name] if ".thunderkittens." in target else {}) | keys))
+    """A small problem of a workload that names the target, of sizes that it takes."""
+    name = target.rpartition(".")[2]
+    return small(WORKLOADS[target], **((WHOLE_TILES[name] if ".thunderkittens." in target else {}) | keys))
+
+
+# Every `_target_` below `baselines`, and a workload that names it.
+WORKLOADS = {
+    entry["_target_"]: workload
+    for workload in names()
+    for entry in configured(workload)["workload"]["implementations"].values()
+    if entry["_target_"].startswith("baselines.")
+}
 
 
 def targets() -> list[str]:
-    """Every ``_target_`` below ``baselines`` that a workload names."""
-    found = []
-    for file in sorted((ROOT / "configs" / "workload").glob("*.yaml")):
-        entries = yaml.safe_load(file.read_text())["workload"]["implementations"].values()
-        found += [entry["_target_"] for entry in entries if entry["_target_"].startswith("baselines.")]
-    return sorted(set(found))
+    return sorted(WORKLOADS)
 
 
 def load(target: str):
@@ -345,7 +197,7 @@ STRANGERS = {
 def test_a_baseline_knows_its_kernels_and_disowns_others(name):
     implementation = load(f"baselines.gemm.{name}.Gemm")()
     foreign = implementation.foreign_kernel_names()
-    own = [p for problem in (Problem(), Problem(N=81)) for p in implementation.kernel_names(problem)]
+    own = [p for problem in (small("gemm"), small("gemm", N=81)) for p in implementation.kernel_names(problem)]
     for kernel in KERNELS[name]:
         assert not any(re.search(pattern, kernel) for pattern in foreign), kernel
     if name != "triton_gemm":  # which of its two kernels runs depends on the GPU
@@ -360,7 +212,7 @@ def test_a_baseline_knows_its_kernels_and_disowns_others(name):
 def test_torch_matmul_on_the_cpu_is_right(shape, reduced):
     m, n, k = shape
     implementation = load("baselines.gemm.cublas.Gemm")(reduced=reduced)
-    problem = Problem(m, n, k)
+    problem = small("gemm", M=m, N=n, K=k)
     assert implementation.supports(problem, "cpu") is None
     generator = torch.Generator().manual_seed(m)
     a = torch.randn(m, k, generator=generator).bfloat16()
@@ -376,8 +228,8 @@ def test_torch_matmul_on_the_cpu_is_right(shape, reduced):
 
 def test_quack_names_the_size_that_its_tensor_maps_cannot_take():
     implementation = load("baselines.gemm.quack.Gemm")()
-    assert "N=81" in (implementation.supports(Problem(N=81), "cuda") or "")
-    assert "K=12" in (implementation.supports(Problem(K=12), "cuda") or "")
+    assert "N=81" in (implementation.supports(small("gemm", N=81), "cuda") or "")
+    assert "K=12" in (implementation.supports(small("gemm", K=12), "cuda") or "")
 
 
 def test_compiled_functions_have_code_of_their_own():

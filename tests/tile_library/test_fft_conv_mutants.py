@@ -43,78 +43,68 @@ FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 PAIRED, TOGETHER, CAUSAL = range(3)  # the kernels that fft_conv_mutants.cu runs
 
 
-def mutant(name: str, old: str, new: str, *reports: str, schedule: int = PAIRED) -> Mutant:
-    return Mutant(name, schedule, KERNEL, old, new, reports)
+def of(schedule: int, *changes: tuple[str, ...]) -> list[Mutant]:
+    """Mutants of one kernel.  A change: name, old text, new text, and the reports of which one is expected."""
+    return [Mutant(name, schedule, KERNEL, old, new, tuple(reports)) for name, old, new, *reports in changes]
 
 
 MUTANTS = (
-    mutant("no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN),
-    mutant("no_barrier_before_the_last_multiply", FENCE, "fence_async();", UNWRITTEN, OUTPUT_REUSED),
-    mutant("result_over_an_operand_in_use", AFTER, "//", OUTPUT_REUSED),
-    mutant("no_wait_for_the_last_multiply", LAST_WAIT, "}", REGISTERS, OUTPUT_REUSED),
-    mutant("turn_not_passed", f"{WAIT_FOR_Y} pass_turn();", WAIT_FOR_Y, BARRIER),
-    mutant("stage_not_released", "stream.release();", "", DEADLOCK),
-    mutant(
-        "stage_released_before_it_is_read",
-        "input& in = stream.take();",
-        "input& in = stream.take(); stream.release();",
-        INPUT_REUSED,
-        r"is one arrival too many",
-        r"completes phase \d+ of empty.* without being ordered after wait at (lcsf|fft_conv).cuh",
+    *of(
+        PAIRED,
+        ("no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN),
+        ("no_barrier_before_the_last_multiply", FENCE, "fence_async();", UNWRITTEN, OUTPUT_REUSED),
+        ("result_over_an_operand_in_use", AFTER, "//", OUTPUT_REUSED),
+        ("no_wait_for_the_last_multiply", LAST_WAIT, "}", REGISTERS, OUTPUT_REUSED),
+        ("turn_not_passed", f"{WAIT_FOR_Y} pass_turn();", WAIT_FOR_Y, BARRIER),
+        ("stage_not_released", "stream.release();", "", DEADLOCK),
+        (
+            "stage_released_before_it_is_read",
+            "input& in = stream.take();",
+            "input& in = stream.take(); stream.release();",
+            INPUT_REUSED,
+            r"is one arrival too many",
+            r"completes phase \d+ of empty.* without being ordered after wait at (lcsf|fft_conv).cuh",
+        ),
+        ("result_not_handed_over", "stream.hand_over();", "", DEADLOCK),
+        (
+            "factors_used_before_they_are_there",
+            "wait(own.loaded, 0);",
+            "",
+            r"load(_halves)? at fft_conv.cuh:\d+ .* reads output.*",
+        ),
+        ("result_before_the_factors_are_read", f"{TABLES} {FIRST_TURN}", f"{FIRST_TURN} {TABLES}", OUTPUT_REUSED),
+        (
+            "factors_waited_for_before_their_semaphore_is_set_up",
+            "sync_named(everyone, consumers * warpgroup_warps); wait(own.loaded, 0);",
+            "wait(own.loaded, 0);",
+            r"uses the semaphore .*, which is not initialised",
+            r"(init|wait) at fft_conv.cuh.*may still be under way",
+        ),
+        ("spectrum_not_loaded", "coord{first.d, 1, 0, first.r}", "coord{first.d, 0, 0, first.r}", NUMBERS),
+        ("one_sequence_twice", "g.u, at, full)", "g.u, coord{at.b & ~1, at.d, 0, at.c}, full)", NUMBERS),
+        ("one_spectrum_for_both", SPECTRUM.format("me"), SPECTRUM.format("0"), NUMBERS),
+        ("not_conjugated", "mul<conjugate::second>(turned_back,", "mul(turned_back,", NUMBERS),
+        ("halves_not_exchanged", "exchange_cols(z.real, z.imag);", "", NUMBERS),
+        ("columns_not_added", "butterfly_cols(turned);", "", NUMBERS),
     ),
-    mutant("result_not_handed_over", "stream.hand_over();", "", DEADLOCK),
-    mutant(
-        "factors_used_before_they_are_there",
-        "wait(own.loaded, 0);",
-        "",
-        r"load(_halves)? at fft_conv.cuh:\d+ .* reads output.*",
+    *of(
+        TOGETHER,
+        ("together_no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN),
+        ("together_only_its_own_operand_waited_for", FENCE, f"fence_async(); {OWN}", UNWRITTEN, OUTPUT_REUSED),
+        ("together_result_over_the_operand_of_the_other", AFTER, f"{OWN} //", OUTPUT_REUSED),
+        ("together_one_half_twice", "in.u[1].real, in.u[1].imag", "in.u[0].real, in.u[0].imag", NUMBERS),
+        ("together_sum_for_the_difference", "if (warpgroup_index() == 1) neg", "if (false) neg", NUMBERS),
+        ("together_own_factor_for_the_others", "f.other, other.imag", "f.left, other.imag", NUMBERS),
+        ("together_one_twiddle_for_both", "load_twiddle(out.y[1], together)", "load_twiddle(out.y[1], 0)", NUMBERS),
+        ("together_one_spectrum_for_both", "coord{first.d, 1, 0, first.r}", "coord{first.d, 1, 0, 0}", NUMBERS),
     ),
-    mutant("result_before_the_factors_are_read", f"{TABLES} {FIRST_TURN}", f"{FIRST_TURN} {TABLES}", OUTPUT_REUSED),
-    mutant("together_no_fence_before_the_last_multiply", FENCE, "meet(me);", UNWRITTEN, schedule=TOGETHER),
-    mutant(
-        "together_only_its_own_operand_waited_for",
-        FENCE,
-        f"fence_async(); {OWN}",
-        UNWRITTEN,
-        OUTPUT_REUSED,
-        schedule=TOGETHER,
+    *of(
+        CAUSAL,
+        ("causal_odd_rows_not_multiplied", "half(in.u[me].real, 1)", "half(in.u[me].real, 0)", NUMBERS),
+        ("causal_bytes_of_a_part_that_is_not_there", "consumers * (parts + 2)", "consumers * 4", DEADLOCK),
+        ("causal_sequences_counted_in_pairs", "first.b + parts * s", "first.b + 2 * s", NUMBERS),
     ),
-    mutant(
-        "together_result_over_the_operand_of_the_other",
-        AFTER,
-        f"{OWN} //",
-        OUTPUT_REUSED,
-        schedule=TOGETHER,
-    ),
-    mutant("together_one_half_twice", "in.u[1].real, in.u[1].imag", "in.u[0].real, in.u[0].imag", NUMBERS,
-           schedule=TOGETHER),
-    mutant("together_sum_for_the_difference", "if (warpgroup_index() == 1) neg", "if (false) neg", NUMBERS,
-           schedule=TOGETHER),
-    mutant("together_own_factor_for_the_others", "f.other, other.imag", "f.left, other.imag", NUMBERS,
-           schedule=TOGETHER),
-    mutant("together_one_twiddle_for_both", "load_twiddle(out.y[1], together)", "load_twiddle(out.y[1], 0)", NUMBERS,
-           schedule=TOGETHER),
-    mutant("together_one_spectrum_for_both", "coord{first.d, 1, 0, first.r}", "coord{first.d, 1, 0, 0}", NUMBERS,
-           schedule=TOGETHER),
-    mutant("causal_odd_rows_not_multiplied", "half(in.u[me].real, 1)", "half(in.u[me].real, 0)", NUMBERS,
-           schedule=CAUSAL),
-    mutant("causal_bytes_of_a_part_that_is_not_there", "consumers * (parts + 2)", "consumers * 4", DEADLOCK,
-           schedule=CAUSAL),
-    mutant("causal_sequences_counted_in_pairs", "first.b + parts * s", "first.b + 2 * s", NUMBERS, schedule=CAUSAL),
-    mutant(
-        "factors_waited_for_before_their_semaphore_is_set_up",
-        "sync_named(everyone, consumers * warpgroup_warps); wait(own.loaded, 0);",
-        "wait(own.loaded, 0);",
-        r"uses the semaphore .*, which is not initialised",
-        r"(init|wait) at fft_conv.cuh.*may still be under way",
-    ),
-    mutant("spectrum_not_loaded", "coord{first.d, 1, 0, first.r}", "coord{first.d, 0, 0, first.r}", NUMBERS),
-    mutant("one_sequence_twice", "g.u, at, full)", "g.u, coord{at.b & ~1, at.d, 0, at.c}, full)", NUMBERS),
-    mutant("one_spectrum_for_both", SPECTRUM.format("me"), SPECTRUM.format("0"), NUMBERS),
-    mutant("not_conjugated", "mul<conjugate::second>(turned_back,", "mul(turned_back,", NUMBERS),
-    mutant("halves_not_exchanged", "exchange_cols(z.real, z.imag);", "", NUMBERS),
-    mutant("columns_not_added", "butterfly_cols(turned);", "", NUMBERS),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("schedule", [PAIRED, TOGETHER, CAUSAL])

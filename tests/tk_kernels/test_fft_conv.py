@@ -88,12 +88,11 @@ def test_short_filters(device: str, length: int, causal: bool) -> None:
     check(*operands(2, 2, 1024, device, length=length), causal)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("N", [1024, 2048, 4096, 8192])
+@pytest.mark.parametrize(
+    ("N", "causal"), [*((N, False) for N in (1024, 2048, 4096, 8192)), *((N, True) for N in (1024, 2048, 4096))]
+)
 def test_a_filter_of_one_impulse_delays(device: str, N: int, causal: bool) -> None:
     """Every delay class of the decomposition: by nothing, within a row, by a row, by half, by all but one."""
-    if causal and N > 4096:
-        pytest.skip("no such transform")
     delays = (0, 1, 64, N // 2, N - 1)
     u, _ = operands(4, 5, N, device)
     k = torch.zeros(5, N, device=device)

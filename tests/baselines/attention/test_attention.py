@@ -12,7 +12,8 @@ import torch
 
 from baselines.attention import flash_attn_3, sdpa_cudnn, sdpa_flash, torch_unfused
 from baselines.common import layouts, sites
-from tests.baselines.test_contract import AttentionProblem, load
+from tests.baselines.problems import small
+from tests.baselines.test_contract import load
 
 MODULES = ("sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused")
 
@@ -57,7 +58,7 @@ OURS = "void kittens::kernel_entry<tk::attention::forward<128>>(Globals)"
 @pytest.mark.parametrize(("module", "direction"), sorted(KERNELS))
 def test_a_baseline_knows_its_kernels_and_nobody_elses(module, direction):
     implementation = load(f"baselines.attention.{module}.Attention")()
-    own = implementation.kernel_names(AttentionProblem(direction=direction))
+    own = implementation.kernel_names(small("attention", direction=direction))
     foreign = implementation.foreign_kernel_names()
     for (other, other_direction), kernels in KERNELS.items():
         for kernel in kernels:
@@ -72,7 +73,7 @@ def test_a_baseline_knows_its_kernels_and_nobody_elses(module, direction):
 @pytest.mark.parametrize("module", MODULES)
 def test_a_head_dimension_that_is_none_of_theirs(module):
     implementation = load(f"baselines.attention.{module}.Attention")()
-    reason = implementation.supports(AttentionProblem(D=52), "cuda")
+    reason = implementation.supports(small("attention", D=52), "cuda")
     if module == "torch_unfused":  # products of any size
         assert "D=52" not in (reason or "")
     else:
@@ -80,7 +81,7 @@ def test_a_head_dimension_that_is_none_of_theirs(module):
 
 
 def test_causal_masks_that_pytorch_aligns_otherwise_are_refused():
-    longer, shorter = AttentionProblem(N=96, Nkv=64, causal=True), AttentionProblem(N=64, Nkv=96, causal=True)
+    longer, shorter = small("attention", N=96, Nkv=64, causal=True), small("attention", N=64, Nkv=96, causal=True)
     for implementation in (load("baselines.attention.sdpa_cudnn.Attention")(),):
         for problem in (longer, shorter):
             assert "aligns its causal mask to the top left" in implementation.supports(problem, "cuda")
@@ -94,7 +95,7 @@ def test_causal_masks_that_pytorch_aligns_otherwise_are_refused():
 
 
 def test_score_matrices_that_do_not_fit_are_refused_with_their_size():
-    paper = AttentionProblem(B=16, H=16, N=6144, Nkv=6144, D=128)
+    paper = small("attention", B=16, H=16, N=6144, Nkv=6144, D=128)
     assert torch_unfused.refuse_large(paper, 141 * 10**9) is None
     reason = torch_unfused.refuse_large(replace(paper, direction="bwd"), 141 * 10**9)
     assert reason == "torch_unfused: score matrices of 116 GB, half of this GPU's memory is 70 GB"
@@ -146,7 +147,7 @@ def check(outputs, problem, inputs):
     ],
 )
 def test_pytorch_attention_on_the_cpu_is_right(keys, layout, direction):
-    problem = replace(AttentionProblem(B=2, direction=direction), **keys)
+    problem = replace(small("attention", B=2, direction=direction), **keys)
     implementation = load("baselines.attention.sdpa_flash.Attention")(layout=layout)
     assert implementation.supports(problem, "cpu") is None
     inputs = draw(problem)
@@ -161,7 +162,7 @@ def test_pytorch_attention_on_the_cpu_is_right(keys, layout, direction):
 @pytest.mark.long
 @pytest.mark.parametrize("keys", [{"direction": "fwd"}, {"direction": "bwd", "causal": True, "Hkv": 1, "Nkv": 128}])
 def test_compiled_attention_is_right(keys):
-    problem = replace(AttentionProblem(), **keys)
+    problem = replace(small("attention"), **keys)
     inputs = draw(problem)
     function = torch_unfused.compile_attention(f"attention_{problem.direction}")
     tensors = [inputs[name] for name in "qkv"]
@@ -176,7 +177,7 @@ def test_compiled_attention_is_right(keys):
 @pytest.mark.parametrize("module", [sdpa_flash, sdpa_cudnn], ids=lambda module: module.__name__)
 def test_the_backward_operators_take_what_the_forward_operators_give(module):
     """On tensors without data: the operators' schemas, and the shapes they say they return."""
-    problem = AttentionProblem(causal=True, direction="bwd")
+    problem = small("attention", causal=True, direction="bwd")
     q, k, v, dout = (torch.empty(1, 4, 96, 64, dtype=torch.bfloat16, device="meta") for _ in range(4))
     gradients = module.backward_call(problem, q, k, v, dout)()
     assert [tuple(gradient.shape) for gradient in gradients] == [(1, 4, 96, 64)] * 3
@@ -303,7 +304,7 @@ class Library:
 @pytest.mark.parametrize("direction", ["fwd", "bwd"])
 @pytest.mark.parametrize("name", ["flash_attn", "flash_attn_3", "flash_attn_4"])
 def test_calls_are_bound_as_the_interfaces_want_them(monkeypatch, name, direction):
-    problem = AttentionProblem(B=2, causal=True, direction=direction, Hkv=2, Nkv=130)
+    problem = small("attention", B=2, causal=True, direction=direction, Hkv=2, Nkv=130)
     inputs = draw(problem)
     for module, fake in getattr(Library(problem, inputs), name)().items():
         monkeypatch.setitem(sys.modules, module, fake)

@@ -10,11 +10,12 @@ import torch
 
 from tests.baselines.attention.test_attention import MODULES, check, draw
 from tests.baselines.gemm.test_gemm_gpu import kernels_of
-from tests.baselines.test_contract import AttentionProblem, load
+from tests.baselines.problems import small
+from tests.baselines.test_contract import load
 
 pytestmark = pytest.mark.gpu
 
-SQUARE = AttentionProblem(B=2, H=8, Hkv=8, N=1024, Nkv=1024, D=128)
+SQUARE = small("attention", B=2, H=8, Hkv=8, N=1024, Nkv=1024, D=128)
 PROBLEMS = {
     "square": SQUARE,
     "causal": replace(SQUARE, causal=True),

@@ -14,8 +14,8 @@ from baselines.fft_conv import torch_fft
 from baselines.gemm import torch_epilogue
 from baselines.linear import torch_linear
 from baselines.rows import torch_rows
+from tests.baselines.problems import small
 from tests.baselines.rows.test_rows import rotary_inputs
-from tests.baselines.test_contract import AttentionProblem, EpilogueProblem, FftConvProblem, Fp8Problem, RotaryProblem
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, A
     return asked
 
 
-def epilogue_inputs(problem: EpilogueProblem) -> dict[str, torch.Tensor]:
+def epilogue_inputs(problem: Any) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     M, N, K = problem.M, problem.N, problem.K
     shapes = {"a": (M, K), "b": (K, N), "bias": (N,), "gate": (N,), "residual": (M, N)}
@@ -42,7 +42,7 @@ def epilogue_inputs(problem: EpilogueProblem) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("compiled", [0, 1])
 @pytest.mark.parametrize("epilogue", ["bias_gelu", "bias_gelu_tanh", "gate_residual"])
 def test_the_epilogues_are_right(epilogue: str, compiled: int, compilations: list[Any]) -> None:
-    problem = EpilogueProblem(epilogue=epilogue)
+    problem = small("gemm_epilogue", epilogue=epilogue)
     inputs = epilogue_inputs(problem)
     out = torch_epilogue.GemmEpilogue(compiled=compiled).prepare(problem, inputs)()
     a, b, bias, gate, residual = (inputs[name].double() for name in ("a", "b", "bias", "gate", "residual"))
@@ -58,32 +58,32 @@ def test_the_epilogues_are_right(epilogue: str, compiled: int, compilations: lis
 def test_a_shape_is_compiled_once_and_another_by_itself(compilations: list[Any]) -> None:
     rotary = torch_rows.Rotary(compiled=1)
     for n in (20, 20, 24):
-        problem = RotaryProblem(N=n)
+        problem = small("rotary", N=n)
         rotary.prepare(problem, rotary_inputs(problem))()
     assert [name for name, _ in compilations] == ["rotary_of_two_0", "rotary_of_two_1"]
 
 
 def test_values_that_are_no_tensors_are_compiled_in(compilations: list[Any]) -> None:
     for interleaved in (False, True):
-        problem = RotaryProblem(interleaved=interleaved)
+        problem = small("rotary", interleaved=interleaved)
         torch_rows.Rotary(compiled=1).prepare(problem, rotary_inputs(problem))()
     u, k = torch.zeros(2, 3, 1024, dtype=torch.bfloat16), torch.zeros(3, 1024)
     for inside in ("inside", "outside"):
-        torch_fft.FftConv(compiled=1).prepare(FftConvProblem(filter=inside), {"u": u, "k": k})()
+        torch_fft.FftConv(compiled=1).prepare(small("fft_conv", filter=inside), {"u": u, "k": k})()
     names = [name for name, _ in compilations]
     assert names == ["rotary_of_two_0", "rotary_of_two_1", "_convolution_2", "_convolution_3"]
 
 
 def test_only_what_asks_for_it_is_tuned(compilations: list[Any]) -> None:
-    problem = RotaryProblem()
+    problem = small("rotary")
     torch_rows.Rotary(compiled=1).prepare(problem, rotary_inputs(problem))()
     u, k = torch.zeros(2, 3, 1024, dtype=torch.bfloat16), torch.zeros(3, 1024)
-    torch_fft.FftConv(compiled=1).prepare(FftConvProblem(), {"u": u, "k": k})()
+    torch_fft.FftConv(compiled=1).prepare(small("fft_conv"), {"u": u, "k": k})()
     assert [settings for _, settings in compilations] == [{"mode": "max-autotune-no-cudagraphs"}, {}]
 
 
 def test_eager_functions_are_not_compiled(compilations: list[Any]) -> None:
-    problem = RotaryProblem()
+    problem = small("rotary")
     torch_rows.Rotary().prepare(problem, rotary_inputs(problem))()
     assert compilations == []
 
@@ -106,10 +106,10 @@ def test_the_version_says_how_it_runs(implementation: Any, words: list[str]) -> 
 
 
 def test_a_refusal_says_what_it_got_and_what_is_taken() -> None:
-    attention = AttentionProblem(direction="sideways")
+    attention = small("attention", direction="sideways")
     assert refuse(attention, "cuda", devices=("cuda",), name="it", directions=("fwd", "bwd")) == (
         "it: got direction sideways, it is compared in fwd and bwd alone"
     )
-    assert refuse(Fp8Problem(), "cuda", devices=("cuda",), name="it") == "it: got dtype e4m3, it takes bf16"
-    assert refuse(Fp8Problem(), "cuda", devices=("cuda",), name="it", dtype="e4m3") is None
-    assert refuse(Fp8Problem(), "tpu", devices=("cuda", "cpu"), name="it") == "it runs on cuda and cpu, not on tpu"
+    assert refuse(small("gemm_fp8"), "cuda", devices=("cuda",), name="it") == "it: got dtype e4m3, it takes bf16"
+    assert refuse(small("gemm_fp8"), "cuda", devices=("cuda",), name="it", dtype="e4m3") is None
+    assert refuse(small("gemm_fp8"), "tpu", devices=("cuda", "cpu"), name="it") == "it runs on cuda and cpu, not on tpu"

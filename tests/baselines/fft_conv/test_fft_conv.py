@@ -8,25 +8,15 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.baselines.problems import small
+
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@dataclass(frozen=True)
-class FftConvProblem:
-    B: int = 2
-    D: int = 3
-    N: int = 1024
-    causal: bool = False
-    filter: str = "outside"
-    dtype: str = "bf16"
-    direction: str = "fwd"
 
 
 def load(target: str) -> Any:
@@ -46,7 +36,7 @@ OURS = "void kittens::kernel_entry<kittens::lcsf<tk::fft_conv::kernel<64>>>(Glob
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_a_baseline_knows_its_kernels_and_disowns_others(name: str) -> None:
     implementation = load(f"baselines.fft_conv.{name}.FftConv")()
-    own, foreign = implementation.kernel_names(FftConvProblem()), implementation.foreign_kernel_names()
+    own, foreign = implementation.kernel_names(small("fft_conv")), implementation.foreign_kernel_names()
     for kernel in KERNELS[name]:
         assert all(re.search(pattern, kernel) for pattern in own), kernel
         assert not any(re.search(pattern, kernel) for pattern in foreign), kernel
@@ -57,14 +47,14 @@ def test_a_baseline_knows_its_kernels_and_disowns_others(name: str) -> None:
 
 def test_a_filter_inside_the_clock_is_cuffts_work_too() -> None:
     implementation = load("baselines.fft_conv.triton_monarch.FftConv")()
-    assert len(implementation.kernel_names(FftConvProblem(filter="inside"))) == 2
-    assert len(implementation.kernel_names(FftConvProblem())) == 1
+    assert len(implementation.kernel_names(small("fft_conv", filter="inside"))) == 2
+    assert len(implementation.kernel_names(small("fft_conv"))) == 1
 
 
 @pytest.mark.parametrize("transform", ["real", "complex"])
 @pytest.mark.parametrize("keys", [{}, {"filter": "inside"}, {"N": 100, "causal": True}, {"N": 7}])
 def test_torch_fft_on_the_cpu_is_right(transform: str, keys: dict[str, object]) -> None:
-    problem = FftConvProblem(**keys)  # type: ignore[arg-type]
+    problem = small("fft_conv", **keys)
     implementation = load("baselines.fft_conv.torch_fft.FftConv")(transform=transform)
     assert implementation.supports(problem, "cpu") is None
     generator = torch.Generator().manual_seed(problem.N)
@@ -82,7 +72,7 @@ def test_torch_fft_on_the_cpu_is_right(transform: str, keys: dict[str, object]) 
 def test_lengths_that_are_not_taken_are_named() -> None:
     for name in ("triton_monarch", "flash_fft_conv"):
         implementation = load(f"baselines.fft_conv.{name}.FftConv")()
-        assert "N=1000" in implementation.supports(FftConvProblem(N=1000), "cuda")
+        assert "N=1000" in implementation.supports(small("fft_conv", N=1000), "cuda")
 
 
 INTERPRETED = """
@@ -122,7 +112,7 @@ def test_the_monarch_kernel_in_the_interpreter() -> None:
 def test_flash_fft_convs_bound_is_its_roundings(factors: tuple[int, ...], length: int) -> None:
     """The library's steps in PyTorch, rounded where it rounds: above the workload's 6e-3 where it needs its own bound,
     below that bound, and not below half of it."""
-    bound, reason = load("baselines.fft_conv.flash_fft_conv.FftConv")().tolerance(FftConvProblem(N=length))
+    bound, reason = load("baselines.fft_conv.flash_fft_conv.FftConv")().tolerance(small("fft_conv", N=length))
     assert "bf16" in reason
     generator = torch.Generator().manual_seed(0)
     u = torch.randn(8, length, generator=generator).bfloat16().float()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
 from baselines.gemm import cublas_tuned
+from tests.baselines.problems import small
 
 
 class Matmul:
@@ -53,15 +54,8 @@ def tuned(monkeypatch):
     return timed
 
 
-@dataclass(frozen=True)
-class Problem:
-    M: int = 64
-    N: int = 32
-    K: int = 48
-    out: str = "bf16"
-    scales: str = "tensor"
-    dtype: str = "e4m3"
-    direction: str = "fwd"
+def product(**keys):
+    return small("gemm_fp8", **({"M": 64, "N": 32, "K": 48} | keys))
 
 
 def inputs(torch, problem):
@@ -71,7 +65,7 @@ def inputs(torch, problem):
 
 def test_the_fastest_proposal_runs_and_is_looked_for_once_a_shape(tuned):
     torch = pytest.importorskip("torch")
-    problem, other = Problem(), Problem(M=80)
+    problem, other = product(), product(M=80)
     calls = [cublas_tuned.Gemm().prepare(problem, inputs(torch, problem)) for _ in range(2)]
     cublas_tuned.Gemm().prepare(other, inputs(torch, other))
     assert tuned == [["proposal 0", "proposal 1", "proposal 2"]] * 2
@@ -82,7 +76,7 @@ def test_the_fastest_proposal_runs_and_is_looked_for_once_a_shape(tuned):
 def test_e4m3_says_its_output_its_scales_and_how_it_sums(tuned):
     torch = pytest.importorskip("torch")
     for fast, out in ((1, "bf16"), (0, "e4m3")):
-        problem = Problem(out=out)
+        problem = product(out=out)
         cublas_tuned.GemmFp8(fast_accum=fast).prepare(problem, inputs(torch, problem))
         made = Matmul.made[-1]
         assert made["options"] == {"result_type": out, "fast_accumulation": bool(fast)}
@@ -96,4 +90,4 @@ def test_e4m3_says_its_output_its_scales_and_how_it_sums(tuned):
     [({"scales": "rowwise"}, "got scales=rowwise"), ({"N": 40}, "got N=40"), ({"M": 7}, "got M=7")],
 )
 def test_what_is_not_taken_is_said(change, words):
-    assert words in cublas_tuned.GemmFp8().supports(replace(Problem(), **change), "cuda")
+    assert words in cublas_tuned.GemmFp8().supports(replace(product(), **change), "cuda")

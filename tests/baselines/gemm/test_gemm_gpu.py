@@ -7,7 +7,8 @@ import re
 import pytest
 import torch
 
-from tests.baselines.test_contract import Problem, load
+from tests.baselines.problems import small
+from tests.baselines.test_contract import load
 
 pytestmark = pytest.mark.gpu
 
@@ -41,7 +42,7 @@ def label(case) -> str:
 @pytest.mark.parametrize(("name", "options", "shape"), [pytest.param(*case, id=label(case)) for case in CASES])
 def test_gemm(name, options, shape):
     implementation = load(f"baselines.gemm.{name}.Gemm")(**options)
-    problem = Problem(*shape)
+    problem = small("gemm", **dict(zip("MNK", shape, strict=True)))
     reason = implementation.available() or implementation.supports(problem, "cuda")
     if reason is not None:
         pytest.skip(reason)

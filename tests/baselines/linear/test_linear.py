@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import types
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,7 +22,8 @@ from baselines.linear import (
 )
 from harness.verification import check_outputs
 from harness.workloads import based, hedgehog, linear_attention, mamba2
-from tests.baselines.test_contract import PROBLEMS, load
+from tests.baselines.problems import small
+from tests.baselines.test_contract import load
 from tests.harness import linear_definitions as by_definition
 
 WORKLOADS = {"Based": based, "Hedgehog": hedgehog, "LinearAttention": linear_attention, "Mamba2": mamba2}
@@ -36,9 +37,7 @@ STATE = {
 
 def problem(name, **keys):
     """A problem of the workload, as the harness makes it."""
-    small = PROBLEMS[name]()
-    values = {field.name: getattr(small, field.name) for field in fields(small)}
-    return WORKLOADS[name].Problem(**{**values, **keys})
+    return small(WORKLOADS[name].__name__.rpartition(".")[2], **keys)
 
 
 def draw(name, p, distribution="normal"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from baselines.rows import liger, names, torch_rows
 from baselines.rows.flash_attn_triton import DropoutAddLayernorm, Rotary
-from tests.baselines.test_contract import LayernormProblem, RotaryProblem
+from tests.baselines.problems import small
 
 # Names as the profiler gives them, by who runs them.
 NAMES = {
@@ -24,7 +25,7 @@ NAMES = {
 }
 
 
-def rotary_inputs(problem: RotaryProblem) -> dict[str, torch.Tensor]:
+def rotary_inputs(problem: Any) -> dict[str, torch.Tensor]:
     shape = (problem.B, problem.H, problem.N, problem.D)
     shape = shape if problem.layout == "bhnd" else (problem.B, problem.N, problem.H, problem.D)
     generator = torch.Generator().manual_seed(0)
@@ -38,7 +39,7 @@ def rotary_inputs(problem: RotaryProblem) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("tensors", [1, 2])
 def test_pytorch_turns_by_complex_multiplication(layout: str, interleaved: bool, tensors: int) -> None:
-    problem = RotaryProblem(layout=layout, interleaved=interleaved, tensors=tensors)
+    problem = small("rotary", layout=layout, interleaved=interleaved, tensors=tensors)
     inputs = rotary_inputs(problem)
     outputs = torch_rows.Rotary().prepare(problem, inputs)()
     named = {"x": outputs} if tensors == 1 else dict(zip("qk", outputs, strict=True))
@@ -55,7 +56,7 @@ def test_pytorch_turns_by_complex_multiplication(layout: str, interleaved: bool,
 
 @pytest.mark.parametrize("p", [0.0, 0.25])
 def test_pytorch_normalises_what_it_returns(p: float) -> None:
-    problem = LayernormProblem(p=p)
+    problem = small("dropout_add_layernorm", p=p)
     generator = torch.Generator().manual_seed(0)
     shape = (problem.B, problem.N, problem.D)
     x, residual = (torch.randn(shape, generator=generator).bfloat16() for _ in range(2))
@@ -74,11 +75,11 @@ def test_pytorch_normalises_what_it_returns(p: float) -> None:
 @pytest.mark.parametrize(
     ("implementation", "problem", "own"),
     [
-        (Rotary(), RotaryProblem(), ("flash_attn_rotary", "eager")),
-        (DropoutAddLayernorm(), LayernormProblem(), ("flash_attn_norm", "eager")),
-        (liger.Rotary(), RotaryProblem(), ("liger_rotary", "eager")),
-        (torch_rows.Rotary(), RotaryProblem(), ("eager",)),
-        (torch_rows.DropoutAddLayernorm(compiled=1), LayernormProblem(), ("inductor", "eager")),
+        (Rotary(), small("rotary"), ("flash_attn_rotary", "eager")),
+        (DropoutAddLayernorm(), small("dropout_add_layernorm"), ("flash_attn_norm", "eager")),
+        (liger.Rotary(), small("rotary"), ("liger_rotary", "eager")),
+        (torch_rows.Rotary(), small("rotary"), ("eager",)),
+        (torch_rows.DropoutAddLayernorm(compiled=1), small("dropout_add_layernorm"), ("inductor", "eager")),
     ],
     ids=["flash-attn rotary", "flash-attn norm", "liger rotary", "eager", "compiled"],
 )
@@ -96,13 +97,13 @@ def test_no_kernel_is_everyones() -> None:
 
 
 def test_liger_takes_q_and_k_whose_halves_are_paired() -> None:
-    assert "tensors=1" in str(liger.Rotary().supports(RotaryProblem(tensors=1), "cuda"))
-    assert "interleaved=1" in str(liger.Rotary().supports(RotaryProblem(interleaved=True), "cuda"))
+    assert "tensors=1" in str(liger.Rotary().supports(small("rotary", tensors=1), "cuda"))
+    assert "interleaved=1" in str(liger.Rotary().supports(small("rotary", interleaved=True), "cuda"))
 
 
 def test_sizes_that_the_library_does_not_take() -> None:
-    assert "D=512" in str(Rotary().supports(RotaryProblem(D=512), "cuda"))
-    assert "D=65536" in str(DropoutAddLayernorm().supports(LayernormProblem(D=65536), "cuda"))
+    assert "D=512" in str(Rotary().supports(small("rotary", D=512), "cuda"))
+    assert "D=65536" in str(DropoutAddLayernorm().supports(small("dropout_add_layernorm", D=65536), "cuda"))
 
 
 def test_the_kernels_are_imported_without_running_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_the_kernels_are_imported_without_running_the_package(tmp_path: Path, mo
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setenv("TK_BASELINES_SITE_FLASH_ATTN", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    problem = RotaryProblem()
+    problem = small("rotary")
     inputs = rotary_inputs(problem)
     try:
         q_out, k_out = Rotary().prepare(problem, inputs)()
@@ -155,7 +156,7 @@ def test_what_works_in_place_gets_copies(layout: str, n: int, tmp_path: Path, mo
     )
     monkeypatch.setenv("TK_BASELINES_SITE_LIGER", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    problem = RotaryProblem(B=2, N=n, layout=layout)
+    problem = small("rotary", B=2, N=n, layout=layout)
     inputs = rotary_inputs(problem)
     before = {name: tensor.clone() for name, tensor in inputs.items()}
     wanted = torch_rows.Rotary().prepare(problem, inputs)()

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from baselines.rows import flash_attn_triton, liger, torch_rows
+from tests.baselines.problems import small
 from tests.baselines.rows.test_rows import rotary_inputs
-from tests.baselines.test_contract import LayernormProblem, RotaryProblem
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +39,7 @@ def test_rotary(make, layout: str, interleaved: bool) -> None:
     implementation = make()
     if implementation.available():
         pytest.skip(implementation.available())
-    problem = RotaryProblem(B=2, H=6, N=77, D=128, layout=layout, interleaved=interleaved)
+    problem = small("rotary", B=2, H=6, N=77, D=128, layout=layout, interleaved=interleaved)
     if refusal := implementation.supports(problem, "cuda"):
         pytest.skip(refusal)
     inputs = rotary_inputs(problem)
@@ -65,7 +65,7 @@ def test_dropout_add_layernorm(make, p: float) -> None:
     implementation = make()
     if implementation.available():
         pytest.skip(implementation.available())
-    problem = LayernormProblem(B=4, N=100, D=1024, p=p)
+    problem = small("dropout_add_layernorm", B=4, N=100, D=1024, p=p)
     x, residual = (torch.randn(4, 100, 1024, device="cuda").bfloat16() for _ in range(2))
     weight, bias = (torch.randn(1024, device="cuda").bfloat16() for _ in range(2))
     call = implementation.prepare(problem, {"x": x, "residual": residual, "weight": weight, "bias": bias})

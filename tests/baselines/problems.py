@@ -1,0 +1,41 @@
+"""Problems to ask baselines about: the harness's own, of sizes that a CPU computes in no time."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import workloads
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Where a test computes. Of other workloads, and of other keys, the configuration's own problem is asked about.
+SMALL: dict[str, dict[str, Any]] = {
+    "gemm": {"M": 96, "N": 80, "K": 64},
+    "gemm_fp8": {"M": 48, "N": 128, "K": 128},
+    "gemm_epilogue": {"M": 48, "N": 96, "K": 64},
+    "attention": {"B": 1, "H": 4, "N": 96, "D": 64},
+    "based": {"B": 1, "H": 2, "N": 96},
+    "hedgehog": {"B": 1, "H": 2, "N": 200},
+    "linear_attention": {"B": 1, "H": 2, "N": 96, "D": 64},
+    "mamba2": {"B": 1, "H": 4, "N": 96, "G": 2},
+    "rotary": {"B": 1, "H": 3, "N": 20, "D": 64},
+    "dropout_add_layernorm": {"B": 2, "N": 5, "D": 128},
+    "fft_conv": {"B": 2, "D": 3, "N": 1024},
+}
+
+
+@cache
+def configured(workload: str) -> dict[str, Any]:
+    """What configs/workload/ says of it: its contestants, and the problem where none is named."""
+    return yaml.safe_load((ROOT / "configs" / "workload" / f"{workload}.yaml").read_text())
+
+
+def small(workload: str, *, dtype: str | None = None, direction: str = "fwd", **keys: Any) -> Any:
+    """A small problem of a workload, with these keys; dtype and direction are not checked, so that none may take it."""
+    module = workloads.load(workload)
+    values = configured(workload)["problem"] | SMALL.get(workload, {}) | keys
+    return module.Problem.from_mapping(workload, values, dtype=dtype or module.DTYPES[0], direction=direction)
