@@ -31,7 +31,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce nightly test lint format bundle sources env build clean check-machine
+.PHONY: help reproduce nightly test lint format bundle sources env build dist clean check-machine
 
 help: ## list the targets
 	@echo "Targets:"
@@ -71,6 +71,9 @@ sources: env ## list the libraries without a wheel: whence, which commit, which 
 
 build: env ## compile every kernel for the targets this machine can run
 	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)
+
+dist: env ## build the source distribution and the wheel, in dist/
+	$(BIN)/python -m build
 
 env: $(STAMP) ## create the virtual environment with pinned versions
 

@@ -29,14 +29,13 @@ from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.naming import closest
+from harness.places import CONFIGS as CONFIG_DIR
 from harness.planning import make_plan
-from harness.provenance import ROOT, new_run_id, utc_now
+from harness.provenance import new_run_id, utc_now
 from harness.publish import publish
 from harness.runner import FAILURES, IDLE, run_job
 from harness.store import Store
 from harness.worker.supervisor import Worker
-
-CONFIG_DIR = ROOT / "configs"
 
 _HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
@@ -203,7 +202,7 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote
 
     if not CONFIG_DIR.is_dir():
         raise HarnessError(
-            f"{CONFIG_DIR} is missing: the harness runs from a checkout of the repository, with its configs/"
+            f"{CONFIG_DIR} is missing: install a wheel of the project again, or run in a checkout, with its configs/"
         )
     flags = get_args_parser().parse_known_args(words)[1] if own else []
     if flags:

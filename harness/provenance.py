@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-"""The checkout, or the bundle that stands for one."""
+from harness.places import CODE, DATA
+
+ROOT = CODE
+"""The checkout, the bundle that stands for one, or the folder that a wheel was installed into."""
 
 BUILD_INFO = "build_info.json"
-"""Stamped into a bundle: {"git_commit": "...", "git_dirty": false}.  The variable TK_BUILD_INFO names another place."""
+"""Stamped into a bundle, and a wheel's data: {"git_commit": "...", "git_dirty": false}; TK_BUILD_INFO names another."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,15 @@ def source(root: Path = ROOT) -> Source:
         changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
         return Source(commit, None if changed is None else bool(changed))
     try:
-        info = json.loads(Path(os.environ.get("TK_BUILD_INFO") or root / BUILD_INFO).read_text())
+        info = json.loads(Path(os.environ.get("TK_BUILD_INFO") or _stamp(root)).read_text())
         return Source(str(info["git_commit"]), bool(info["git_dirty"]))
     except (OSError, ValueError, KeyError, TypeError):
         return Source("unknown", None)
+
+
+def _stamp(root: Path) -> Path:
+    """A bundle is stamped at its root, a wheel among its data."""
+    return (DATA if root == CODE else root) / BUILD_INFO
 
 
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:

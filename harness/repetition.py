@@ -10,10 +10,8 @@ from typing import Any
 
 import yaml
 
+from harness.places import CONFIGS
 from harness.planning import Group, Plan
-from harness.provenance import ROOT
-
-CONFIGS = ROOT / "configs"
 
 
 def repro_command(plan: Plan, group: Group, index: int) -> str:

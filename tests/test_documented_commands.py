@@ -29,8 +29,8 @@ from paper_figures.exhibits import choose_exhibits
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 ENTER = ". .venv/bin/activate"
-PROGRAMS = ("make", "python", "python3", "reproduce-paper", "pip", "bundle/run", ".")
-NEEDS_THE_ENVIRONMENT = ("python", "reproduce-paper", "pip")
+PROGRAMS = ("make", "python", "python3", "reproduce-paper", "tk-bench", "pip", "bundle/run", ".")
+NEEDS_THE_ENVIRONMENT = ("python", "reproduce-paper", "tk-bench", "pip")
 
 PASSED_ON = {"BUNDLE_ARGS": "tools.bundle", "NIGHTLY_ARGS": "tools.nightly"}
 """Variables of the Makefile, and the module that gets their words."""
@@ -99,6 +99,8 @@ def check(words: list[str]) -> None:
         check_pip(rest)
     elif program == ".":
         assert words_of(ENTER) == words
+    elif program == "tk-bench":
+        check_harness(rest)
     elif rest[:2] == ["-m", "harness"]:
         check_harness(rest[2:])
     elif rest[:2] == ["-m", "pip"]:

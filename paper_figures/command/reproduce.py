@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.places import CHECKOUT, DATA, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
@@ -105,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
         files = write_report(report, arguments.output, measured_here=gpu is not None, say=working.say)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
-        return _check(arguments.output, files, outdated(report, ROOT))
+        return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())
     if arguments.write_digests:
         digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
@@ -129,6 +130,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
     if keeps is not None:
         option = f"--{keeps.replace('_', '-')}"
+        if not CHECKOUT:
+            raise PaperFiguresError(
+                f"{option} writes into a checkout of the repository, and this is an installed package", WRONG_ARGUMENTS
+            )
         if arguments.exhibit:
             raise PaperFiguresError(f"{option} keeps the whole report: leave out --exhibit", WRONG_ARGUMENTS)
         if arguments.source and (arguments.source / MANIFEST).exists():
@@ -151,12 +156,31 @@ def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day
 def _recorded(arguments: argparse.Namespace) -> Path:
     """The campaign to report on: named, else the one whose digests are kept, else the one with the newest run."""
     if arguments.source is not None:
-        return Path(arguments.source)
+        return _carried(arguments.source)
     if arguments.campaign is not None:
-        return find_campaign(RESULTS, arguments.campaign)
+        try:
+            return find_campaign(RESULTS, arguments.campaign)
+        except PaperFiguresError:
+            if CHECKOUT or not RECORDED.is_dir():
+                raise
+            return find_campaign(RECORDED, arguments.campaign)
     if arguments.check or digest.DIGESTS.exists():
-        return ROOT / digest.recorded_campaign(digest.DIGESTS)
+        return _carried(ROOT / digest.recorded_campaign(digest.DIGESTS))
     return find_campaign(RESULTS)
+
+
+def _carried(folder: Path) -> Path:
+    """A folder of results, or where there is none the one of that name that an installed package carries."""
+    if CHECKOUT or folder.exists():
+        return folder
+    if not RECORDED.is_dir():
+        raise PaperFiguresError(
+            f"{RECORDED} is missing, the recorded runs of this installation: install a wheel of the project again, or "
+            "give a folder of runs with --from"
+        )
+    resolved = folder if folder.is_absolute() else Path.cwd() / folder
+    inside = DATA / resolved.relative_to(ROOT) if resolved.is_relative_to(ROOT) else folder
+    return inside if inside.is_dir() else folder
 
 
 def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:

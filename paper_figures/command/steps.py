@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from harness.naming import Contestant
+from harness.places import CODE
 from harness.provenance import Source, source
 from harness.results import ResultsError, Run, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
@@ -277,7 +278,7 @@ def _interrupted(process: subprocess.Popen[Any]) -> int:
 
 def _environment() -> dict[str, str]:
     """That of a step's process: it finds the repository's packages."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), os.environ.get("PYTHONPATH")]))}
 
 
 def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = False, configs: Path = CONFIGS) -> float:

@@ -6,10 +6,12 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.places import WORK
 from harness.results import ResultsError, Run, load_campaign
 from paper_figures.errors import PaperFiguresError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = WORK
+"""Where reports and new results go: the checkout, or of a wheel the folder of whoever calls."""
 RESULTS = ROOT / "results"
 MANIFEST = "manifest.json"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
+from harness.places import CONFIGS
 from paper_figures.errors import PaperFiguresError
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 GLOBAL = "# @package _global_"
 """First line of a file whose keys are the configuration's own, and not its group's."""
 

@@ -69,16 +69,31 @@ def test_the_schema_sees_mistakes(change):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_nothing_proposed_by_others_runs_on_our_own_machines(path):
-    """Guard: a pull request from a fork never reaches a self-hosted runner, and no job may write to the repository."""
+    """Guard: a pull request from a fork never reaches a self-hosted runner, and only a tag's job may write."""
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert "pull_request_target" not in triggers(workflow)
     for job in workflow["jobs"].values():
         assert "timeout-minutes" in job
-        if "pull_request" in triggers(workflow):
+        if triggers(workflow) == {"push"} and set(workflow["on"]["push"]) == {"tags"}:
+            assert job["permissions"] == {"contents": "write"}
             assert labels(job) == {"ubuntu-24.04"}
+            assert job["if"] == "${{ !github.event.repository.fork }}"
         else:
-            assert "self-hosted" in labels(job)
+            assert "permissions" not in job
+            assert (
+                labels(job) == {"ubuntu-24.04"}
+                if "pull_request" in triggers(workflow)
+                else "self-hosted" in labels(job)
+            )
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_named_by_digest(path):
+    """Guard: a tag of somebody else's repository can be moved to other code."""
+    used = re.findall(r"uses: *(.*)$", path.read_text(), flags=re.MULTILINE)
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
 
 
 def test_the_night_runs_on_schedule_on_one_gpu_and_never_for_a_fork():
