@@ -8,7 +8,7 @@ import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
 PROGRAM = "attention_backward"
-QUEUE, BACKWARD, ROWS = "lcf_queue.cuh", "backward.cuh", "backward_rows.cuh"
+QUEUE, TURNS, BACKWARD, ROWS = "lcf_queue.cuh", "turns.cuh", "backward.cuh", "backward_rows.cuh"
 DIM_64, DIM_128, WITHOUT_DQ = range(3)
 
 DEADLOCK = r"deadlock.*(waits for phase \d+ of \w+.*missing|waits for barrier)"
@@ -74,7 +74,7 @@ MUTANTS = (
            r"a register tile that mma_AtB at backward.cuh:\d+ .* may still write"),
     mutant("other_consumers_share_not_waited_for", BACKWARD,
            "sync_named(told(1 - s.consumer, i), all_warps);", "", *RACES),
-    mutant("turn_not_passed_on", QUEUE, "arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);", "",
+    mutant("turn_not_passed_on", TURNS, "arrive(turn[consumer + 1 == Groups ? 0 : consumer + 1], where);", "",
            DEADLOCK, schedule=DIM_64),
     mutant("keys_of_the_wrong_task", QUEUE, "residents<0>::position::nth(round), where",
            "residents<0>::position::nth(0), where", *RACES, schedule=DIM_64),

@@ -15,10 +15,11 @@
 // The warp that fills the ring claims the next task once the last tile of this one is on its way: a block that claims
 // earlier may take what another one could begin at once (causal attention: -10 to -20 %).
 //
-// `in_turn` and `pass_turn` are those of lcf_stream.
+// The consumers may take turns (turns.cuh).
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
+#include "kittens/pipeline/turns.cuh"
 
 namespace kittens {
 
@@ -59,17 +60,12 @@ template <typename K> struct lcf_queue {
 
     // A consumer's view: of the stream it takes and releases tiles, in one order. Places in the other rings follow from
     // the number of the task in its block, which takes one register.
-    struct stream : ring_reader<tiles> {
+    struct stream : ring_reader<tiles>, semaphore_turns<K::consumers> {
         shared& s;
-        int consumer;
         int round = 0;
-        int turn_parity;
 
         kittens_device stream(shared& s_, int consumer_)
-            : ring_reader<tiles>{s_.streamed},
-              s(s_),
-              consumer(consumer_),
-              turn_parity(consumer_ == 0) {}  // a fresh semaphore passes parity 1
+            : ring_reader<tiles>{s_.streamed}, semaphore_turns<K::consumers>(s_.turn, consumer_), s(s_) {}
 
         kittens_device resident& take_first(site where = kittens_here) {
             return s.first.take(residents<0>::position::nth(round), where);
@@ -83,14 +79,6 @@ template <typename K> struct lcf_queue {
         }
         kittens_device void release_second(site where = kittens_here) {
             s.second.release(residents<1>::position::nth(round).stage, where);
-        }
-
-        kittens_device void in_turn(site where = kittens_here) {
-            wait(s.turn[consumer], turn_parity, where);
-            turn_parity ^= 1;
-        }
-        kittens_device void pass_turn(site where = kittens_here) {
-            arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);
         }
     };
 

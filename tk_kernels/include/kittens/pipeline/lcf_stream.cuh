@@ -13,12 +13,12 @@
 //              consume(stream&, output&, task, globals)               takes the resident and every tile, and releases
 //                                                                     each; its stores may still be in flight
 //
-// `in_turn` and `pass_turn` let the consumers issue their multiplies one after another, so that one's arithmetic runs
-// under the others' multiplies; each consumer takes the same number of turns in a task. One that has no use for
-// a turn says so by `skip_turn`; a tile without a use is taken and released like the others.
+// The consumers may issue their multiplies in turn (turns.cuh), so that one's arithmetic runs under the others'
+// multiplies; each takes the same number of turns in a task.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
+#include "kittens/pipeline/turns.cuh"
 
 namespace kittens {
 
@@ -53,17 +53,12 @@ template <typename K> struct lcf_stream {
     };
 
     // A consumer's view: of the stream it takes and releases tiles, in one order.
-    struct stream : ring_reader<tiles> {
+    struct stream : ring_reader<tiles>, semaphore_turns<K::consumers> {
         shared& s;
-        int consumer;
         typename residents::position held;
-        int turn_parity;
 
         kittens_device stream(shared& s_, int consumer_)
-            : ring_reader<tiles>{s_.streamed},
-              s(s_),
-              consumer(consumer_),
-              turn_parity(consumer_ == 0) {}  // a fresh semaphore passes parity 1
+            : ring_reader<tiles>{s_.streamed}, semaphore_turns<K::consumers>(s_.turn, consumer_), s(s_) {}
 
         kittens_device resident& hold(site where = kittens_here) {
             resident& taken = s.held.take(held, where);
@@ -71,19 +66,6 @@ template <typename K> struct lcf_stream {
             return taken;
         }
         kittens_device void release_held(site where = kittens_here) { s.held.release(0, where); }
-
-        kittens_device void skip_turn(site where = kittens_here) {
-            in_turn(where);
-            pass_turn(where);
-        }
-
-        kittens_device void in_turn(site where = kittens_here) {
-            wait(s.turn[consumer], turn_parity, where);
-            turn_parity ^= 1;
-        }
-        kittens_device void pass_turn(site where = kittens_here) {
-            arrive(s.turn[consumer + 1 == K::consumers ? 0 : consumer + 1], where);
-        }
     };
 
     kittens_device static void run(const globals& g) {

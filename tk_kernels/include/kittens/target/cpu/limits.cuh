@@ -1,19 +1,4 @@
 // cpu: the numbers of the machine that is imitated, a Hopper GPU: what is checked is what runs there.
 #pragma once
 
-#include "kittens/target/limits.cuh"
-
-namespace kittens {
-
-struct imitated {
-    static constexpr int shared_bytes = 227 * 1024, multiprocessor_shared_bytes = 228 * 1024;
-    static constexpr int reserved_shared_bytes = 1024;
-    static constexpr int registers = 65536, thread_registers = 255, spare_registers = 0;
-    static constexpr bool moves_registers = true, dependent_launch = true;
-    static constexpr std::int64_t l2_bytes = 60 * 1024 * 1024;
-    static constexpr double multiply_bytes = 4096, operand_bytes = 64, written_sums = 16, memory_bytes = 2500;
-    static constexpr double launch_clocks = 8000;
-};
-using limits = limits_of<imitated>;
-
-}  // namespace kittens
+#include "kittens/target/sm_90a/limits.cuh"

@@ -54,6 +54,21 @@ struct warpgroup_rows {
     static constexpr int share = 4;
 };
 
+// Four 8x8 matrices of 16-bit elements from shared memory, each row from an address that one lane gives; transposed,
+// its columns.
+template <bool Transposed> kittens_device void load_matrices(uint32_t (&piece)[4], uint32_t from) {
+    if constexpr (Transposed)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
+                     : "r"(from)
+                     : "memory");
+}
+
 template <typename RowMap, register_tile Dst, shared_tile Src>
 kittens_device void load_tile(Dst& dst, const Src& src) {
     using T = typename Dst::T;
@@ -69,16 +84,7 @@ kittens_device void load_tile(Dst& dst, const Src& src) {
                 const uint32_t from = shared_address(src, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
                                                      16 * j + (row_major ? half_b : half_a));
                 uint32_t piece[4];
-                if constexpr (row_major)
-                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                                 : "r"(from)
-                                 : "memory");
-                else
-                    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                                 : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                                 : "r"(from)
-                                 : "memory");
+                load_matrices<!row_major>(piece, from);
 #pragma unroll
                 for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
             }
@@ -557,10 +563,7 @@ kittens_device void load_halves(rt<T, 16, C>& dst, const Src& src, site = kitten
 #pragma unroll
     for (int j = 0; j < C / 16; j++) {
         uint32_t piece[4];
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                     : "r"(piece_of_halves<T, C>(src, j))
-                     : "memory");
+        load_matrices<false>(piece, piece_of_halves<T, C>(src, j));
 #pragma unroll
         for (int p = 0; p < 4; p++) unpack(&dst.data[0][8 * j + 2 * p], piece[p]);
     }
@@ -614,10 +617,7 @@ kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site = kit
             const uint32_t from = shared_address(src, 16 * j + lane() % 8 + 8 * (lane() / 16),
                                                  warpgroup_rows::base(i) + 8 * (lane() / 8 % 2));
             uint32_t piece[4];
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                         : "r"(from)
-                         : "memory");
+            load_matrices<true>(piece, from);
 #pragma unroll
             for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
         }

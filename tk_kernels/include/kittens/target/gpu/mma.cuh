@@ -75,18 +75,6 @@ template <shared_tile Tile> kittens_device uint32_t moved_address(uint32_t first
     asm volatile("xor.b32 %0, %1, %2;" : "=r"(place) : "r"(first), "r"(flip));
     return place + row * Tile::chunk_bytes + col / Tile::chunk_cols * Tile::chunk_stride;
 }
-template <bool Transposed> kittens_device void load_matrices(uint32_t (&piece)[4], uint32_t from) {
-    if constexpr (Transposed)
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                     : "r"(from)
-                     : "memory");
-    else
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(piece[0]), "=r"(piece[1]), "=r"(piece[2]), "=r"(piece[3])
-                     : "r"(from)
-                     : "memory");
-}
 
 // Slice l, 16 deep, of a register tile that is an A operand. Of a shared one, the RowMap says which rows (transposed:
 // columns) are meant.
