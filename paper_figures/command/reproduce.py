@@ -52,6 +52,9 @@ def parser() -> argparse.ArgumentParser:
         help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
     )
     top.add_argument(
+        "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
+    )
+    top.add_argument(
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
@@ -103,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
         report = make_report(folder, exhibits)
-        files = write_report(report, arguments.output, measured_here=gpu is not None, say=working.say)
+        files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
         return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())

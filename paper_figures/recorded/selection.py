@@ -16,6 +16,7 @@ from typing import Any
 from harness.naming import Contestant, parse_contestant, problem_keys
 from harness.records import OWN_BOUND
 from harness.results import Run
+from paper_figures.labels import short_run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
 from paper_figures.recorded.repeats import contradicted_by
 
@@ -63,8 +64,8 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Name of the case within a report, unique to its run; empty without a row."""
-        return "" if self.row is None else f"{self.row['run_id']}-{self.row['case_id']}"
+        """Name of the case within a report: the end of its run's id, and its own; empty without a row."""
+        return "" if self.row is None else f"{short_run(str(self.row['run_id']))}-{self.row['case_id']}"
 
 
 @dataclass(frozen=True)

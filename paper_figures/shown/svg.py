@@ -12,6 +12,8 @@ from paper_figures.shown.charts import FAINT, INK, PAPER, SERIES
 BINS = 32
 WIDTH, HEIGHT = 480, 120
 """Of the plot of samples."""
+GRID = (5, 4)
+"""Between dots in that plot, along and up: samples nearer to each other are one dot."""
 
 
 def inline_svg(svg: str, prefix: str, label: str) -> str:
@@ -37,14 +39,41 @@ def inline_svg(svg: str, prefix: str, label: str) -> str:
     return opening + body[end:].strip()
 
 
-_SUPERFLUOUS = (
-    re.compile(r"<metadata>.*?</metadata>", re.S),
-    re.compile(r"<title>.*?</title>", re.S),
-    re.compile(r"<style.*?</style>", re.S),  # the page's own style sheet says it
+def file_svg(svg: str) -> str:
+    """A drawing as a file of its own, as it was but for line breaks, idle groups and digits that nobody sees."""
+    head, body = svg[: svg.index("<svg")], svg[svg.index("<svg") :]
+    metadata = re.search(r"<metadata>.*?</metadata>", body, re.S)
+    for superfluous in (_METADATA, *_IDLE):
+        body = superfluous.sub("", body)
+    body = _TAG.sub(lambda tag: _NUMBER.sub(_exact, tag[0]), body)
+    used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
+    body = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", body)
+    body = re.sub(r"\s*\n\s*", " ", body)
+    body = _ungrouped(re.sub(r">\s+<", "><", body).replace(' "', '"')).strip()
+    if metadata is not None:
+        place = body.index(">") + 1
+        body = f"{body[:place]}\n{metadata[0]}\n{body[place:]}"
+    return f"{head}{body}\n"
+
+
+def _exact(number: re.Match[str]) -> str:
+    """A coordinate to a hundredth of a point; a scale, which is small, to a thousandth."""
+    value = float(number[0])
+    return f"{value:.{2 if abs(value) >= 10 else 3}f}".rstrip("0").removesuffix(".")
+
+
+_METADATA = re.compile(r"<metadata>.*?</metadata>", re.S)
+_IDLE = (
     re.compile(r"<!--.*?-->", re.S),
-    re.compile(r"font-family: [^;]*; "),
     re.compile(r' transform="rotate\(-0 [^)]*\)"'),
     re.compile(r'<g id="[^"]*"/>'),
+)
+_SUPERFLUOUS = (
+    _METADATA,
+    re.compile(r"<title>.*?</title>", re.S),
+    re.compile(r"<style.*?</style>", re.S),  # the page's own style sheet says it
+    *_IDLE,
+    re.compile(r"font-family: [^;]*; "),
 )
 _TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
@@ -100,16 +129,13 @@ def histogram_svg(samples: np.ndarray, label: str) -> str:
     counts, _ = np.histogram(samples, bins=BINS, range=(low, high))
     tallest = max(int(counts.max()), 1)
     bars = "".join(
-        f'<rect x="{4 * i}" y="{40 - round(38 * int(count) / tallest, 1)}" width="3.4" '
-        f'height="{round(38 * int(count) / tallest, 1)}"/>'
-        for i, count in enumerate(counts)
-        if count
+        f"M{4 * place + 2} 40v-{round(38 * int(count) / tallest)}" for place, count in enumerate(counts) if count
     )
     middle = round(4 * BINS * (median - low) / (high - low), 1)
     return (
         f'<svg class="histogram" viewBox="0 0 {4 * BINS} 42" role="img" '
         f'aria-label="{escape(label)}">'
-        f'<g class="bars">{bars}</g><line class="median" x1="{middle}" x2="{middle}" y1="0" y2="41"/></svg>'
+        f'<path class="bars" d="{bars}"/><line class="median" x1="{middle}" x2="{middle}" y1="0" y2="41"/></svg>'
     )
 
 
@@ -122,11 +148,12 @@ def samples_svg(rounds: np.ndarray, samples: np.ndarray, label: str) -> str:
     if high <= low:
         low, high = low * 0.999, high * 1.001
     first, last = int(rounds.min()), max(int(rounds.max()), int(rounds.min()) + 1)
-    x = 2 * np.rint((4 + (rounds - first) * (WIDTH - 8) / (last - first)) / 2).astype(int)  # a dot is three wide
-    y = 2 * np.rint((HEIGHT - 4 - (np.clip(samples, low, high) - low) * (HEIGHT - 8) / (high - low)) / 2).astype(int)
+    across, up = 4 + (rounds - first) * (WIDTH - 8) / (last - first), (np.clip(samples, low, high) - low) / (high - low)
+    x = GRID[0] * np.rint(across / GRID[0]).astype(int)
+    y = GRID[1] * np.rint((HEIGHT - 4 - up * (HEIGHT - 8)) / GRID[1]).astype(int)
     dots, at = "", (0, 0)
     for column, row in sorted(set(zip(x.tolist(), y.tolist(), strict=True))):
-        dots += f"m{column - at[0]} {row - at[1]}h0".replace(" -", "-")
+        dots += f"m{column - at[0]} {row - at[1]}z".replace(" -", "-")
         at = (column, row)
     middle = round(HEIGHT - 4 - (median - low) * (HEIGHT - 8) / (high - low))
     return (

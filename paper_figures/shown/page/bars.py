@@ -223,9 +223,8 @@ def _bar(exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide
     title = f"<title>{escape(answer(exhibit, line))}</title>"
     if not line.cell.key:
         return f"<g{_data(numbers)}>{title}{mark}</g>"
-    index = "0" if group == place == 0 else "-1"
     href = f"{above}cases/{line.cell.key}.html"
-    return f'<a class="case" href="{href}" tabindex="{index}"{_data(numbers)}>{title}{mark}</a>'
+    return f'<a class="case" href="{href}"{_data(numbers)}>{title}{mark}</a>'
 
 
 def _diamond(line: Line, group: int, place: int, x: float, axis: Axis) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from paper_figures.judged.quantities import cell_ratio, fastest, rate, roof_share
 from paper_figures.judged.verdicts import Missing
@@ -19,6 +21,7 @@ from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import Cell
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import Report
+from paper_figures.shown.table import Table, Text
 
 Record = dict[str, Any]
 COLUMNS = {
@@ -47,6 +50,9 @@ COLUMNS = {
     "command": "measures it again",
 }
 """Of a record, in order, each with what it is; the names of the values in a row of `cases.json`."""
+
+ALONE = ("exhibits", "command")
+"""Columns that the file of all cases has alone: the commands take half of its bytes."""
 
 
 def records(report: Report) -> list[Record]:
@@ -116,21 +122,46 @@ def _number(value: Any) -> float | None:
 
 
 def write_cases(every: Sequence[Record], exhibits: Sequence[str], folder: Path) -> None:
-    """Writes `cases.json`, `.csv` and `.parquet`, and `<exhibit>.csv` with the cases of each exhibit."""
-    rows = [list(one.values()) for one in every]
-    (folder / "cases.json").write_text(_json({"columns": COLUMNS, "rows": rows}), encoding="utf-8")
-    (folder / "cases.csv").write_text(_csv(every), encoding="utf-8")
-    pd.DataFrame(every, columns=list(COLUMNS)).to_parquet(folder / "cases.parquet", index=False)
+    """Writes the files `cases`, and for each exhibit those of its cases under its name."""
+    write_files(every, COLUMNS, folder / "cases")
     for exhibit in exhibits:
         own = [one for one in every if exhibit in one["exhibits"].split()]
-        (folder / f"{exhibit}.csv").write_text(_csv(own), encoding="utf-8")
+        write_files(own, {name: said for name, said in COLUMNS.items() if name not in ALONE}, folder / exhibit)
 
 
-def _csv(every: Sequence[Record]) -> str:
+def write_table(table: Table, path: Path) -> None:
+    """Writes the files of a table that is not of cases: its cells, what is beside one in brackets."""
+    titles = list(dict.fromkeys(column.title for column in table.columns))
+    if len(titles) < len(table.columns):
+        titles = [f"{place}. {column.title}" for place, column in enumerate(table.columns, start=1)]
+    rows = [dict(zip(titles, (_plain(cell) for cell in row), strict=True)) for row in table.rows]
+    write_files(rows, dict.fromkeys(titles, ""), path)
+
+
+def _plain(cell: Text) -> str:
+    return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
+
+
+SUFFIXES = (".csv", ".json", ".parquet")
+"""Of the files that hold a table."""
+
+
+def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path) -> None:
+    """Writes `<path>.csv`, `.json` and `.parquet`; `columns`: which, each with what it is."""
+    own = [{name: row[name] for name in columns} for row in rows]
+    path.with_suffix(".csv").write_text(_csv(own, columns), encoding="utf-8")
+    document = {"columns": dict(columns), "rows": [list(row.values()) for row in own]}
+    path.with_suffix(".json").write_text(_json(document), encoding="utf-8")
+    table = pa.Table.from_pandas(pd.DataFrame(own, columns=list(columns)), preserve_index=False)
+    bare = table.replace_schema_metadata(None)  # what pandas adds is longer than most of these tables
+    pq.write_table(bare, path.with_suffix(".parquet"), compression="zstd", write_statistics=False)
+
+
+def _csv(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(every)
+    writer.writerows(rows)
     return text.getvalue()
 
 
@@ -146,6 +177,15 @@ SHOWN = (
 
 
 def shown_cases(every: Sequence[Record]) -> str:
-    """The timed cases as JSON for the page of all cases: names once, then a list a case."""
-    rows = [[one[name] for name in SHOWN] for one in every if one["tflops"] is not None]
-    return _json({"names": SHOWN, "rows": rows}).strip().replace("<", "\\u003c")
+    """The timed cases as JSON for the page of all cases: names once, then a list a case.
+
+    A command is the places of its words in a list of all words, which takes a quarter of the bytes.
+    """
+    timed = [one for one in every if one["tflops"] is not None]
+    words = dict.fromkeys(word for one in timed for word in one["command"].split(" "))
+    places = {word: place for place, word in enumerate(words)}
+    rows = []
+    for one in timed:
+        shown = one | {"command": [places[word] for word in one["command"].split(" ")]}
+        rows.append([shown[name] for name in SHOWN])
+    return _json({"names": SHOWN, "words": list(words), "rows": rows}).strip().replace("<", "\\u003c")

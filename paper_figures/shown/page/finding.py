@@ -26,7 +26,9 @@ from paper_figures.shown.summary import load_subjects
 from paper_figures.shown.table import measured_range, published_range
 
 LISTED = 2
-"""Claims that a box names, and subjects that a title does: those with the most claims."""
+"""Claims that a box names: those of the main kinds first."""
+NAMED = 3
+"""Subjects that a title names; of more it counts their claims."""
 BEYOND = "Beyond the paper"
 """Where exhibits stand that the paper has not."""
 MAIN = (Kind.SPEEDUP, Kind.ABLATION, Kind.RATE)
@@ -65,7 +67,10 @@ class Ratios:
 
 
 def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
-    """The exhibit's title as a finding.  `results`: the claims that it speaks of, those that others judge too."""
+    """The exhibit's title as a finding, on every subject that has a tested claim: the one with the most of them first.
+
+    `results`: the claims that it speaks of, those that others judge too.
+    """
     by_id = {one.claim.id: one for one in results}
     found = []
     for subject in load_subjects():
@@ -74,13 +79,12 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
         if paper or today:
             tested = sum(one.verdict not in WITHOUT_NUMBER for one in (*paper, *today))
             found.append((tested, f"{subject.says}{outcome(paper, today)}"))
-    most = sorted((count for count, _ in found), reverse=True)[:LISTED]
-    kept = [text for count, text in found if count >= most[-1] and 2 * count > most[0]][:LISTED]
-    if report.exhibit.where == BEYOND and results:  # what the paper says is of the whole subject
-        return f"{report.exhibit.title}: {held(results)}"
-    if kept and (report.results or len(found) <= LISTED):  # in place of a list of subjects that others judge: a count
-        first, *others = kept
-        return "; ".join([first, *map(_inside, others)])
+    most = sorted((one for one in found if one[0]), key=lambda one: -one[0]) or found
+    if (
+        report.exhibit.where != BEYOND and 0 < len(most) <= NAMED
+    ):  # beyond it, what the paper says is of a whole subject
+        (_, first), *others = most
+        return "; ".join([first, *(_inside(text) for _, text in others)])
     if results:
         return f"{report.exhibit.title}: {held(results)}"
     ours = _winners(report)

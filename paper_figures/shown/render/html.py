@@ -54,6 +54,7 @@ def _environment() -> jinja2.Environment:
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
     environment.globals["strip"] = strip
+    environment.globals["permalink"] = permalink
     environment.globals["stale_mark"] = stale_mark
     environment.globals["asset"] = lambda name: Markup(asset(name))
     return environment
@@ -75,6 +76,12 @@ def badge(verdict: str) -> Markup:
     return Markup(
         f'<span class="badge {anchor(verdict)}"><span aria-hidden="true">{mark}</span> {escape(verdict)}</span>'
     )
+
+
+def permalink(name: str, what: str) -> Markup:
+    """A visible link to a place of the page, for copying; `name`: what its identifier is made of."""
+    said = escape(f"Link to {what}")
+    return Markup(f'<a class="permalink" href="#{anchor(name)}" aria-label="{said}" title="{said}">#</a>')
 
 
 def stale_mark(stale: bool) -> Markup:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import math
 import shlex
 from collections.abc import Sequence
@@ -33,6 +35,10 @@ from paper_figures.shown.report.run_machine import machine_facts
 from paper_figures.shown.svg import histogram_svg, samples_svg
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 
+MACHINE = ("experiment", "GPU", "driver", "commit")
+"""What a case says of its run: the page of runs has the rest."""
+KERNELS, LETTERS = 6, 60
+"""How many kernels a case names, and with how many letters each: names of templates have thousands."""
 PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "greatest": 100}
 
 
@@ -60,6 +66,8 @@ class CaseDetails:
     """SVG of every sample over its round; empty where nothing was timed."""
     samples_file: str
     """Path within the report; empty where nothing was timed."""
+    samples_column: str
+    """Its column there."""
     ratios: Table | None
     """Its speed relative to the cases that were timed in the same rounds; None without any."""
     machine: tuple[tuple[str, str], ...]
@@ -95,9 +103,10 @@ def case_details(cell: Cell) -> CaseDetails:
         dots=samples_svg(cell.run.rounds(case_id), samples, f"{samples.size} latencies, round by round")
         if samples.size
         else "",
-        samples_file=f"samples/{cell.key}.csv" if samples.size else "",
+        samples_file=samples_file(cell.run, case_id) if samples.size else "",
+        samples_column=str(cell.contestant),
         ratios=_ratios(cell.run, case_id, name),
-        machine=tuple(machine_facts(cell.run)),
+        machine=tuple(fact for fact in machine_facts(cell.run) if fact[0] in MACHINE),
         command=str(cell.row["repro_command"]),
         ratio_command=_ratio_command(cell.run, case_id),
     )
@@ -176,12 +185,35 @@ def _ratio_command(run: Run, case_id: str) -> str:
     return shlex.join(together if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
 
 
+def _together(run: Run, case_id: str) -> list[str]:
+    """The timed cases that share the rounds of a case, itself too, in the run's order."""
+    groups = (group["case_ids"] for group in run.manifest["groups"] if case_id in group["case_ids"])
+    return [one for one in next(groups, [case_id]) if run.samples(one).size]
+
+
+def samples_file(run: Run, case_id: str) -> str:
+    """Where the samples of a case are within the report: with those of the cases that share its rounds."""
+    return f"samples/{run.run_id}-{_together(run, case_id)[0]}.csv"
+
+
 def samples_csv(run: Run, case_id: str) -> str:
-    """Every sample of a case: its round and its latency in us, with the digits of the clock's own numbers (float32)."""
+    """Every sample of a case and of those that share its rounds: a row a round, a column a contestant.
+
+    In us, to the nanosecond: clocks are read in steps of 32 ns.
+    """
+    cases = _together(run, case_id)
+    names = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
+    contestants = {
+        str(case): str(Contestant(str(one), str(variant))) for case, one, variant in zip(*names, strict=True)
+    }
+    series = [dict(zip(run.rounds(one).tolist(), run.samples(one).tolist(), strict=True)) for one in cases]
     text = io.StringIO()
-    text.write("round,latency_us\n")
-    for number, latency in zip(run.rounds(case_id), run.samples(case_id), strict=True):
-        text.write(f"{int(number)},{np.float32(latency)!s}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["round", *(f"{contestants[one]} us" for one in cases)])
+    for number in sorted(set().union(*series)):
+        writer.writerow(
+            [number, *(f"{own[number]:.3f}".rstrip("0").rstrip(".") if number in own else "" for own in series)]
+        )
     return text.getvalue()
 
 
@@ -202,9 +234,7 @@ def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
         ("tolerance", _scientific(row["tolerance"])),
         ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
         ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),
-        ("TFLOPS", _value(row["tflops"])),
         ("GB/s", _value(row["gbps"])),
-        ("% of the datasheet roof", _value(row["roof_pct_datasheet"])),
         ("% of the measured roof", _value(row["roof_pct_measured"])),
         ("bound by", str(row["bound"])),
         ("A/A noise, %", _value(row["aa_noise_pct"])),
@@ -214,15 +244,32 @@ def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
         ("settled power, W", _value(row["settled_power_w"])),
         ("power, W", _value(row["power_w"])),
         ("energy a call, mJ", _value(row["energy_mj"])),
-        ("throttled", str(row["throttled"])),
+        ("throttled", "" if row["throttled"] == "none" else str(row["throttled"])),
         ("inputs", f"{row['distribution']}, seed {row['seed']}"),
-        ("kernels", str(row["kernel_names"])),
+        ("kernels", _kernels(str(row["kernel_names"]))),
         ("registers a thread", _build_text(build, "registers")),
         ("spills, bytes", _build_text(build, "spills")),
         ("compiled by", ", ".join(filter(None, (_build_text(build, "compiler"), _build_text(build, "host_compiler"))))),
         ("sources", str(build.get("source_hash") or "")[:16]),
         ("machine code", str(build.get("binary_hash") or "")[:16]),
     ]
+
+
+def _kernels(names: str) -> str:
+    """The first kernels, shortened; the run's list has all in full."""
+    every = names.split(" | ")
+    short = [one if len(one) <= LETTERS else f"{one[:LETTERS]}…" for one in every[:KERNELS]]
+    more = [f"and {len(every) - KERNELS} more"] if len(every) > KERNELS else []
+    return " | ".join([*short, *more])
+
+
+def kernels_json(run: Run, case_ids: Sequence[str]) -> str:
+    """The kernels that the profiler saw in cases of a run: each name once, and places in that list by case."""
+    stored = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "kernel_names")), strict=True))
+    names = {case: [one for one in str(stored[case] or "").split(" | ") if one] for case in case_ids}
+    places = {name: place for place, name in enumerate(dict.fromkeys(one for own in names.values() for one in own))}
+    document = {"names": list(places), "cases": {case: [places[one] for one in own] for case, own in names.items()}}
+    return json.dumps(document, indent=0, separators=(",", ":")) + "\n"
 
 
 def _build_text(build: dict[str, Any], key: str) -> str:

@@ -14,20 +14,21 @@ from typing import Any
 from markupsafe import Markup
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.labels import short_run
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import TITLE
-from paper_figures.shown.page.cases import records, shown_cases, write_cases
+from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_table
 from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
-from paper_figures.shown.report.case_page import case_details, samples_csv, unique_cases
+from paper_figures.shown.report.case_page import case_details, kernels_json, samples_csv, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import PAGES, charted, page_values
-from paper_figures.shown.svg import badge_svg, inline_svg
+from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
 FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
@@ -36,11 +37,16 @@ ENTRIES = ("index.html", "badge.svg", *(page for page, _ in PAGES), "report.md",
 
 
 def write_report(
-    report: Report, out: Path, measured_here: bool = False, say: Callable[[str], None] = lambda state: None
+    report: Report,
+    out: Path,
+    measured_here: bool = False,
+    say: Callable[[str], None] = lambda state: None,
+    site: str = "",
 ) -> list[Path]:
     """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted.
 
-    say: is told how far it is.
+    say: is told how far it is.  site: the address that the folder will have; links are relative all the same, but what
+    shows a shared link wants its picture by an absolute address.
     """
     _clear(out)
     for name in FOLDERS:
@@ -56,8 +62,13 @@ def write_report(
     _write_cases(report, out, say)
     every = records(report)
     measured = [one.exhibit.id for one in report.exhibits if isinstance(one.exhibit, Exhibit)]
-    write_cases(every, measured, out / "data")  # those of derived exhibits are of their parts
+    write_cases(every, measured, out / "data")
+    for one in report.exhibits:
+        if one.exhibit.id not in measured:  # its cases are in the files of its parts
+            write_table(one.table, out / "data" / one.exhibit.id)
+    write_table(claims_table(report.results), out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
+    values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{BADGE}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
@@ -65,6 +76,7 @@ def write_report(
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
+BADGE = "ThunderKittens claims"
 ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg")
 
 
@@ -73,9 +85,9 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
     for name in ASSETS:
         (out / "assets" / name).write_text(asset(name), encoding="utf-8")
     exhibits = values["exhibits"]
-    (out / "badge.svg").write_text(badge_svg("ThunderKittens claims", values["held"]), encoding="utf-8")
+    (out / "badge.svg").write_text(badge_svg(BADGE, values["held"]), encoding="utf-8")
     for name in ("index.html", *(page for page, _ in PAGES)):
-        page = render_page(f"{name}.j2", **values, above="", here=name, picture=_picture(exhibits, out))
+        page = render_page(f"{name}.j2", **values, above="", here=name, path=name, picture=_picture(exhibits, out))
         (out / name).write_text(page, encoding="utf-8")
     for number, exhibit in enumerate(exhibits):
         beside = {
@@ -84,7 +96,8 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
         }
         page = render_page(
             "exhibit.html.j2",
-            **values, **beside, exhibit=exhibit, above="../", here=exhibit["id"], picture=_picture([exhibit], out),
+            **values, **beside, exhibit=exhibit, above="../", here=exhibit["id"],
+            path=exhibit_file(exhibit["id"]), picture=_picture([exhibit], out),
         )  # fmt: skip
         (out / exhibit_file(exhibit["id"])).write_text(page, encoding="utf-8")
 
@@ -112,34 +125,44 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
     if exhibit.draw is not None:
         name = exhibit.exhibit.id
         svg = save_figure(exhibit.draw(), out / "figures", name, campaign_end(report.used), inline=not charted(exhibit))
-        if not svg:
-            _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
-            return drawing
-        label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
-        drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
+        file = out / "figures" / f"{name}.svg"
+        file.write_text(file_svg(file.read_text(encoding="utf-8")), encoding="utf-8")
+        if svg:
+            label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
+            drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
     return drawing
 
 
 def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
-    """Writes a page and the samples of every case."""
+    """Writes a page and the samples of every case.
+
+    A case leads back to the exhibits that it was measured for; to one made from others where there is none.
+    """
     shown: dict[str, list[AnyExhibit]] = {}
-    for exhibit in report.exhibits:
+    for exhibit in sorted(report.exhibits, key=lambda one: not isinstance(one.exhibit, Exhibit)):
         for line in exhibit.lines:
             exhibits = shown.setdefault(line.cell.key, [])
-            if exhibit.exhibit not in exhibits:
+            if exhibit.exhibit not in exhibits and (isinstance(exhibit.exhibit, Exhibit) or not exhibits):
                 exhibits.append(exhibit.exhibit)
     cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
+    by_end: dict[str, str] = {}
     for number, cell in enumerate(cells, start=1):
         assert cell.run is not None
+        if by_end.setdefault(short_run(cell.run.run_id), cell.run.run_id) != cell.run.run_id:
+            both = f"{by_end[short_run(cell.run.run_id)]} and {cell.run.run_id}"
+            raise PaperFiguresError(f"runs {both} end alike, and cases are named by that: leave one of them out")
         assert cell.row is not None
         case = case_details(cell)
         case = replace(case, histogram=Markup(case.histogram), dots=Markup(case.dots))
         page = render_page("case.html.j2", title=TITLE, case=case, exhibits=shown[cell.key])
         (out / case_file(cell.key)).write_text(page, encoding="utf-8")
-        if case.samples_file:
+        if case.samples_file and not (out / case.samples_file).exists():
             (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
         say(f"{number} of {len(cells)} cases written")
+    for run in report.used:
+        own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
+        (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
 
 
 def _write_table(table: Table, folder: Path, name: str) -> None:

@@ -125,7 +125,8 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
             folder = Path(words["results_dir"]) / "h200-sxm" / words["campaign"]
             exhibit = next(one for one in FEW if one.id == words["experiment"])
             config = {"config": settings(exhibit, any("timer." in word for word in step.command))}
-            name = f"20260203T0405{len(list(folder.glob('*'))):02}Z-abc123"
+            number = len(list(folder.glob("*")))
+            name = f"20260203T0405{number:02}Z-abc1{number:02}"
             synthetic.write_run(folder, exhibit.id, name, manifest=config)
         return 0
 

@@ -143,7 +143,15 @@ def prose(page: str) -> list[str]:
         found += re.findall(r"<li[^>]*>(.*?)</li>", notes, re.S)
     texts = [" ".join(html.unescape(re.sub("<[^>]+>", "", text)).split()) for text in found]
     texts = [text[text.index("Tolerance: ") :] if "Tolerance: " in text else text for text in texts]
-    links = ("as a file", "Manifest", "leads to its case", "judged with what", "^Link to", "^Measure it again", "^←|→$")
+    links = (
+        "as (a file|data|text)",
+        "Manifest",
+        "leads to its case",
+        "judged with what",
+        "^Link to",
+        "^Measure it again",
+        "^←|→$",
+    )
     of_scripts = ("^Without scripts", "^Show all")
     return [text for text in texts if not re.search("|".join(links + of_scripts), text)]
 

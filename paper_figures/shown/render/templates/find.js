@@ -1,8 +1,9 @@
 "use strict";
 
 // One table of all timed cases.  Filters and order are in the address, so that a view can be sent to somebody.
-const { names, rows } = JSON.parse(document.getElementById("cases").textContent);
+const { names, words, rows } = JSON.parse(document.getElementById("cases").textContent);
 const cases = rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
+for (const one of cases) one.command = one.command.map((place) => words[place]).join(" ");
 const form = document.querySelector("form.filters");
 const body = document.querySelector("table.found tbody");
 const headings = [...document.querySelectorAll("table.found [data-column]")];
