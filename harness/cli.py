@@ -27,6 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import cluster, results
 from harness.console import Screen
 from harness.errors import HarnessError
+from harness.help import FLAGS, help_text
 from harness.invocation import Invocation
 from harness.naming import closest
 from harness.places import CONFIGS as CONFIG_DIR
@@ -37,7 +38,7 @@ from harness.runner import FAILURES, IDLE, run_job
 from harness.store import Store
 from harness.worker.supervisor import Worker
 
-_HYDRA_FLAGS = ("--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
+_HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
 
 
@@ -49,6 +50,9 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
+        if any(word in FLAGS for word in arguments):
+            print(help_text(arguments))
+            return 0
         invocation = _invocation(arguments)
         invocation.worker = worker or invocation.worker
         invocation.on_event = screen.event

@@ -1,13 +1,14 @@
-"""The wandb dashboard as code: `python -m harness.dashboards <run folder>... --entity TEAM [--save]`.
+"""The wandb dashboard as code: `python -m harness.dashboards <run folder>... --entity TEAM [--save] [--report]`.
 
 `dashboard()` is a pure function of what stored runs publish, so every panel shows keys that exist; `workspace()` turns
-it into a workspace of wandb-workspaces (an extra: `pip install 'tk-kernels[dashboards]'`).  Only `--save` needs a
-network.
+it into a workspace of wandb-workspaces (an extra: `pip install 'tk-kernels[dashboards]'`).  `report()` makes a report
+on these runs alone, which says what they are of.  Only `--save` needs a network.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.publish import METRICS, STARTED, size_points, summary
+from harness.publish import METRICS, STARTED, size_points, statuses, summary, tags
 from harness.results import ResultsError, Run, load_run
 
 UNITS = {"tflops": "TFLOPS", "gbps": "GB/s", "latency_us": "us", "roof_pct": "% of the measured roof"}
@@ -112,38 +113,75 @@ def keys_of(panel: Panel) -> tuple[str, ...]:
 
 def workspace(sections: Sequence[Section], *, entity: str, project: str, name: str) -> Any:
     """The sections as a workspace of wandb-workspaces, not saved; raises `HarnessError` where that is not installed."""
-    try:
-        import wandb_workspaces.reports.v2 as panels
-        import wandb_workspaces.workspaces as workspaces
-    except ImportError:
-        raise HarnessError(
-            "wandb-workspaces is not installed, which dashboards need: pip install 'tk-kernels[dashboards]'"
-        ) from None
-
-    def made(panel: Panel) -> Any:
-        match panel:
-            case Lines():
-                return panels.LinePlot(
-                    title=panel.title, x="size", y=list(panel.keys), log_x=True, title_x="size", title_y=panel.unit
-                )
-            case Bars():
-                return panels.BarPlot(title=panel.title, metrics=list(panel.keys))
-            case OverTime():
-                return panels.ScatterPlot(
-                    title=panel.title,
-                    x=panels.SummaryMetric(STARTED),
-                    y=panels.SummaryMetric(panel.key),
-                )
-
+    panels, workspaces = _library("reports.v2"), _library("workspaces")
     return workspaces.Workspace(
         entity=entity,
         project=project,
         name=name,
         sections=[
-            workspaces.Section(name=section.name, panels=[made(panel) for panel in section.panels], is_open=not number)
+            workspaces.Section(
+                name=section.name, panels=[_made(panel, panels) for panel in section.panels], is_open=not number
+            )
             for number, section in enumerate(sections)
         ],
     )
+
+
+def report(runs: Sequence[Run], *, entity: str, project: str, name: str) -> Any:
+    """A report of wandb on these runs alone, not saved: what they are of, then the dashboard's sections.
+
+    Raises `HarnessError` where wandb-workspaces is not installed.
+    """
+    panels, expressions = _library("reports.v2"), _library("expr")
+    these = panels.Runset(
+        entity=entity,
+        project=project,
+        name="These runs",
+        filters=expressions.And(expressions.Metric("Group").isin([run.run_id for run in runs])),
+    )
+    blocks: list[Any] = [panels.P(text) for text in said_of(runs)]
+    for section in dashboard(runs):
+        made = [_made(panel, panels) for panel in section.panels]
+        blocks += [panels.H2(section.name), panels.PanelGrid(runsets=[these], panels=made)]
+    return panels.Report(
+        entity=entity, project=project, title=name, description=", ".join(tags(runs[0])), blocks=blocks
+    )
+
+
+def said_of(runs: Sequence[Run]) -> list[str]:
+    """A sentence a run: what it measured, on what, from which commit, and how its cases ended."""
+    sentences = []
+    for run in runs:
+        counts = statuses(run)
+        ended = ", ".join(f"{count} {key.removeprefix('status/')}" for key, count in counts.items() if "/" in key)
+        gpu, commit, *_ = tags(run)
+        sentences.append(f"{run.run_id}: {run.manifest['experiment']} on {gpu} at commit {commit}. Cases: {ended}.")
+    return sentences
+
+
+def _library(part: str) -> Any:
+    """A module of wandb-workspaces; raises `HarnessError` where it is not installed."""
+    try:
+        return importlib.import_module(f"wandb_workspaces.{part}")
+    except ImportError:
+        raise HarnessError(
+            "wandb-workspaces is not installed, which dashboards need: pip install 'tk-kernels[dashboards]'"
+        ) from None
+
+
+def _made(panel: Panel, panels: Any) -> Any:
+    """A panel as wandb-workspaces has it."""
+    match panel:
+        case Lines():
+            return panels.LinePlot(
+                title=panel.title, x="size", y=list(panel.keys), log_x=True, title_x="size", title_y=panel.unit
+            )
+        case Bars():
+            return panels.BarPlot(title=panel.title, metrics=list(panel.keys))
+        case OverTime():
+            return panels.ScatterPlot(
+                title=panel.title, x=panels.SummaryMetric(STARTED), y=panels.SummaryMetric(panel.key)
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -153,15 +191,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--entity", default="", help="wandb team or user; needed with --save")
     parser.add_argument("--project", default="tk-bench")
     parser.add_argument("--name", default="Kernels", help="of the workspace")
+    parser.add_argument("--report", action="store_true", help="with --save: a report on these runs, and no workspace")
     parser.add_argument("--save", action="store_true", help="store it at wandb; without, only print what it shows")
     arguments = parser.parse_args(argv)
     try:
-        sections = dashboard([load_run(folder) for folder in arguments.runs])
+        runs = [load_run(folder) for folder in arguments.runs]
+        sections = dashboard(runs)
         if arguments.save:
             if not arguments.entity:
-                raise HarnessError("--save needs --entity, the wandb team or user that the workspace belongs to")
-            made = workspace(sections, entity=arguments.entity, project=arguments.project, name=arguments.name)
-            print(_saved(made))
+                raise HarnessError("--save needs --entity, the wandb team or user that it belongs to")
+            where = {"entity": arguments.entity, "project": arguments.project, "name": arguments.name}
+            print(_saved(report(runs, **where) if arguments.report else workspace(sections, **where)))
             return 0
     except (ResultsError, HarnessError) as error:
         print(error, file=sys.stderr)
@@ -174,13 +214,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _saved(made: Any) -> str:
-    """The address of a workspace, stored at wandb; raises `HarnessError` for whatever keeps wandb from it."""
+    """The address of a workspace or report, stored at wandb; raises `HarnessError` for whatever keeps wandb from it."""
     try:
         made.save()
         return str(made.url)
     except Exception as error:  # no login, no network, no such team: wandb has an exception for each
         words = " ".join(str(error).split()) or type(error).__name__
-        raise HarnessError(f"the workspace cannot be saved at wandb (`wandb login` logs in): {words}") from None
+        raise HarnessError(f"nothing can be saved at wandb (`wandb login` logs in): {words}") from None
 
 
 def _under(keys: Iterable[str], prefix: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from harness import headline, stats
 from harness.errors import HarnessError
+from harness.naming import gpu_slug
 from harness.results import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
@@ -26,6 +27,9 @@ METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "
 
 STARTED = "started"
 """Key of the summary: when the run started, in seconds since 1970, the axis of what is shown over time."""
+
+LONGEST_TAG = 64
+"""Characters that wandb takes."""
 
 VERIFICATION = (
     *("case_id", "workload", "direction", "problem", "dtype", "distribution", "seed", "implementation", "variant"),
@@ -74,6 +78,14 @@ def publish(
     return where[main_job(run)]
 
 
+def tags(run: Run) -> list[str]:
+    """What runs are filtered by: the folder name of the GPU or `cpu`, twelve digits of the commit, the campaign."""
+    gpu = run.manifest["gpu"]
+    commit, campaign = str(run.manifest["git_commit"]), str(run.manifest["campaign"])
+    named = (gpu_slug(str(gpu.get("name", ""))) if gpu else "cpu", commit[:12], campaign)
+    return list(dict.fromkeys(one[:LONGEST_TAG] for one in named if one))
+
+
 def main_job(run: Run) -> str:
     """`measure` for a device that times, `verify` for one that only verifies."""
     return "measure" if run.manifest["device"] == "cuda" else "verify"
@@ -103,6 +115,7 @@ def _mirror(run: Run, job: str, *, mode: str, project: str, entity: str | None, 
         name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
         group=run.run_id,
         job_type=job,
+        tags=tags(run),
         config={**run.manifest["config"], "manifest": {k: v for k, v in run.manifest.items() if k != "config"}},
         settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
     )

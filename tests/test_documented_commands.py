@@ -22,6 +22,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from harness.help import help_text
 from harness.planning import make_plan
 from paper_figures.command.reproduce import parser as report_parser
 from paper_figures.exhibits import choose_exhibits
@@ -140,6 +141,9 @@ def check_harness(words: list[str]) -> None:
     """What the harness makes of it: a plan, of the first point of a sweep."""
     words = [word for word in words if word not in ("-m", "--multirun") and not word.startswith("hydra")]
     if any(_PLACEHOLDER.search(word) for word in words):
+        return
+    if "--help" in words:
+        assert help_text(words)
         return
     plain = [re.sub(r"^([\w.]+=[^\[{,]+),.*", r"\1", word) for word in words]
     if any(word.startswith("workload=scale") for word in plain):

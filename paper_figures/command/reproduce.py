@@ -32,12 +32,26 @@ WRONG_ARGUMENTS = 2
 """Exit status of a command that cannot be meant."""
 
 
+EXAMPLES = """\
+examples:
+  reproduce-paper                                               everything; an interrupted one goes on where it was
+  reproduce-paper --quick                                       one or two problems an exhibit, with short timing
+  reproduce-paper --exhibit fig8_attention table2               these exhibits, in report-part/
+  reproduce-paper --from results/h200-sxm/2026-11-paper         the report of recorded runs, nothing measured
+  reproduce-paper --check                                       whether that report is byte for byte the kept one
+
+exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 130 (interrupted)
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
         prog="reproduce-paper",
         description="Measure every exhibit of the paper on a Hopper GPU and write the report; without one, verify "
         "every kernel on the CPU and write the report from the recorded runs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--exhibit", nargs="+", metavar="NAME", help="only these, such as table2 or fig7_gemm")
     top.add_argument("--quick", action="store_true", help="measure for a shorter time, with wider intervals")

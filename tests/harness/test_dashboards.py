@@ -85,6 +85,22 @@ def test_it_becomes_a_workspace(stored_run):
                 assert key in view, key
 
 
+def test_it_becomes_a_report_on_these_runs_alone(stored_run):
+    pytest.importorskip("wandb_workspaces", reason="an extra, which the extra dev brings")
+    run = load_run(stored_run)
+    made = dashboards.report([run], entity="team", project="tk-test", name="Night")
+    grids = [block for block in made.blocks if hasattr(block, "runsets")]
+    sections = dashboard([run])
+    assert [[panel.title for panel in grid.panels] for grid in grids] == [
+        [panel.title for panel in section.panels] for section in sections
+    ]
+    assert {grid.runsets[0].filters for grid in grids} == {f"Metric(\"Group\") in ['{run.run_id}']"}
+    assert made.title == "Night"
+    assert "h200-sxm" in made.description
+    (said,) = dashboards.said_of([run])
+    assert said == f"{run.run_id}: gemm on h200-sxm at commit {run.manifest['git_commit'][:12]}. Cases: 4 passed."
+
+
 def test_a_workspace_that_wandb_does_not_take_is_one_sentence(stored_run, capsys, monkeypatch):
     """Guard: no login, no network or no such team ends with a sentence and not with wandb's traceback."""
 

@@ -23,6 +23,8 @@ def test_the_run_is_grouped_by_run_id_and_says_what_it_did(published, stored_run
     assert run.project == "tk-test"
     assert run.run_group == stored_run.name
     assert run.job_type == "measure"
+    manifest = load_run(stored_run).manifest
+    assert list(run.tags) == ["h200-sxm", manifest["git_commit"][:12], "test"]
     config = {item.key: json.loads(item.value_json) for item in run.config.update}
     assert config["campaign"] == "test"
     assert config["problems"] == [{"grid": {"M": [64], "N": [48], "K": [64, 128]}}]
