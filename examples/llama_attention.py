@@ -6,8 +6,8 @@
 
 The model is small and its weights are random: nothing is downloaded. It runs three times on the same tokens: with
 PyTorch's SDPA in float32 (the yardstick), with SDPA in bfloat16, and with `tk.scaled_dot_product_attention` in
-bfloat16. Two bfloat16 runs that are both right lie about as far from each other as each lies from float32, so the
-loss and every gradient of ours must be no farther from SDPA's than twice SDPA's own distance to float32.
+bfloat16. Two bfloat16 runs that are both right lie about as far from each other as each lies from float32. So the loss
+and every gradient of ours must be no farther from SDPA's than twice SDPA's own distance to float32.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ def control_level(case: np.ndarray, controls: Sequence[np.ndarray]) -> Level | N
 def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_runs: float = PRIOR_RUNS) -> float:
     """Standard deviation of a case's level from run to run, in percent, from levels of earlier runs in time order.
 
-    With d the differences of successive runs, median |d| x 1.4826 / sqrt(2) estimates it, and a single step, the day on
+    With d the differences of successive runs, median |d| x 1.4826 / sqrt(2) estimates it. A single step, the day on
     which the kernel was changed, does not matter to it as it would to the standard deviation of the levels.  A few runs
-    know a spread badly, so it is moderated: with n runs, the variance is the mean of this estimate's (n - 1 degrees of
+    know a spread badly, so it is moderated. With n runs, the variance is the mean of this estimate's (n - 1 degrees of
     freedom) and of the prior's (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
     """
     n = len(logs)
@@ -180,9 +180,9 @@ def planned_rounds(
 
     spread_pct: standard deviation of single samples; earlier: runs compared with; run-to-run spread as the prior says.
     The widest view is that against a single control, whose samples spread as well: sqrt(2) spread.  The median of n
-    samples has a relative standard error of sqrt(pi / 2) spread / sqrt(n), so the estimate is about Normal(effect, se^2
-    (1 + 1/earlier) + run-to-run), and the slowdown is found if it lies the half width of its interval beyond the
-    margin.  Raises `ValueError` for an effect that no number of rounds tells from the margin.
+    samples has a relative standard error of sqrt(pi / 2) spread / sqrt(n). So the estimate is about Normal(effect, se^2
+    (1 + 1/earlier) + run-to-run). The slowdown is found if it lies the half width of its interval beyond the margin.
+    Raises `ValueError` for an effect that no number of rounds tells from the margin.
     """
     share = 1 + 1 / earlier
     margin = float(student.ppf((1 + confidence) / 2, PRIOR_RUNS + earlier - 1)) * PRIOR_PCT * math.sqrt(share)

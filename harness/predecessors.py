@@ -2,11 +2,11 @@
 
 The effect on a ratio of the rounds is how far it is from the ratio after the same predecessors; on a settled one, what
 predecessors leave behind, fitted beside cases and rounds of blocks, makes of those that its two cases happened to have.
-Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case:
+Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case.
 p is the share of a normal distribution as wide as the deals.  A ratio is found fault with if it would lie beyond its
-own interval without the effect, and the effect is one at 5 % for all ratios of all runs together (Holm, 1979).  How
-many have p below 5 % by themselves is said beside how many would by chance.
-Exit code 1 if there is one, 2 for a folder that cannot be used.
+own interval without the effect.  The effect has to be one at 5 % for all ratios of all runs together (Holm, 1979).  How
+many have p below 5 % by themselves is said beside how many would by chance. Exit code 1 if there is one, 2 for a folder
+that cannot be used.
 """
 
 from __future__ import annotations

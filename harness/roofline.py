@@ -42,8 +42,8 @@ def roof_pct(roof: Roof, flops: float, traffic: Traffic, latency_us: float) -> f
 def impossible(roof: Roof, flops: float, traffic: Traffic, latency_us: float, l2_bytes: int, warm: bool) -> str | None:
     """Why a latency cannot be true on hardware with this roof, or None.
 
-    Output that fits the L2 may still sit there when the call ends, and with a warm L2 so may the input when it starts,
-    so only the bytes that must cross to DRAM within the call count here.
+    Output that fits the L2 may still sit there when the call ends, and with a warm L2 so may the input when it starts.
+    So only the bytes that must cross to DRAM within the call count here.
     """
     crossing = max(0, traffic.written - l2_bytes) + max(0, traffic.read - (l2_bytes if warm else 0))
     least = max(flops / (roof.tflops * 1e12), crossing / (roof.gbps * 1e9)) * 1e6
@@ -51,5 +51,5 @@ def impossible(roof: Roof, flops: float, traffic: Traffic, latency_us: float, l2
         return None
     return (
         f"median of {latency_us:.3f} us is below the {least:.3f} us that the datasheet allows at the maximum clock "
-        f"({roof.tflops:.0f} TFLOPS, {roof.gbps:.0f} GB/s): the call did not do all of its work inside the clock"
+        f"({roof.tflops:.0f} TFLOPS, {roof.gbps:.0f} GB/s); the call did not do all of its work inside the clock"
     )

@@ -40,10 +40,10 @@ class Interval:
 def median_interval(samples: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
     """Distribution-free confidence interval of the median: two order statistics.
 
-    The number of samples below the true median is Binomial(n, 1/2).  With k the largest rank for which
-    P(B < k) <= (1 - confidence) / 2, the k-th smallest and the k-th largest sample enclose the median with at least
-    the wanted confidence (David and Nagaraja, Order Statistics, section 7.1).  Under six samples no two order
-    statistics reach 95 %, and the interval is unbounded.
+    The number of samples below the true median is Binomial(n, 1/2).  With k the largest rank for which P(B < k) <= (1 -
+    confidence) / 2, the k-th smallest and the k-th largest sample enclose the median. They do so with at least the
+    wanted confidence (David and Nagaraja, Order Statistics, section 7.1).  Under six samples no two order statistics
+    reach 95 %, and the interval is unbounded.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(ordered)
@@ -241,7 +241,7 @@ def widened(
 ) -> dict[tuple[str, str], RatioEstimate]:
     """Ratios of short calls, whose intervals are widened where needed to hold the ratio after the same predecessors.
 
-    Everyone follows everyone equally often, yet the median of a mixture is not the mean of its parts' medians: a call
+    Everyone follows everyone equally often, yet the median of a mixture is not the mean of its parts' medians. A call
     of 10 us that one predecessor delays has moved by up to 0.6 %.
     """
     logs = same_predecessor_logs(samples)
@@ -316,8 +316,8 @@ def settled_ratios(
 
     per_round: case -> (rounds,) latency in its block of each round of blocks, equally long for all.  The logarithm of
     the ratio in one round is one observation, in which what drifts over seconds (heat) cancels.  A block is a mean over
-    hundreds of milliseconds, so that these are near to normal, and with n rounds the interval is the mean -+ t(n - 1)
-    times its standard error: Student's t is the correction for the few rounds, 3.18 instead of 1.96 for four.
+    hundreds of milliseconds, so that these are near to normal. With n rounds the interval is the mean -+ t(n - 1) times
+    its standard error. Student's t is the correction for the few rounds, 3.18 instead of 1.96 for four.
     """
     lengths = {len(values) for values in per_round.values()}
     if len(lengths) > 1:

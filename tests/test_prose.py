@@ -1,7 +1,8 @@
-"""The documents' sentences: one idea each, 30 words at most."""
+"""Sentences of documents, docstrings and messages: one idea each, 30 words at most."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+ROOMS = ("tk_kernels", "baselines", "harness", "paper_figures", "tools", "examples", "tests")
 MOST_WORDS = 30
+
+_SHAPE = re.compile(r"\((?![^()]*[A-Za-z]{4})[^()]*\)")  # (B, H, N, D)
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -27,6 +31,36 @@ def too_long(text: str) -> list[str]:
     return [one for one in sentences(text) if len(re.findall(r"[A-Za-z][\w'-]*", one)) > MOST_WORDS]
 
 
+def docstrings(source: str) -> Iterator[str]:
+    """Those of a module and all in it; shapes are no words, and a semicolon ends an item of a list."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield re.sub(r";\s", ". ", _SHAPE.sub("", ast.get_docstring(node) or ""))
+
+
+def messages(source: str) -> Iterator[str]:
+    """Texts of a module that a program says, values left out; no docstring, no markup, no code."""
+    said: dict[int, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            said |= {id(part): "" for part in node.values}
+            said[id(node)] = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            said.setdefault(id(node), node.value)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            said[id(node.value)] = ""
+    return (re.sub(r";\s", ". ", text) for text in said.values() if not re.search(r"[<{]\w*[ >}]|\basm\b", text))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_sentence_of_the_code_is_too_long(room: str) -> None:
+    found = []
+    for path in sorted((ROOT / room).rglob("*.py")):
+        texts = [*docstrings(path.read_text()), *(messages(path.read_text()) if room != "tests" else ())]
+        found += [f"{path.relative_to(ROOT)}: {long}" for text in texts for long in too_long(text)]
+    assert not found
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_sentence_is_too_long(page: str) -> None:
     assert not too_long((ROOT / page).read_text())
@@ -35,4 +69,7 @@ def test_no_sentence_is_too_long(page: str) -> None:
 def test_the_test_sees_a_long_sentence() -> None:
     long = "One " + "more word and " * 10 + "end."
     assert too_long(f"# Title\nShort.\n- an item\n- {long}\n\nShort again.") == [f"- {long}"]
+    assert too_long(next(docstrings(f'"""{long}"""')))
+    assert too_long(" ".join(messages(f'x = f"{{y}} {long}"')))
+    assert not too_long(" ".join(messages(f'"""{long}"""')))
     assert not too_long(f"```\n{long}\n```\n| {long} |\n\n<!-- results:begin -->\n{long}\n<!-- results:end -->\n")

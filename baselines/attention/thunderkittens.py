@@ -23,10 +23,9 @@ BACKWARD_ROWS = 768
 class Attention(Released):
     """softmax(Q K^T / sqrt(D)) V, bf16, (B, H, N, D), forward and backward, grouped queries read in place.
 
-    attention.so: attention_forward(q, k, v, o, l, B, H, Hkv, N, D, causal) and
-    attention_backward(q, k, v, o, l, dout, delta, dq, dk, dv, B, H, Hkv, N, D, causal); l and delta (B, H, N) and the
-    gradients are fp32. The call zeroes the gradients, which the kernel adds to, and computes delta, as the authors'
-    function does.
+    attention.so: attention_forward(q, k, v, o, l, B, H, Hkv, N, D, causal); attention_backward(q, k, v, o, l, dout,
+    delta, dq, dk, dv, B, H, Hkv, N, D, causal); l and delta (B, H, N) and the gradients are fp32. The call zeroes the
+    gradients, which the kernel adds to, and computes delta, as the authors' function does.
 
     Options:
         gradients: ``fp32``, the default, leaves the gradients as the authors' function returns them: what is compared

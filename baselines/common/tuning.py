@@ -1,9 +1,9 @@
 """Pick the fastest of a few candidates on the GPU, outside of any measurement.
 
-A tuner that times back to back over the same buffers picks what is best with a warm L2, and one that times each
-candidate in a block of its own picks what ran while the clock was high. Both are avoided: L2 is overwritten before
-each call, the candidates take turns, and a kernel that only waits holds the stream until the host has launched the
-call: else the time of a short call would be that of its launch.
+A tuner that times back to back over the same buffers picks what is best with a warm L2. One that times each candidate
+in a block of its own picks what ran while the clock was high. Both are avoided: L2 is overwritten before each call, and
+the candidates take turns. A kernel that only waits holds the stream until the host has launched the call, else the time
+of a short call would be that of its launch.
 """
 
 from __future__ import annotations

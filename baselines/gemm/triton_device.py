@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-def"
 """Device code of the Triton GEMM. Import it only where Triton is installed.
 
-Both kernels are persistent: `PROGRAMS` programs walk all output tiles, in super-groups of `GROUP` tile rows so that
-the tiles at work at one time share rows of A and columns of B in L2. They differ in how they reach memory. One
+Both kernels are persistent: `PROGRAMS` programs walk all output tiles. They go in super-groups of `GROUP` tile rows so
+that the tiles at work at one time share rows of A and columns of B in L2. They differ in how they reach memory. One
 compiled kernel serves all sizes: nothing in it depends on whether M, N or K is 1 or a multiple of 16.
 """
 

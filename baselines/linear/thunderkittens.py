@@ -129,7 +129,7 @@ class LinearAttention(_Linear):
     """Linear attention with a decay a head: linear_attention.so, linear_attention(q, k, v, o, slopes, B, H, N).
 
     q, k, v, o (B, H, N, 128) bf16, slopes (H,) fp32, the decay's negative logarithm; zeros where the problem has none.
-    It adds to its output, which the call zeroes, and it has no scale, by which the call multiplies the output: one
+    It adds to its output, which the call zeroes. It has no scale, so that the call multiplies the output by it: one
     rounding to bf16 more than a scale inside would cost. Its state is bf16, so that the error grows with the length.
     """
 

@@ -1,7 +1,7 @@
 """Other libraries' ``triton.autotune``: shorter lists, and a choice for each shape.
 
-A library's autotuner tries dozens of configurations at its first call, and keeps the choice by a key that leaves out
-the length of the sequence and the number of heads: what is best for the first problem of a process would be timed for
+A library's autotuner tries dozens of configurations at its first call. It keeps the choice by a key that leaves out the
+length of the sequence and the number of heads. So what is best for the first problem of a process would be timed for
 all.
 """
 

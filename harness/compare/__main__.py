@@ -1,9 +1,9 @@
 """`python -m harness.compare RUN_A RUN_B`, or `--against CAMPAIGN RUN_B`: the table, and an exit code for automation.
 
-0: no case under test is slower, or the alarm is suppressed because something else changed and the controls moved too
-1: a case is slower in two measurements, or fails that passed before, or is gone from the experiment
-2: a mistake, or no case in common
-3: slower in one measurement, and there is no second, or slower on another machine on which the controls are not
+- 0: no case under test is slower, or the alarm is suppressed: something else changed, and the controls moved too
+- 1: a case is slower in two measurements, or fails that passed before, or is gone from the experiment
+- 2: a mistake, or no case in common
+- 3: slower in one measurement, and there is no second, or slower on another machine on which the controls are not
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         prog="python -m harness.compare",
         description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
-        epilog="exit code: 0 nothing is slower (or the controls are too, on another machine), 1 a regression seen "
-        "twice or a case that fails now or is gone, 2 a mistake, or no case in common, 3 slower in one measurement "
+        epilog="exit code: 0 nothing is slower (or the controls are too, on another machine); 1 a regression seen "
+        "twice, or a case that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one measurement "
         "(measure again and give --again), or on another machine on which the controls are not",
     )
     p.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="RUN_A RUN_B, or with --against RUN_B alone")

@@ -110,9 +110,9 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
     """Judges a run against earlier ones, in time order.
 
     Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
-    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, if the run is among
-    them, or if a second measurement is a run that is compared already, or is of other code or circumstances than the
-    first.
+    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if the run is among
+    them. A second measurement is refused, too, if it is a run that is compared already, or of other code or
+    circumstances than the first.
     """
     if not earlier:
         raise HarnessError(f"{new.path} has no earlier run to compare with")

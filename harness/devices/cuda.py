@@ -141,9 +141,9 @@ def poison_free_memory(output_bytes: Sequence[int]) -> None:
     """Fills with NaN what the caching allocator would hand to the next call, whose outputs have these sizes.
 
     First it is made to have two free blocks for each output, which later poisonings find again. Then every free block
-    is filled that a request on this stream can get, largest first and at its exact size, so that each request is served
-    by the block it is meant for. The pool of small blocks serves no request above 1 MiB, so its free blocks are taken
-    in pieces.
+    is filled that a request on this stream can get. The largest comes first, each at its exact size, so that each
+    request is served by the block it is meant for. The pool of small blocks serves no request above 1 MiB, so its free
+    blocks are taken in pieces.
     """
     room = [_block(max(size, 1)) for size in output_bytes for _ in range(2)]
     del room

@@ -2,7 +2,7 @@
 
 A sample is enqueued as  flush | spin | start event | call | stop event.  While the spin kernel holds the stream, the
 host enqueues the rest, so that the call's kernels follow each other without the host's launch latency in between.
-Whether the host was in time is checked on every sample: had the start event already happened when the stop event was
+Whether the host was in time is checked on every sample. Had the start event already happened when the stop event was
 enqueued, the sample is thrown away and the spin made longer.
 """
 

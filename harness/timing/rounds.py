@@ -2,7 +2,7 @@
 
 Clocks, heat and power drift over seconds; contestants timed in the same round see the same drift, so their ratios are
 paired.  Inputs rotate from pair to pair of rounds, an even one and the odd one behind it, the same set for all
-contestants: the halves that the A/A noise compares see the same buffers.
+contestants.  The halves that the A/A noise compares see the same buffers.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 included.
 
 What ran just before a call decides part of its time where the board is at its power limit: after a call that drew
-little the clock is higher.  So the orders are balanced.  A Williams design (Australian Journal of Scientific Research
-A 2, 1949) has each ordered pair of contestants next to each other equally often within its rows, and each contestant
-equally often at each place.  Its rows are put one behind the other so that each begins with whom the last one ended:
-a row is an arc from its first to its last contestant, each contestant begins as many rows as it ends, and so there is
-a circuit through all of them (Euler) once they hang together.
+little the clock is higher.  So the orders are balanced.  A Williams design (Australian Journal of Scientific Research A
+2, 1949) has each ordered pair of contestants next to each other equally often within its rows.  Each contestant is
+equally often at each place.  Its rows are put one behind the other so that each begins with whom the last one ended.  A
+row is an arc from its first to its last contestant, and each contestant begins as many rows as it ends.  So there is a
+circuit through all of them (Euler) once they hang together.
 
 For n contestants a block has 2n rounds.  Over each block, with the border to what ran before it,
 

@@ -46,7 +46,7 @@ def less_starved(
 ) -> list[int]:
     """Those of the chosen whose blocks are of the device and not of the host's launches.
 
-    Nobody, where that leaves out an own contestant or the fastest of the others: the rates of the rest would stand
+    Nobody, where that leaves out an own contestant or the fastest of the others. The rates of the rest would stand
     beside rates of the rounds, and the ratio that matters would be of the rounds anyway.
     """
     if any(place in starved for place in _needed(settings, providers, series, chosen)):

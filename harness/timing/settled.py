@@ -1,13 +1,13 @@
 """Contestants call after call, in blocks of half a second: what each does when the board has settled on it.
 
 In the interleaved rounds the board idles between the samples and works for all contestants in turn, so power and clock
-there are those of the mixture.  Here nothing comes between the calls: the next batch is enqueued before the host reads
+there are those of the mixture.  Here nothing comes between the calls.  The next batch is enqueued before the host reads
 the board and waits for the last, also where one contestant's block ends and the next one's begins.  The first part of
 each block, in which the board still has the clock of whoever ran before, is dropped.  Blocks come in rounds, each
 contestant once a round in balanced order, so that heat, which drifts over seconds, hits all alike.
 
-Energy is the difference of the board's own counter, which moves in steps of tens of milliseconds, between the first and
-the last step that was seen in what counts of a block.
+Energy is the difference of the board's own counter, which moves in steps of tens of milliseconds.  It is taken between
+the first and the last step seen in what counts of a block.
 """
 
 from __future__ import annotations

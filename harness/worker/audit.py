@@ -1,11 +1,11 @@
 """After the rounds: does the call that was timed do, inside the clock, the work that was verified?
 
-A verified implementation may still be timed doing something else: giving back what it computed before (by address, by
-shape, by content), working on a stream that the events do not see, leaving the output as the last call left it, writing
-into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs that change under it:
-they are NaN until, in the order of the stream, right before the clock starts, they become others; free memory and
-earlier outputs are NaN; the outputs are copied in the stream where the clock stops.  A few inputs that nobody has seen
-tell how long that takes, and those of the verification whether the copies are right.
+A verified implementation may still be timed doing something else.  It may be giving back what it computed before (by
+address, by shape, by content) or working on a stream that the events do not see.  Or it leaves the output as the last
+call left it, or writes into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs
+that change under it.  They are NaN until, in the order of the stream, right before the clock starts, they become
+others; free memory and earlier outputs are NaN; the outputs are copied in the stream where the clock stops.  A few
+inputs that nobody has seen tell how long that takes, and those of the verification whether the copies are right.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
 
 INSIDE_FACTOR, INSIDE_SLACK_US = 1.1, 1.0
-"""Inside the rounds, a call on inputs that have just changed may take this much longer than the slower of two: its
-calls on inputs that were written anew but are the same, and the slowest twentieth of its other calls."""
+"""Inside the rounds, a call on inputs that have just changed may take this much longer than the slower of two. These
+are its calls on inputs that were written anew but are the same, and the slowest twentieth of its other calls."""
 SLOW = 0.95
 
 SEEN_FACTOR, SEEN_SLACK_US = 1.25, 10.0

@@ -44,12 +44,12 @@ def backward(
 ) -> Gradients:
     """Gradients of sum(out * dout).
 
-    With P = softmax(scale q k^T) and dP = dout v^T:  dv = P^T dout,  delta = rowsum(P dP) = rowsum(dout out),
-    dS = P (dP - delta),  dq = scale dS k,  dk = scale dS^T q.
+    With P = softmax(scale q k^T) and dP = dout v^T:  dv = P^T dout,  delta = rowsum(P dP) = rowsum(dout out);  dS = P
+    (dP - delta),  dq = scale dS k,  dk = scale dS^T q.
 
-    An implementation has delta from an `out` rounded element by element, so its delta_i is off by a share of
-    |dout_i out_i|, the norm of the elementwise product, and dq_i by that share of |dout_i out_i| scale (P k)_i.
-    The norm of this over all i, and its counterpart for dk, are what `cancelled_in_dq` and `cancelled_in_dk` hold.
+    An implementation has delta from an `out` rounded element by element. So its delta_i is off by a share of |dout_i
+    out_i|, the norm of the elementwise product. Its dq_i is off by that share of |dout_i out_i| scale (P k)_i. The norm
+    of this over all i, and its counterpart for dk, are what `cancelled_in_dq` and `cancelled_in_dk` hold.
     """
     dq = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     dk = torch.zeros(k.shape, dtype=torch.float64, device=q.device)

@@ -1,7 +1,7 @@
 """Linear attention in float64, chunk by chunk, and what its workloads have in common.
 
 The tensors are those of (batch, head) pairs: queries and keys (P, rows, Dk), values (P, rows, Dv), given as functions
-of the rows, so that no float64 copy of a whole input, and no feature map of one, is ever held.
+of the rows.  So no float64 copy of a whole input, and no feature map of one, is ever held.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ OUTLIER = 100.0
 """Factor on one key of every head in the distribution `outlier`."""
 
 FULL_CHECK_FLOPS = {"cuda": 2**40, "cpu": 2**33}
-"""Largest problem checked in full, by the FLOPs of its matrix products without a mask: a tenth of a second in float64
-on data-center GPUs, a few seconds on two CPU cores.  Beyond, (batch, key head) pairs are sampled."""
+"""Largest problem checked in full, by the FLOPs of its matrix products without a mask. It takes a tenth of a second in
+float64 on data-center GPUs, a few seconds on two CPU cores.  Beyond, (batch, key head) pairs are sampled."""
 
 SAMPLED_FLOPS = {"cuda": 2**44, "cpu": 2**33}
 """What a sample may take.  2^44 holds a quarter of the backward pass at B=16, H=16, N=12288, D=128, about a second."""
@@ -163,8 +163,8 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
 
 
 def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
-    """The (batch, key head) pairs to check, as batch * Hkv + head, ascending: all, or the first, the last and random
-    ones, a quarter in all, less where that takes too long.
+    """The (batch, key head) pairs to check, as batch * Hkv + head, ascending. These are all, or the first, the last and
+    random ones: a quarter, less where that takes too long.
     """
     count = problem.B * problem.Hkv
     unmasked = flops(problem) * (2 if problem.causal else 1)
@@ -182,14 +182,14 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     Rounding to bf16 moves each element by at most 2^-9 of itself, about 1.7e-3 in the L2 norm; how much exactly depends
     on the mantissas and is computed: round(reference) - reference. A fused kernel rounds twice, the probabilities (or
     dS) before the second product and the output, which comes to sqrt(2) times that; accumulation in fp32 is far below.
-    An implementation that keeps its matrices in memory rounds S, P, dP and dS too, and a score s that is off by 2^-9 s
-    puts its probability off by as much: 3 to 4 times that in all, the most at D = 128. Five leaves room for the seed.
-    What must not pass lies above: one key of N left out costs 1 / sqrt(N) for normal inputs, 9e-3 at N = 12288.
-    The largest single error may be 8 * 2^-8 of the largest element, since a norm does not see one wrong element: of a
-    hundred million elements, one of an implementation that keeps its matrices in memory was off by 5.06 * 2^-8.
+    An implementation that keeps its matrices in memory rounds S, P, dP and dS too. A score s that is off by 2^-9 s puts
+    its probability off by as much: 3 to 4 times that in all, the most at D = 128. Five leaves room for the seed. What
+    must not pass lies above: one key of N left out costs 1 / sqrt(N) for normal inputs, 9e-3 at N = 12288. The largest
+    single error may be 8 * 2^-8 of the largest element, since a norm does not see one wrong element. Of a hundred
+    million elements, one of an implementation that keeps its matrices in memory was off by 5.06 * 2^-8.
 
-    dq and dk are sums of P (dP - delta), and delta is taken from the output, which is rounded to bf16: the error of
-    that is relative to delta's own share of the sums, which may be far larger than what the difference leaves (a query
+    dq and dk are sums of P (dP - delta), and delta is taken from the output, which is rounded to bf16. The error of
+    that is relative to delta's own share of the sums. It may be far larger than what the difference leaves (a query
     that sees one key, or one key that outweighs the others). With the outlier distribution the latter is the rule: it
     checks dv, and dq and dk for gross errors and overflow only; what is a few per cent off, the normal one finds.
     """

@@ -1,10 +1,10 @@
 """Based: causal linear attention with the second-order Taylor feature map, bf16 in and out.
 
 q, k: (B, H, N, F), v: (B, H, N, D) bfloat16, contiguous.  s_ij = q_i . k_j / sqrt(F), w_ij = 1 + s_ij + s_ij^2 / 2 for
-j <= i.  out_i = sum_j w_ij v_j, with `normalize` divided by (sum_j w_ij + 1e-6), as flash-linear-attention does.
-The same is linear attention on the features [1, x F^-1/4, x (x) x / sqrt(2 F)], 273 of them at F = 16.
-q, k, v -> out (B, H, N, D); with `return_state` also, in fp32, the state after the last row, sums over j of v_j, of
-k_j (x) v_j F^-1/4 and of k_j (x) k_j (x) v_j / sqrt(2 F), and with `normalize` the same sums without v.
+j <= i.  out_i = sum_j w_ij v_j, with `normalize` divided by (sum_j w_ij + 1e-6), as flash-linear-attention does. The
+same is linear attention on the features [1, x F^-1/4, x (x) x / sqrt(2 F)], 273 of them at F = 16. q, k, v -> out (B,
+H, N, D); with `return_state` also, in fp32, the state after the last row: sums over j of v_j, of k_j (x) v_j F^-1/4 and
+of k_j (x) k_j (x) v_j / sqrt(2 F).  With `normalize` the same sums without v follow.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Five times the rounding of the exact values to bf16.
 
     A kernel rounds the weights within a chunk, the features of q and k, the state that it multiplies and the output,
-    each by up to 2^-9: sqrt(5) = 2.2 times one rounding together; accumulation in fp32 is far below. An implementation
-    that also rounds the sums of its chunks comes to 3. Five leaves room for the seed.
+    each by up to 2^-9. That is sqrt(5) = 2.2 times one rounding together; accumulation in fp32 is far below. An
+    implementation that also rounds the sums of its chunks comes to 3. Five leaves room for the seed.
     """
     return in_float64.tolerance(expected, "five times the rounding of the exact output to bf16, for features and state")

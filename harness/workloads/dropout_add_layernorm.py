@@ -174,7 +174,7 @@ def _evenly(
     """That no row, no column and no distance between neighbours keeps more than others, in deviations of a fair mask.
 
     Of each row and column the largest deviation counts; of each lag, the product of what two elements of a row at that
-    distance deviate by, summed over all: a mask that comes back every tenth element has much of it.
+    distance deviate by, summed over all. A mask that comes back every tenth element has much of it.
     """
     kept, dropped = 1 - problem.p, problem.p
 
@@ -211,9 +211,9 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Three times what rounding the exact output to bf16 costs; for the share that is kept six standard deviations.
 
     A fused kernel rounds each output once and takes its statistics from the sum before that.  Written as PyTorch
-    operations in bf16, what dropout leaves is rounded, then the sum, which the norm reads, and then the result: sqrt(3)
-    times as much in the L2 norm, and up to three half units for an element.  Statistics over the wrong columns, or
-    without the mean, cost far more; so does a mask that differs between y and r.
+    operations in bf16, what dropout leaves is rounded, then the sum, which the norm reads, and then the result. That is
+    sqrt(3) times as much in the L2 norm, and up to three half units for an element.  Statistics over the wrong columns,
+    or without the mean, cost far more; so does a mask that differs between y and r.
     """
     if isinstance(expected, FairMask):
         return Tolerance(1e-9, 1e-9, f"rows, columns and lags within {EVENLY:g} deviations of a fair mask")

@@ -140,7 +140,7 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """6e-3 of y in the L2 norm.
 
     A convolution by matrix multiplies of bf16 operands rounds u's first transform, its product with the filter's
-    transform, that transform, the way back, factors, and y: an emulation in PyTorch comes to 4.2e-3 for sequences alone
+    transform, that transform, the way back, factors, and y. An emulation in PyTorch comes to 4.2e-3 for sequences alone
     and to 4.9e-3 for two as the parts of a complex one, at every N.  An fp32 transform, rounded once, costs 1.7e-3.  A
     lost row of 64 points of 4096 costs 1 / 8.  The error is noise of one size over all of a sequence: among 10^8
     elements the largest is 6 standard deviations, for which 8 are allowed, and a unit of bf16's last place.

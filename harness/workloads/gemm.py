@@ -61,8 +61,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     """a: (M, K), b: (K, N) bfloat16 on the generator's device.
 
     normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors);
-    sparse24: N(0, 1) with two of every four neighbours along a row zero, at random: the pattern of sparse tensor cores,
-    in the dense format, so that a dense kernel does all of its work on it.
+    sparse24: N(0, 1) with two of every four neighbours along a row zero, at random; this is the pattern of sparse
+    tensor cores in the dense format, on which a dense kernel does all of its work.
     """
     shapes = {"a": (problem.M, problem.K), "b": (problem.K, problem.N)}
     return {name: _draw(shape, generator, distribution) for name, shape in shapes.items()}
@@ -120,13 +120,13 @@ def _sample(size: int, seed: int) -> torch.Tensor:
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Twice what rounding the exact product to bf16 costs, and an allowance for fp32 accumulation.
 
-    Rounding to bf16 (8 significant bits) moves each element by at most 2^-8 of itself; how much that is in the L2
-    norm depends on the mantissas (about 1.7e-3 for normal inputs), so it is computed: round(reference) - reference.
-    Twice, because an implementation may round partial sums once more (split-K, as libraries do by default).
-    Accumulation in fp32: the K partial sums grow like sqrt(k) and each is rounded by 2^-24 of itself, together
-    sqrt(K / 2) 2^-24 of the result; 2^-22 sqrt(K) also covers accumulators that truncate.
-    A dropped K step of a normal problem costs 1 / sqrt(K) in the L2 norm, above this bound for K < 60000, and a single
-    wrong element breaks the bound on the largest error, 2 * 2^-8 of the largest element.
+    Rounding to bf16 (8 significant bits) moves each element by at most 2^-8 of itself; how much that is in the L2 norm
+    depends on the mantissas (about 1.7e-3 for normal inputs), so it is computed: round(reference) - reference. Twice,
+    because an implementation may round partial sums once more (split-K, as libraries do by default). Accumulation in
+    fp32: the K partial sums grow like sqrt(k) and each is rounded by 2^-24 of itself, together sqrt(K / 2) 2^-24 of the
+    result; 2^-22 sqrt(K) also covers accumulators that truncate. A dropped K step of a normal problem costs 1 / sqrt(K)
+    in the L2 norm, above this bound for K < 60000. A single wrong element breaks the bound on the largest error, 2 *
+    2^-8 of the largest element.
     """
     values = expected.values
     norm = float(torch.linalg.vector_norm(values))

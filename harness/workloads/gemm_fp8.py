@@ -134,11 +134,10 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
 
     Rounding moves an element of bf16 by up to 2^-8 of itself, of e4m3 by up to 2^-4; how much that is in the L2 norm
     depends on the mantissas, so it is computed: round(reference) - reference. Hopper's tensor cores add 8-bit products
-    into sums of about 14 bits, with an error that grows like K: with fast accumulation cuBLASLt has 2.1e-3 at K = 4096
+    into sums of about 14 bits, with an error that grows like K. With fast accumulation cuBLASLt has 2.1e-3 at K = 4096
     and 5.0e-3 at 32768 (H200, normal inputs, bf16 out; rounding is 1.66e-3 of it), which in quadrature is 1.5e-7 K.
-    2^-21 K, 4.8e-7 K, is allowed.
-    A dropped step of 128 of K of a normal problem costs sqrt(128 / K) in the L2 norm: at K = 16384 that is 0.09, and
-    the bound 0.01 for bf16 out and 0.04 for e4m3, whose rounding costs 0.026.
+    2^-21 K, 4.8e-7 K, is allowed. A dropped step of 128 of K of a normal problem costs sqrt(128 / K) in the L2 norm. At
+    K = 16384 that is 0.09, and the bound 0.01 for bf16 out and 0.04 for e4m3, whose rounding costs 0.026.
     """
     values = expected.values
     norm = float(torch.linalg.vector_norm(values))

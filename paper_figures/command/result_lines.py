@@ -23,8 +23,8 @@ LINES = (
     ("Based", "fig9_based", "fig9-based-over-todays-best", "fig9-based-over-released"),
     ("Mamba-2", "fig9_mamba2", "fig9-mamba2-over-todays-best", "fig9-mamba2-over-released"),
 )
-"""What a line is called, the exhibit that it is of, and the claims that it sums up: over the fastest of today, and over
-the kernel that the authors released."""
+"""What a line is called, the exhibit that it is of, and the claims that it sums up. Those are over the fastest of
+today, and over the kernel that the authors released."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ EXHIBIT = Derived(
     where="Abstract",
     title="Claims",
     summary=(
-        "What the abstract promises: to match cuBLAS and FlashAttention-3 on GEMM and attention inference, and to be "
+        "What the abstract promises: to match cuBLAS and FlashAttention-3 on GEMM and attention inference. It is to be "
         "10 to 40 % faster than the strongest baselines on attention backward, 8 times on state-space models and 14 "
         "times on linear attention. Each is judged against what the paper compared with, and against the fastest of "
         "today."

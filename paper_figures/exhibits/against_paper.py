@@ -98,7 +98,7 @@ EXHIBIT = Derived(
     title="Shares of the roof beside the paper's",
     summary=(
         "Every rate that the paper prints of its own kernels, beside the one measured here, each in % of the roofline "
-        "of its own GPU: on another machine TFLOPS cannot be compared, shares can. Here the L2 is flushed before every "
+        "of its own GPU. On another machine TFLOPS cannot be compared, shares can. Here the L2 is flushed before every "
         "call, which the paper does not describe; that costs short calls most."
     ),
     order=981,

@@ -9,7 +9,7 @@ EXHIBIT = Exhibit(
     title="Long convolution",
     summary=(
         "A filter as long as the sequence, at batch 16 and 1024 channels. The paper times its kernel with the filter "
-        "transformed before, and FlashFFTConv, which transforms it in every call, as it is: the first panel does the "
+        "transformed before, and FlashFFTConv, which transforms it in every call, as it is. The first panel does the "
         "same, the second has the transform in the call for all. FlashFFTConv is not on PyPI; where it is missing, a "
         "Monarch convolution of this repository in Triton is the nearest, and is named as what it is. PyTorch's "
         "transforms run in fp32. The claims on the row of Table 6 are judged here too."

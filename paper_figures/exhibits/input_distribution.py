@@ -8,9 +8,9 @@ EXHIBIT = Exhibit(
     title="GEMM on other inputs",
     summary=(
         "The same bf16 product of 8192 by 8192 matrices on four kinds of inputs. The kernel does the same work on all "
-        "of them, but values that switch fewer transistors take less power, and a board at its power cap then runs at "
-        "a higher clock. All other exhibits use normal inputs. Rates are of the rounds, where contestants take turns "
-        "with a flush of the L2 before each call; the settled latency, clock, power and energy are of the contestant "
+        "of them, but values that switch fewer transistors take less power. A board at its power cap then runs at a "
+        "higher clock. All other exhibits use normal inputs. Rates are of the rounds, where contestants take turns "
+        "with a flush of the L2 before each call. The settled latency, clock, power and energy are of the contestant "
         "alone, call after call, after a second of it."
     ),
     order=990,

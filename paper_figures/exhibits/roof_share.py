@@ -34,8 +34,8 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         columns=tuple(Column(title, title in numeric) for title in titles),
         rows=tuple(rows),
         remarks=(
-            "The roof of a problem is the lower of the datasheet's dense matmul rate at the boost clock and the rate "
-            "at which the datasheet's memory bandwidth feeds it, each input read and each output written once.",
+            "The roof of a problem is the lower of two rates: the datasheet's dense matmul rate at the boost clock, "
+            "and what its memory bandwidth feeds. Each input is read and each output written once.",
             "FLOPs are counted as the paper counts them, which for linear attentions includes work that another "
             "algorithm of the same function may not need.",
         ),

@@ -73,7 +73,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         rows=tuple(_row(row, sources) for row in ROWS),
         remarks=(
             "Figures 11 and 12 of the paper, attention and Based on an RTX 4090 and attention and GEMM on an Apple M2 "
-            "Pro, need the same hardware and targets; their values are not published as text.",
+            "Pro, need that hardware and targets for it. Their values are not published as text.",
         ),
     )
 

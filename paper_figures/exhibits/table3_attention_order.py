@@ -9,7 +9,7 @@ EXHIBIT = Exhibit(
     title="Block order, attention",
     summary=(
         "Blocks that run at the same time find the keys and values of a head in the L2 if they go head by head, "
-        "{N, H, B} in the paper; if they go row by row, one row of every head, {B, H, N}, all keys come from HBM for "
+        "{N, H, B} in the paper. If they go row by row, one row of every head, {B, H, N}, all keys come from HBM for "
         "every row. The paper does not say at which B, H and N it measured: they are chosen here."
     ),
     order=31,

@@ -12,7 +12,7 @@ EXHIBIT = Exhibit(
         "Nsight Compute on the longest kernel of the convolution at batch 16, 1024 channels, N = 4096. The paper "
         "prints 14.8 and 31.4 GB/s of HBM where input and output alone are 268 MB a call: its unit is unknown, and "
         "nothing is compared with it. Its stalls are read as the long scoreboard (HBM) and the short one (shared "
-        "memory), each in warp cycles an issued instruction; waits on a barrier, in which a warp waits for a bulk "
+        "memory), each in warp cycles an issued instruction. Waits on a barrier, in which a warp waits for a bulk "
         "copy, are in neither."
     ),
     order=41,

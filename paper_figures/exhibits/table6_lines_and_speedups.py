@@ -98,10 +98,10 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         rows=tuple(_row(kernel, sources.part(kernel.exhibit.id)) for kernel in KERNELS),
         remarks=(
             "Lines are those of the kernel's .cu and .cuh files that hold code, neither blank nor comment alone, as "
-            "the toolchain counted them into the build manifest of the run; of attention those of the forward pass "
-            "with what backward shares. The tile library, plain C++ headers and the Python binding are not counted. "
-            "The paper counts comments, global descriptors and helper functions, and no binding: the column with "
-            "comments counts every line that is not blank.",
+            "the toolchain counted them into the build manifest of the run. Of attention they are those of the "
+            "forward pass with what backward shares. The tile library, plain C++ headers and the Python binding are "
+            "not counted. The paper counts comments, global descriptors and helper functions, and no binding: the "
+            "column with comments counts every line that is not blank.",
             "Ranges are of the ratios of medians over the shapes that the paper evaluates, least to greatest, each "
             "ratio paired within one run. For CUTLASS stands the sm_90 GEMM of quack-kernels.",
         ),

@@ -99,7 +99,7 @@ def repeated_text(runs: Sequence[Run]) -> str:
     if rates is not None and ratios is not None:
         text += (
             f" Of {rates.cases} cases that several runs of this campaign timed at the power limit, the rate differs by "
-            f"{fixed(rates.median, 1)} % in the median and {fixed(rates.greatest, 1)} % at most, of {ratios.cases} "
-            f"ratios between them by {fixed(ratios.median, 1)} % and {fixed(ratios.greatest, 1)} %."
+            f"{fixed(rates.median, 1)} % in the median and {fixed(rates.greatest, 1)} % at most. Of {ratios.cases} "
+            f"ratios between them it is {fixed(ratios.median, 1)} % and {fixed(ratios.greatest, 1)} %."
         )
     return text

@@ -1,7 +1,7 @@
 """Which run speaks for which case of an exhibit.
 
-Each problem comes from one run, so that no ratio mixes two: the newest run of the campaign in which all of its
-contestants were timed together, of the exhibit's own experiment before another's, so that its problems share a run.
+Each problem comes from one run, so that no ratio mixes two.  It is the newest run of the campaign in which all of its
+contestants were timed together. The exhibit's own experiment comes before another's, so that its problems share a run.
 A contestant that the machine does not have, or that does not support the problem, is no obstacle: its row says so.  One
 that the experiment has got since is none either, and has no cell there.
 """

@@ -1,7 +1,7 @@
 """The figure of an exhibit: bars of measured rates, the published ones as hollow diamonds, ratios under them.
 
-Vector and raster files of one exhibit come from one drawing, and the same drawing gives the same bytes every time:
-no dates, fixed identifiers, fonts that come with matplotlib, drawn as outlines.
+Vector and raster files of one exhibit come from one drawing, and the same drawing gives the same bytes every time.  It
+has no dates, but fixed identifiers, and fonts that come with matplotlib, drawn as outlines.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ COMMAND = "make reproduce"
 
 READING = (
     "A case is timed only after its output agreed with a float64 reference. All implementations of one problem are "
-    "timed in interleaved rounds of one process, and ratios are of medians over the same rounds, with a 95 % bootstrap "
-    "interval; FASTER and SLOWER mean that the whole interval lies outside the noise of the two cases themselves, SAME "
-    "that it lies inside, AMBIGUOUS that it reaches over the edge. The noise is what a case differs by from itself "
-    "between odd and even rounds, of the two the larger, and 0.2 % at least; it stands behind SAME and AMBIGUOUS, and "
-    "beside every ratio of a case.",
+    "timed in interleaved rounds of one process. Ratios are of medians over the same rounds, with a 95 % bootstrap "
+    "interval. FASTER and SLOWER mean that the whole interval lies outside the noise of the two cases themselves. "
+    "SAME means that it lies inside, AMBIGUOUS that it reaches over the edge. The noise is what a case differs by "
+    "from itself between odd and even rounds, of the two the larger, and 0.2 % at least. It stands behind SAME and "
+    "AMBIGUOUS, and beside every ratio of a case.",
     "% of roof is the share of the roofline: the dense matmul rate or the rate at which memory can feed the problem, "
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",

@@ -147,8 +147,8 @@ def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     if not any(_clock(line) for line in lines):
         return ()
     return (
-        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest: "
-        "such rates are compared by their ratios, within a problem.",
+        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest. "
+        "Such rates are compared by their ratios, within a problem.",
     )
 
 

@@ -1,7 +1,8 @@
 """Change between runs, on synthetic runs whose truth is known.
 
-A simulated run has what real ones have: skewed samples, a drift common to all contestants, a shift of the whole machine
-and one of each case from run to run, a clock that is read in steps of 15 MHz and an event timer that ticks.
+A simulated run has what real ones have.  There are skewed samples, a drift common to all contestants, a shift of the
+whole machine and one of each case from run to run.  A clock is read in steps of 15 MHz, and an
+event timer ticks.
 """
 
 import math
@@ -78,8 +79,8 @@ def test_aa_false_alarms(nights):
 
 
 def test_aa_false_alarms_do_not_survive_a_second_measurement():
-    """Guard: a regression is called one only if a second measurement says so too, here where runs differ by twice as
-    much as is assumed and the first measurement is wrong too often."""
+    """Guard: a regression is called one only if a second measurement says so too. Here runs differ by twice as much as
+    is assumed and the first measurement is wrong too often."""
     random = np.random.default_rng(2)
     once = twice = 0
     for _ in range(300):

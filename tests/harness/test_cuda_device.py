@@ -167,7 +167,7 @@ def test_every_free_block_is_filled_at_its_size_and_held_until_the_end(monkeypat
     ],
 )
 def test_there_are_two_blocks_for_each_output_and_no_more_the_next_time(monkeypatch, outputs, small, large, made):
-    """Guard: an output that fits no free block meets NaN too, and a block that was added is found again: else the free
+    """Guard: an output that fits no free block meets NaN too, and a block that was added is found again. Else the free
     memory grows with every poisoning, and the time with it."""
     allocator = Allocator(monkeypatch, small=small, large=large)
     cuda.poison_free_memory(outputs)

@@ -51,19 +51,19 @@ def attention(
     Differentiable once in q, k and v; lse carries no gradient. `deterministic` makes the gradients equal bit by bit
     from run to run, at some cost, and so does `torch.use_deterministic_algorithms`. The other options concern the
     forward pass and force what is otherwise chosen by shape: `order` of the blocks of queries ("head_major": rows of a
-    head together, "row_major": one row of blocks of every head together), `synchronous` for a kernel without a
-    pipeline, `blocks_per_sm` (1-4) of that kernel.
+    head together; "row_major": one row of blocks of every head together); `synchronous` for a kernel without a
+    pipeline; `blocks_per_sm` (1-4) of that kernel.
 
-    Scores need |scale q.k| < 2^31 ln 2, about 1.5e9. From there on the largest score of a row, times scale log2(e),
-    is rounded to float32 by 2^7 and more, which exp2 takes out of range: the row may be zeros or NaN, and no error is
+    Scores need |scale q.k| < 2^31 ln 2, about 1.5e9. From there on the largest score of a row, times scale log2(e), is
+    rounded to float32 by 2^7 and more, which exp2 takes out of range. The row may be zeros or NaN, and no error is
     raised. PyTorch's attention is right there. Gradients take their weights from lse and lose precision before: the
     weights are off by up to |scale q.k| 2^-22 of themselves, less than bf16's rounding up to scores of 2^13.
 
-    A NaN or infinity in row j of v makes NaN of every row that sees row j, and with `causal` of some that do not: those
-    before j that share its block of keys, up to 127 of them.
+    A NaN or infinity in row j of v makes NaN of every row that sees row j. With `causal` it reaches some that do not:
+    those before j that share its block of keys, up to 127 of them.
 
-    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty
-    tensor, a last dimension that is not dense, or a scale that is not finite in float32.
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
+    tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
     if order is None and synchronous is None and blocks_per_sm is None:
         options: list[int] | None = None

@@ -37,10 +37,10 @@ def based(
     by sum_j w_ij + 1e-6. Returns out (B, H, N, 64) bfloat16, which lies in memory as v does: heads outside rows
     (contiguous), or rows outside heads.
 
-    With `return_state` also the sums over all rows, float32: s0 = sum v (B, H, 64), s1 = sum k (x) v / 2
-    (B, H, 16, 64), s2 = sum k (x) k (x) v / (4 sqrt 2) (B, H, 16, 16, 64), and with `normalize` the same without v:
-    z0 (B, H), z1 (B, H, 16), z2 (B, H, 16, 16). With the features phi(q) = (1, q / 2, q (x) q / (4 sqrt 2)) the next
-    row's numerator is phi(q).(s0, s1, s2) and its normaliser phi(q).(z0, z1, z2), its own key added.
+    With `return_state` also the sums over all rows, float32: s0 = sum v (B, H, 64), s1 = sum k (x) v / 2 (B, H, 16,
+    64), s2 = sum k (x) k (x) v / (4 sqrt 2) (B, H, 16, 16, 64). With `normalize` also the same without v: z0 (B, H), z1
+    (B, H, 16), z2 (B, H, 16, 16). With the features phi(q) = (1, q / 2, q (x) q / (4 sqrt 2)) the next row's numerator
+    is phi(q).(s0, s1, s2) and its normaliser phi(q).(z0, z1, z2), its own key added.
 
     `segments` forces into how many parts each sequence is cut, to be computed side by side: 1 to 64, at most one for
     every 64 rows; else it is chosen by shape.

@@ -42,11 +42,11 @@ def dropout_add_layernorm(
     norm(r) = (r - mean) / sqrt(variance + eps) over the last dimension, the variance biased; with `rms` it is
     r / sqrt(mean(r^2) + eps). The statistics are computed in float32 from r before it is rounded.
 
-    Dropout sets each element of x to zero with probability `p`, in steps of 2^-32, and multiplies the others by
-    1 / (1 - p). Element i of x, counted in row-major order, is dropped where word i % 4 of Philox 4x32-10 with the
-    counter (i / 4, offset) and the key `seed` is below 2^32 p: seed, offset and shape decide the mask, and nothing
-    else. Without a seed one is drawn from PyTorch's default CPU generator, so that torch.manual_seed makes it
-    reproducible; a CUDA graph replays the seed that it was captured with. `p=0` has no generator in its kernel.
+    Dropout sets each element of x to zero with probability `p`, in steps of 2^-32, and multiplies the others by 1 / (1
+    - p). Element i of x, counted in row-major order, is dropped where word i % 4 of Philox 4x32-10 with the counter (i
+    / 4, offset) and the key `seed` is below 2^32 p. Seed, offset and shape decide the mask, and nothing else. Without a
+    seed one is drawn from PyTorch's default CPU generator, so that torch.manual_seed makes it reproducible; a CUDA
+    graph replays the seed that it was captured with. `p=0` has no generator in its kernel.
 
     `blocks` forces the size of the grid, else it is chosen by shape. The kernel reads dense rows whose base and strides
     are multiples of 16 bytes. Others go through a copy, a last dimension that is not dense too; the first is logged by

@@ -37,10 +37,10 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
 
     The arithmetic is that of the tensor cores: operands are rounded to bfloat16 before each of the four small
     transforms, and summed in float32. That costs about 5e-3 of y in the L2 norm, where an fp32 transform rounded once
-    has 1.7e-3. Circular, or N up to 512: entries 2 i and 2 i + 1 of the batch are transformed as one complex sequence,
-    so that the error is 5e-3 of the louder one of the two in both: of a sequence beside one that is a hundred times
-    louder only the rough shape is left. A NaN or an infinity spreads to the other sequences of its channel, and to no
-    other channel.
+    has 1.7e-3. Circular, or N up to 512: entries 2 i and 2 i + 1 of the batch are transformed as one complex sequence.
+    So the error is 5e-3 of the louder one of the two in both. Of a sequence beside one that is a hundred times louder
+    only the rough shape is left. A NaN or an infinity spreads to the other sequences of its channel, and to no other
+    channel.
 
     The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
     whose base is a multiple of 16 bytes. Others go through a copy, also a transposed (B, N, D),
@@ -64,7 +64,7 @@ def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) ->
 
     k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048, 4096
     or 8192. `causal`: any n up to 4096. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of
-    the transform over 64 R points divided by 64 R, frequency c + R d (causal with n above 512: a quarter more) at
+    the transform over 64 R points divided by 64 R. Frequency c + R d (causal with n above 512: a quarter more) is at
     (c, d / 2), 32 columns further on where d is odd.
 
     It is made of PyTorch's own operators and differentiable as they are, up to the rounding. Raises ValueError that

@@ -44,23 +44,22 @@ def gemm(
     K or N) goes through a copy that is, which costs a pass over it; the first such copy is
     logged by the logger `tk_kernels`. So does an odd `out`.
 
-    With an epilogue, residual + gate * activation(a b + bias) in one kernel, in float32 and rounded once: bias (N,),
-    activation `gelu` (by the error function, as torch's) or `gelu_tanh`, gate (N,) or, for rows in as many batches of a
+    With an epilogue, residual + gate * activation(a b + bias) in one kernel, in float32 and rounded once: bias (N,);
+    activation `gelu` (by the error function, as torch's) or `gelu_tanh`; gate (N,) or, for rows in as many batches of a
     multiple of 16, (batches, N), residual (M, N); all bfloat16, each left out where it is None. No `out`, no backward.
 
-    Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring, `persistent`
-    0 or 1, `order` of the output tiles (supergroup, row_major, hilbert), `tile` and `cluster`
-    ("128x256", "2x1"), `schedule` of the consumer warpgroups (cooperative, pingpong, swapped), `split`
-    1-8, the blocks that divide K among them (swapped; no more than K has steps of 64). What is not
-    forced is still chosen by shape, among the kernels that have what is. Not every combination is
-    built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta
-    tensors, tracing) does not know that list and lets them pass.
+    Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring; `persistent` 0 or 1; `order` of the
+    output tiles (supergroup, row_major, hilbert); `tile` and `cluster` ("128x256", "2x1"); `schedule` of the consumer
+    warpgroups (cooperative, pingpong, swapped); `split` 1-8, the blocks that divide K among them (swapped, and no more
+    than K has steps of 64). What is not forced is still chosen by shape, among the kernels that have what is. Not every
+    combination is built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta tensors,
+    tracing) does not know that list and lets them pass.
 
     The same call gives the same bits every time. Another shape, GPU or option may sum K in another order.
 
-    Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument
-    for a wrong dtype, layout, device, rank, shape, an empty matrix, an `out` that shares memory with an
-    operand, or an option the kernel is not built for.
+    Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument for a
+    wrong dtype, layout, device, rank, shape; an empty matrix; an `out` that shares memory with an operand; or an option
+    the kernel is not built for.
     """
     options = encode_given(stages, persistent, order, tile, cluster, schedule, split)
     if bias is not None or activation is not None or gate is not None or residual is not None:

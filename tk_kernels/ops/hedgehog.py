@@ -30,10 +30,10 @@ def hedgehog(
 ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
     """Return causal Hedgehog attention as LoLCATs has it: softmax in a window, linear attention on what is earlier.
 
-    With phi(x) = [softmax(x W), softmax(-x W)], each over 64 entries and at least 1e-6, and blocks of 64 rows: query i
-    of block I sees the keys j of the blocks I - 1 and I (causally) with weight beta exp((q_i.k_j - m_i) / sqrt(128)),
-    m_i the largest of those scores, and the keys of the blocks before with weight alpha phi(q_i).phi(k_j). The output
-    is the sum of the weighted values, divided by (the sum of the weights + 1e-6).
+    With phi(x) = [softmax(x W), softmax(-x W)], each over 64 entries and at least 1e-6. In blocks of 64 rows, query i
+    of block I sees the keys j of the blocks I - 1 and I, causally. Their weight is beta exp((q_i.k_j - m_i) /
+    sqrt(128)), m_i the largest of those scores. Keys of the blocks before have weight alpha phi(q_i).phi(k_j). The
+    output is the sum of the weighted values, divided by (the sum of the weights + 1e-6).
 
     q, k, v: (B, H, N, 128) bfloat16; q_map, k_map: (H, 128, 64) bfloat16, the matrices W of the two phi; alpha, beta:
     (H,) float32, used as they are. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the
@@ -41,13 +41,14 @@ def hedgehog(
     which lies in memory as q does: heads outside rows (contiguous), or rows outside heads.
 
     With `return_state` also (k_state, kv_state), float32: (B, H, 128), the sum of phi(k_j), and (B, H, 128, 128), that
-    of phi(k_j) v_j^T, over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64 rows.
+    of phi(k_j) v_j^T. Both are over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64
+    rows.
 
     `segments` (1-64) forces into how many parts each sequence is cut; not given, it is chosen by shape, so that a few
     long sequences keep the GPU busy.
 
     The kernel reads q, k and v whose last dimension is dense, whose other strides are positive multiples of 8 elements
-    and whose base is a multiple of 16 bytes, and contiguous maps, alpha and beta. Other strides and bases go through a
+    and whose base is a multiple of 16 bytes. Maps, alpha and beta are contiguous. Other strides and bases go through a
     copy; the first is logged by the logger `tk_kernels`.
 
     Window scores need |q.k| / sqrt(128) <= 2^15: the window's weights are off by up to 2^-24 of that, relative to the
@@ -57,7 +58,7 @@ def hedgehog(
     A NaN or infinity in row j of v makes NaN of all rows from the first of its block of 64 on, those before j included.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, or a
+    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty tensor; or a
     last dimension of q, k or v that is not dense.
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}

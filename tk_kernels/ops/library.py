@@ -44,7 +44,7 @@ def register(
 ) -> Any:
     """Define the operator `name` by one function, whose annotations are its schema; returns its overload.
 
-    `run` checks its arguments, makes the outputs and launches the kernel where `has_elements`: it serves a CPU, a GPU
+    `run` checks its arguments, makes the outputs and launches the kernel where `has_elements`. It serves a CPU, a GPU
     and tracing, so that what is traced cannot differ from what is run. `changes` names the tensors that it writes.
 
     `backward` and `setup_context` are those of `torch.library.register_autograd`; without them autograd takes the
@@ -152,7 +152,7 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     """Whether calling a kernel directly is the same as calling its operator, because nothing listens in between.
 
     Listeners are the compiler and tracers, tensor subclasses, dispatch modes (fake tensors, FLOP counters, ...),
-    functorch's transforms, and what carries out a view's pending minus sign, unwraps a functional tensor, or gives
+    functorch's transforms. So is what carries out a view's pending minus sign, unwraps a functional tensor, or gives
     memory to a tensor of zeros that has none.
     """
     return (

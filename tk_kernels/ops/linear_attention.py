@@ -35,9 +35,9 @@ def linear_attention(
     >= 1. `scale` is Dk^-0.5 if not given, as in flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which
     lies in memory as v does, and with `return_final_state` also the state after the last step, (B, H, Dk, Dv) float32.
 
-    Log decays are meant to be <= 0, -inf included: it forgets everything. On the CPU one that is NaN or positive is
-    an error. On a GPU, where looking at them would wait for the device, a NaN makes NaN of what follows it in its
-    head, and a positive one is computed with as long as a chunk of 64 steps does not grow beyond float32.
+    Log decays are meant to be <= 0, -inf included: it forgets everything. On the CPU one that is NaN or positive is an
+    error. On a GPU, where looking at them would wait for the device, a NaN makes NaN of what follows it in its head. A
+    positive one is computed with as long as a chunk of 64 steps does not grow beyond float32.
 
     The kernel computes in chunks of 64 steps. It reads q, k and v where their last dimension is dense, the other
     strides are positive multiples of 8 elements and the base is a multiple of 16 bytes. Other strides and bases go
@@ -50,8 +50,8 @@ def linear_attention(
     included.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim, an empty tensor, a
-    last dimension that is not dense, or a scale that is not finite in float32.
+    ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty tensor; a
+    last dimension that is not dense; or a scale that is not finite in float32.
     """
     _require_problem(q, k, v, log_decay, scale, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)

@@ -4,10 +4,10 @@ What a kernel reads in place has a dense last dimension, other strides that are 
 base that is one too. One rule says what becomes of the rest:
 
 - a dtype, layout, device, rank or shape that is wrong is a ValueError that names the argument;
-- so is, for q, k and v of every attention (x, B and C of `mamba2`), a last dimension that is not dense: there it is a
+- so is, for q, k and v of every attention (x, B and C of `mamba2`), a last dimension that is not dense. There it is a
   transpose by mistake (`require_dense_rows`);
-- everything else goes through a copy, which is logged once a kernel: other strides and bases of those tensors, any of
-  the other tensors', a transposed matrix, the channels-last sequences of `fft_conv`.
+- everything else goes through a copy, which is logged once a kernel. That is other strides and bases of those tensors,
+  any of the other tensors', a transposed matrix, the channels-last sequences of `fft_conv`.
 """
 
 from __future__ import annotations

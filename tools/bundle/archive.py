@@ -1,7 +1,7 @@
 """Unpack wheels into one site folder, leave out what a node does not need, and pack it as .tar.xz.
 
-The x86 branch filter in front of LZMA2 makes large shared libraries about a tenth smaller than plain xz, and the
-dictionary is as long as the largest of them (193 MB), so that it is searched as a whole.
+The x86 branch filter in front of LZMA2 makes large shared libraries about a tenth smaller than plain xz. The dictionary
+is as long as the largest of them (193 MB), so that it is searched as a whole.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def commits(report: Report) -> str:
     listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
     old = sum(bool(result.stale) for result in report.results)
     return (
-        f"The runs are of {len(counts)} commits ({listed}); where a newer run has another build of a kernel, the older "
+        f"The runs are of {len(counts)} commits ({listed}). Where a newer run has another build of a kernel, the older "
         f"numbers of it are marked stale, and so are the claims on them: {old} of {len(report.results)}."
     )
 
