@@ -39,7 +39,7 @@ def docstrings(source: str) -> Iterator[str]:
 
 
 def messages(source: str) -> Iterator[str]:
-    """Texts of a module that a program says, values left out; no docstring, no markup, no code."""
+    """Texts of a module that a program says, values left out; no docstring, no markup, no code, no indented example."""
     said: dict[int, str] = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):
@@ -49,7 +49,8 @@ def messages(source: str) -> Iterator[str]:
             said.setdefault(id(node), node.value)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             said[id(node.value)] = ""
-    return (re.sub(r";\s", ". ", text) for text in said.values() if not re.search(r"[<{]\w*[ >}]|\basm\b", text))
+    plain = (re.sub(r"^ {2,}.*$", "\n", text, flags=re.MULTILINE) for text in said.values())
+    return (re.sub(r";\s", ". ", text) for text in plain if not re.search(r"[<{]\w*[ >}]|\basm\b", text))
 
 
 @pytest.mark.parametrize("room", ROOMS)
