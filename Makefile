@@ -31,7 +31,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce nightly test lint format bundle sources env build dist clean check-machine
+.PHONY: help reproduce nightly test lint format bundle sources env build dist site clean check-machine
 
 help: ## list the targets
 	@echo "Targets:"
@@ -75,10 +75,14 @@ build: env ## compile every kernel for the targets this machine can run
 dist: env ## build the source distribution and the wheel, in dist/
 	$(BIN)/python -m build
 
+site: env ## build the documentation site with the recorded report, in site/ (EXTRAS=cuda,dev,docs)
+	$(BIN)/reproduce-paper --from results/h200-sxm/2026-11-paper --output report
+	$(BIN)/python -m mkdocs build --strict
+
 env: $(STAMP) ## create the virtual environment with pinned versions
 
 clean: ## delete what the commands generate, the environment and the kernel cache excepted
-	rm -rf report report-quick report-part bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf report report-quick report-part site bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -43,6 +45,54 @@ def test_pins_agree_with_the_requirements() -> None:
     assert all(
         pins()[package].startswith("13.0.") for package in (*compiler, "nvidia-cuda-runtime", "nvidia-cuda-cccl")
     )
+
+
+def test_the_lock_has_the_versions_of_the_constraints() -> None:
+    """Guard: who installs with uv would test other versions. Where a Python needs an older one, both are in it."""
+    locked: dict[str, set[str]] = {}
+    packages = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
+    for package in packages:
+        locked.setdefault(canonical(package["name"]), set()).add(package.get("version", ""))
+    differ = {name: locked[name] for name, version in pins().items() if name in locked and version not in locked[name]}
+    assert differ == {}, "lock again: uv lock"
+    (own,) = (package for package in packages if package["name"] == "tk-kernels")
+    wanted = PROJECT["project"]["dependencies"] + [
+        name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra
+    ]
+    named = {canonical(re.match(r"[A-Za-z0-9_.-]+", one).group()) for one in wanted}  # type: ignore[union-attr]
+    assert {canonical(one["name"]) for one in own["metadata"]["requires-dist"]} == named
+    assert {source for package in packages for source in package["source"].values()} == {"https://pypi.org/simple", "."}
+
+
+def test_containers_install_what_is_there() -> None:
+    """Guard: the recipes name files, extras and commands of this repository."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    for name, pattern in (("Dockerfile", r"ARG EXTRAS=(\S+)"), ("tk-kernels.def", r"extras=(\S+)")):
+        text = (ROOT / name).read_text()
+        chosen = re.search(pattern, text)
+        assert chosen is not None
+        assert set(chosen[1].split(",")) <= set(extras)
+        assert "constraints.txt" in text
+        assert "python -m tk_kernels.toolchain build" in text
+        assert "reproduce-paper" in PROJECT["project"]["scripts"]
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert container["postCreateCommand"].startswith("make env EXTRAS=")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem
+)
+def test_issue_forms_can_be_read(path: Path) -> None:
+    form = yaml.safe_load(path.read_text())
+    if path.stem == "config":
+        assert form == {"blank_issues_enabled": True}
+        return
+    assert form["name"]
+    assert form["description"]
+    ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+    assert ids
+    assert len(ids) == len(set(ids))
+    assert all(part["attributes"]["label"] for part in form["body"] if part["type"] != "markdown")
 
 
 def test_package_data_covers_every_header_and_source() -> None:

@@ -26,6 +26,10 @@ for first, resolvers in Yaml12.yaml_implicit_resolvers.items():
 Yaml12.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 
 
+SITE = {"contents": "read", "pages": "write", "id-token": "write"}
+"""What the job may that publishes the site."""
+
+
 def read(path):
     return yaml.load(path.read_text(), Loader=Yaml12)
 
@@ -69,14 +73,15 @@ def test_the_schema_sees_mistakes(change):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_nothing_proposed_by_others_runs_on_our_own_machines(path):
-    """Guard: a pull request from a fork never reaches a self-hosted runner, and only a tag's job may write."""
+    """Guard: a pull request from a fork never reaches a self-hosted runner, and only jobs of a push write."""
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert "pull_request_target" not in triggers(workflow)
     for job in workflow["jobs"].values():
         assert "timeout-minutes" in job
-        if triggers(workflow) == {"push"} and set(workflow["on"]["push"]) == {"tags"}:
-            assert job["permissions"] == {"contents": "write"}
+        if triggers(workflow) == {"push"}:  # to main or a tag, by who may push
+            may = {"contents": "write"} if "tags" in workflow["on"]["push"] else SITE
+            assert job["permissions"] == may
             assert labels(job) == {"ubuntu-24.04"}
             assert job["if"] == "${{ !github.event.repository.fork }}"
         else:

@@ -1,0 +1,80 @@
+"""The documentation site: its first page, links out of docs/, its API pages, and a strict build where mkdocs is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tk_kernels as tk
+from tools.site.hooks import first_page, relinked
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+
+def pages(entries: list[object]) -> list[str]:
+    """The files that the navigation names."""
+    found: list[str] = []
+    for entry in entries:
+        values = list(entry.values()) if isinstance(entry, dict) else [entry]
+        for value in values:
+            found += pages(value) if isinstance(value, list) else [str(value)]
+    return found
+
+
+def test_the_navigation_has_every_page() -> None:
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert set(pages(CONFIG["nav"])) == {"index.md", *there}
+
+
+def test_every_operator_has_its_place() -> None:
+    named = re.findall(r"^::: (\S+)$", (DOCS / "api" / "operators.md").read_text(), flags=re.MULTILINE)
+    assert named == [f"{operator.__module__}.{name}" for name, operator in tk.ops.OPERATORS.items()]
+
+
+def test_readme_is_the_first_page(tmp_path: Path) -> None:
+    readme = (
+        "# T\n\n[a](docs/install.md) ![b](docs/figures/f.svg) [c](configs/) [d](https://x.y) `[e](docs/f)`\n\n## U\n"
+    )
+    page = first_page(readme, tmp_path)
+    assert (
+        page == "# T\n\n[a](install.md) ![b](figures/f.svg) [c](../configs/) [d](https://x.y) `[e](docs/f)`\n\n## U\n"
+    )
+    (tmp_path / "index.html").write_text("")
+    assert '<a href="report/index.html">The report</a>' in first_page(readme, tmp_path).split("## U")[0]
+
+
+def test_links_out_of_the_docs_lead_to_the_repository() -> None:
+    text = "[a](results.md) [b](../constraints.txt) [c](../results/) `[d](../x)` [e](#f)"
+    assert relinked(text, DOCS, "") == "[a](results.md) b c `[d](../x)` [e](#f)"
+    far = (
+        "[a](results.md) [b](https://g/blob/main/constraints.txt) [c](https://g/tree/main/results) `[d](../x)` [e](#f)"
+    )
+    assert relinked(text, DOCS, "https://g/") == far
+    with pytest.raises(FileNotFoundError, match="a link to ../nowhere.txt, which does not exist"):
+        relinked("[x](../nowhere.txt)", DOCS, "")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))])
+def test_links_within_the_repository_lead_somewhere(page: str) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    lost = [one for one in targets if one and "://" not in one and not ((ROOT / page).parent / one).exists()]
+    assert not lost
+
+
+def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings", reason="mkdocs is not installed: pip install -e '.[docs]'")
+    pytest.importorskip("material", reason="mkdocs-material is not installed: pip install -e '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "softmax(scale q k^T)" in (tmp_path / "site" / "api" / "operators.html").read_text()
+    assert "headline_tflops" in (tmp_path / "site" / "api" / "results.html").read_text()
+    assert "Two commands" in (tmp_path / "site" / "index.html").read_text()

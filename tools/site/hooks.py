@@ -1,0 +1,75 @@
+"""What mkdocs asks while it builds the site: README as the first page, links that leave docs/, the report beside it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = ROOT / "report"
+
+_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+_CODE = re.compile(r"(```.*?```|`[^`]*`)", re.DOTALL)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the first page."""
+    from mkdocs.structure.files import File
+
+    if "index.md" not in files.src_uris:
+        files.append(File.generated(config, "index.md", content=first_page((ROOT / "README.md").read_text())))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Links of a page into the repository, but not into docs/, as the site can follow them."""
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+    return relinked(markdown, folder, str(config.get("repo_url") or ""))
+
+
+def on_post_build(config: Any) -> None:
+    """Copies the report into the site, where there is one: `reproduce-paper` makes it."""
+    if (REPORT / "index.html").is_file():
+        shutil.copytree(REPORT, Path(config["site_dir"]) / "report", dirs_exist_ok=True)
+
+
+def first_page(readme: str, report: Path = REPORT) -> str:
+    """README as a page of docs/, with a link to the report where one was made."""
+    text = "".join(
+        part if number % 2 else _LINK.sub(_from_root, part) for number, part in enumerate(_CODE.split(readme))
+    )
+    if not (report / "index.html").is_file():
+        return text
+    link = '<a href="report/index.html">The report</a>: every figure, table and claim, with its samples.\n\n'
+    return text.replace("\n## ", f"\n{link}## ", 1)
+
+
+def _from_root(found: re.Match[str]) -> str:
+    target = found["target"]
+    if "://" in target or target.startswith("#"):
+        return found[0]
+    inside = target.removeprefix("docs/") if target.startswith("docs/") else f"../{target}"
+    return f"{found['image']}[{found['text']}]({inside})"
+
+
+def relinked(markdown: str, folder: Path, repository: str) -> str:
+    """A page's text whose links out of docs/ lead to the repository; where it has no address they are plain text."""
+
+    def link(found: re.Match[str]) -> str:
+        target, _, anchor = found["target"].partition("#")
+        if not target or "://" in target:
+            return found[0]
+        resolved = (folder / target).resolve()
+        if resolved.is_relative_to(ROOT / "docs") or not resolved.is_relative_to(ROOT):
+            return found[0]
+        if not resolved.exists():
+            raise FileNotFoundError(f"{folder.name}: a link to {target}, which does not exist")
+        if not repository:
+            return found["text"]
+        path = resolved.relative_to(ROOT).as_posix()
+        kind = "tree" if resolved.is_dir() else "blob"
+        return f"[{found['text']}]({repository.rstrip('/')}/{kind}/main/{path}{f'#{anchor}' if anchor else ''})"
+
+    return "".join(part if number % 2 else _LINK.sub(link, part) for number, part in enumerate(_CODE.split(markdown)))
