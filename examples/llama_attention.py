@@ -5,9 +5,9 @@
     python examples/llama_attention.py --layers 4 --length 300 --head-dim 128
 
 The model is small and its weights are random: nothing is downloaded. It runs three times on the same tokens: with
-PyTorch's SDPA in float32 (the yardstick), with SDPA in bfloat16, and with `tk.scaled_dot_product_attention` in
-bfloat16. Two bfloat16 runs that are both right lie about as far from each other as each lies from float32. So the loss
-and every gradient of ours must be no farther from SDPA's than twice SDPA's own distance to float32.
+PyTorch's SDPA in float32 (the yardstick), with SDPA in bfloat16, and with `attn_implementation="tk"` in bfloat16. Two
+bfloat16 runs that are both right lie about as far from each other as each lies from float32. So the loss and every
+gradient of ours must be no farther from SDPA's than twice SDPA's own distance to float32.
 """
 
 from __future__ import annotations
@@ -15,50 +15,18 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-import tk_kernels as tk
+from tk_kernels.integrations.transformers import register
 
 try:
-    from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
-    from transformers.masking_utils import sdpa_mask
+    from transformers import LlamaConfig, LlamaForCausalLM
 except ModuleNotFoundError as error:
     if error.name != "transformers":
         raise
     sys.exit("transformers is not installed: pip install -e '.[examples]'")
-
-
-def tk_attention(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    is_causal: bool | None = None,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """Attention as a layer of transformers calls it.
-
-    query: (B, Hq, N, D), key and value: (B, Hkv, Nkv, D); returns (B, N, Hq, D) and no weights. A model without
-    padding passes no mask; one query alone sees all keys, since with a cache it is the last.
-    """
-    causal = bool(getattr(module, "is_causal", True)) if is_causal is None else is_causal
-    causal = causal and attention_mask is None and query.shape[2] > 1
-    out = tk.scaled_dot_product_attention(
-        query, key, value, attention_mask, dropout, causal, scale=scaling, enable_gqa=True
-    )  # fmt: skip
-    return out.transpose(1, 2), None
-
-
-def register() -> None:
-    """Offer our attention to transformers as `attn_implementation="tk"`, with the masks that SDPA gets."""
-    AttentionInterface.register("tk", tk_attention)
-    AttentionMaskInterface.register("tk", sdpa_mask)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def test_the_navigation_has_every_page() -> None:
 
 def test_every_operator_has_its_place() -> None:
     named = re.findall(r"^::: (\S+)$", (DOCS / "api" / "operators.md").read_text(), flags=re.MULTILINE)
-    assert named == [f"{operator.__module__}.{name}" for name, operator in tk.ops.OPERATORS.items()]
+    assert [one for one in named if ".ops." in one] == [
+        f"{operator.__module__}.{name}" for name, operator in tk.ops.OPERATORS.items()
+    ]
 
 
 def test_readme_is_the_first_page(tmp_path: Path) -> None:

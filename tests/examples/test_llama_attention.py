@@ -59,12 +59,12 @@ def test_the_kernel_and_not_pytorch_does_it(device: str, example: ModuleType, mo
 
 
 def test_a_wrong_attention_is_found(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tk_kernels as tk
+    from tk_kernels.integrations import transformers
 
-    right = tk.scaled_dot_product_attention
+    right = transformers.attention
 
-    def uncausal(*arguments: Any, **keywords: Any) -> torch.Tensor:
-        return right(*arguments[:5], False, **keywords)
+    def uncausal(*tensors: torch.Tensor, causal: bool, **keywords: Any) -> Any:
+        return right(*tensors, causal=False, **keywords)
 
-    monkeypatch.setattr(tk, "scaled_dot_product_attention", uncausal)
+    monkeypatch.setattr(transformers, "attention", uncausal)
     assert example.main(["--device", "cpu", "--layers", "1", "--batch", "1", "--length", "40"]) == 1
