@@ -24,6 +24,7 @@ from paper_figures.judged.verdicts import counted
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.page.machines import added
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.writing import write_report
@@ -64,6 +65,14 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
+    )
+    top.add_argument(
+        "--add",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RESULTS",
+        help="results of other machines, to stand beside these",
     )
     top.add_argument(
         "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
@@ -119,7 +128,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
-        report = make_report(folder, exhibits)
+        report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
@@ -137,6 +146,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.add and (arguments.check or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--add makes a report of several machines: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
+        )
     if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS

@@ -25,6 +25,9 @@ _PREAMBLE = (
     r"  {\end{minipage}\par}",
 )
 
+MACHINES = ("figures", "claims", "cases")
+"""The tables of several machines, in order."""
+
 NO_CLAIM = "No claim is judged on it."
 
 
@@ -45,6 +48,9 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     parts.append(markdown.markdown_table(values["kinds"]).rstrip())
     parts += [f"- Told otherwise by two runs: {escape(one)}" for one in values["disputed"]]
     parts.append(_markdown_board(values["exhibits"]))
+    if values["machines"]:
+        parts += ["## GPUs compared", *(f"- {escape(one)}" for one in values["machines"]["sources"])]
+        parts += [markdown.markdown_table(values["machines"][name]).rstrip() for name in MACHINES]
     for exhibit in values["exhibits"]:
         parts += _markdown_exhibit(exhibit)
     parts += [
@@ -127,6 +133,11 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         *(rf"\par Told otherwise by two runs: {escape(one)}" for one in values["disputed"]),
         *_latex_board(values["exhibits"]),
     ]
+    if values["machines"]:
+        lines += [r"\clearpage", r"\section*{GPUs compared}"]
+        lines += [rf"\par {escape(one)}" for one in values["machines"]["sources"]]
+        for name in MACHINES:
+            lines.append(rf"{{\scriptsize {latex.latex_table(values['machines'][name], f'gpus-{name}')}}}")
     for exhibit in values["exhibits"]:
         lines += _latex_exhibit(exhibit)
     lines += [r"\clearpage", r"\section*{The machine and its roofs}", *_latex_facts(values["machine"])]

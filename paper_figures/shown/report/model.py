@@ -46,6 +46,8 @@ class Report:
     runs: tuple[Run, ...]
     """Every GPU run of the campaign, newest first."""
     exhibits: tuple[ExhibitReport, ...]
+    others: tuple[Report, ...] = ()
+    """Those of other machines, on the same exhibits, that stand beside it."""
 
     @property
     def results(self) -> tuple[ClaimResult, ...]:

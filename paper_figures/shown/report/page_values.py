@@ -24,6 +24,7 @@ from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import COMMAND, LEDE, TITLE, reading
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import BEYOND, boxes, headline, held
+from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.overview import sketch, speedups, ticks
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
@@ -39,6 +40,15 @@ PAGES = (
     ("reading.html", "How to read it"),
 )
 """The report's pages beside those of exhibits, with their names in the menu."""
+
+
+GPUS = ("gpus.html", "GPUs compared")
+"""Where other machines stand beside the report's."""
+
+
+def every_run(report: Report) -> list[Run]:
+    """The runs that the cells are from, those of other machines too."""
+    return [run for one in (report, *report.others) for run in one.used]
 
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
@@ -73,13 +83,14 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         },
         "moved": _moved(report),
         "contents": exhibits,
-        "pages": PAGES,
+        "pages": (*PAGES, *((GPUS,) if report.others else ())),
+        "machines": machine_values(report),
         "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),
         "exhibits": exhibits,
-        "machine": shared_facts(report.used),
-        "roofs": roofs_table(report.used),
-        "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
+        "machine": shared_facts(every_run(report)),
+        "roofs": roofs_table(every_run(report)),
+        "runs": [_run_values(run, shared_facts(every_run(report))) for run in every_run(report)],
     }
 
 

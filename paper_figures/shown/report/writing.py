@@ -27,12 +27,12 @@ from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_details, kernels_json, samples_csv, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import PAGES, charted, page_values
+from paper_figures.shown.report.page_values import GPUS, PAGES, charted, every_run, page_values
 from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
 FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
-ENTRIES = ("index.html", "badge.svg", *(page for page, _ in PAGES), "report.md", "report.tex", *FOLDERS)
+ENTRIES = ("index.html", "badge.svg", *(page for page, _ in (*PAGES, GPUS)), "report.md", "report.tex", *FOLDERS)
 """What a report's folder holds."""
 
 
@@ -56,11 +56,11 @@ def write_report(
         drawings[exhibit.exhibit.id] = _write_exhibit(report, exhibit, out)
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
     _write_table(claims_table(report.results), out / "tables", "claims")
-    for run in report.used:
+    for run in every_run(report):
         (out / "runs" / run.run_id).mkdir()
         shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
     _write_cases(report, out, say)
-    every = records(report)
+    every = [case for one in (report, *report.others) for case in records(one)]
     measured = [one.exhibit.id for one in report.exhibits if isinstance(one.exhibit, Exhibit)]
     write_cases(every, measured, out / "data")
     for one in report.exhibits:
@@ -68,6 +68,8 @@ def write_report(
             write_table(one.table, out / "data" / one.exhibit.id)
     write_table(claims_table(report.results), out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
+    for name in ("figures", "claims", "cases") if report.others else ():
+        write_table(values["machines"][name], out / "data" / f"gpus-{name}")
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{BADGE}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
@@ -86,7 +88,7 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
         (out / "assets" / name).write_text(asset(name), encoding="utf-8")
     exhibits = values["exhibits"]
     (out / "badge.svg").write_text(badge_svg(BADGE, values["held"]), encoding="utf-8")
-    for name in ("index.html", *(page for page, _ in PAGES)):
+    for name in ("index.html", *(page for page, _ in values["pages"])):
         page = render_page(f"{name}.j2", **values, above="", here=name, path=name, picture=_picture(exhibits, out))
         (out / name).write_text(page, encoding="utf-8")
     for number, exhibit in enumerate(exhibits):
@@ -140,12 +142,13 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
     A case leads back to the exhibits that it was measured for; to one made from others where there is none.
     """
     shown: dict[str, list[AnyExhibit]] = {}
-    for exhibit in sorted(report.exhibits, key=lambda one: not isinstance(one.exhibit, Exhibit)):
+    every = [exhibit for one in (report, *report.others) for exhibit in one.exhibits]
+    for exhibit in sorted(every, key=lambda one: not isinstance(one.exhibit, Exhibit)):
         for line in exhibit.lines:
             exhibits = shown.setdefault(line.cell.key, [])
             if exhibit.exhibit not in exhibits and (isinstance(exhibit.exhibit, Exhibit) or not exhibits):
                 exhibits.append(exhibit.exhibit)
-    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
+    cells = unique_cases([line.cell for exhibit in every for line in exhibit.lines])
     by_end: dict[str, str] = {}
     for number, cell in enumerate(cells, start=1):
         assert cell.run is not None
@@ -160,7 +163,7 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
         if case.samples_file and not (out / case.samples_file).exists():
             (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
         say(f"{number} of {len(cells)} cases written")
-    for run in report.used:
+    for run in every_run(report):
         own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
         (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
 
