@@ -9,6 +9,7 @@ PYTEST_ARGS ?=
 REPRODUCE_ARGS ?=
 BUNDLE_ARGS ?=
 NIGHTLY_ARGS ?=
+SITE_ARGS ?=
 
 BIN := $(VENV)/bin
 comma := ,
@@ -76,13 +77,13 @@ dist: env ## build the source distribution and the wheel, in dist/
 	$(BIN)/python -m build
 
 site: env ## build the documentation site with the recorded report, in site/ (EXTRAS=cuda,dev,docs)
-	$(BIN)/reproduce-paper --from results/h200-sxm/2026-11-paper --output report
+	$(BIN)/reproduce-paper --from results/h200-sxm/2026-11-paper --output report $(SITE_ARGS)
 	$(BIN)/python -m mkdocs build --strict
 
 env: $(STAMP) ## create the virtual environment with pinned versions
 
 clean: ## delete what the commands generate, the environment and the kernel cache excepted
-	rm -rf report report-quick report-part site bundle nightly outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
+	rm -rf report report-quick report-part site bundle nightly nights outputs multirun wandb .pytest_cache .mypy_cache .ruff_cache build dist *.egg-info
 
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine

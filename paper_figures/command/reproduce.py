@@ -22,6 +22,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.machines import added
@@ -73,6 +74,14 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="RESULTS",
         help="results of other machines, to stand beside these",
+    )
+    top.add_argument(
+        "--nights",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help="campaigns of nights, such as results/<gpu>/nightly, for a page of trends and regressions",
     )
     top.add_argument(
         "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
@@ -127,8 +136,10 @@ def _run(arguments: argparse.Namespace) -> int:
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
+    nights = load_nights(arguments.nights) if arguments.nights else []
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
         report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
+        report = replace(report, nights=tuple(nights))
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
@@ -146,6 +157,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--nights adds a page that has no digest: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
+        )
     if arguments.add and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--add makes a report of several machines: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS

@@ -26,7 +26,7 @@ for first, resolvers in Yaml12.yaml_implicit_resolvers.items():
 Yaml12.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 
 
-SITE = {"contents": "read", "pages": "write", "id-token": "write"}
+SITE = {"actions": "read", "contents": "read", "pages": "write", "id-token": "write"}
 """What the job may that publishes the site."""
 
 
@@ -79,7 +79,8 @@ def test_nothing_proposed_by_others_runs_on_our_own_machines(path):
     assert "pull_request_target" not in triggers(workflow)
     for job in workflow["jobs"].values():
         assert "timeout-minutes" in job
-        if triggers(workflow) == {"push"}:  # to main or a tag, by who may push
+        if triggers(workflow) <= {"push", "workflow_run"}:  # to main or a tag, by who may push, or after a night
+            assert workflow["on"].get("workflow_run", {"workflows": ["nightly"]})["workflows"] == ["nightly"]
             may = {"contents": "write"} if "tags" in workflow["on"]["push"] else SITE
             assert job["permissions"] == may
             assert labels(job) == {"ubuntu-24.04"}

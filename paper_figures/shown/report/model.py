@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from harness.results import Run
 from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.recorded.nights import Night
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.derived import AnyExhibit
@@ -48,6 +49,8 @@ class Report:
     exhibits: tuple[ExhibitReport, ...]
     others: tuple[Report, ...] = ()
     """Those of other machines, on the same exhibits, that stand beside it."""
+    nights: tuple[Night, ...] = ()
+    """Runs that were made again and again, which have a page of their own; oldest first."""
 
     @property
     def results(self) -> tuple[ClaimResult, ...]:

@@ -25,6 +25,7 @@ from paper_figures.shown.how_to_read import COMMAND, LEDE, TITLE, reading
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import BEYOND, boxes, headline, held
 from paper_figures.shown.page.machines import machine_values
+from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, ticks
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
@@ -44,6 +45,10 @@ PAGES = (
 
 GPUS = ("gpus.html", "GPUs compared")
 """Where other machines stand beside the report's."""
+
+
+NIGHTS = ("nights.html", "Nights")
+"""Trends and regressions, where there are nights."""
 
 
 def every_run(report: Report) -> list[Run]:
@@ -83,7 +88,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         },
         "moved": _moved(report),
         "contents": exhibits,
-        "pages": (*PAGES, *((GPUS,) if report.others else ())),
+        "pages": (*PAGES, *((GPUS,) if report.others else ()), *((NIGHTS,) if report.nights else ())),
+        "nights": night_values(report.nights),
         "machines": machine_values(report),
         "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
         "claims": claims_table(report.results),

@@ -20,19 +20,27 @@ from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import TITLE
-from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_table
+from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
+from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_details, kernels_json, samples_csv, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import GPUS, PAGES, charted, every_run, page_values
+from paper_figures.shown.report.page_values import GPUS, NIGHTS, PAGES, charted, every_run, page_values
 from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
 FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
-ENTRIES = ("index.html", "badge.svg", *(page for page, _ in (*PAGES, GPUS)), "report.md", "report.tex", *FOLDERS)
+ENTRIES = (
+    "index.html",
+    "badge.svg",
+    *(page for page, _ in (*PAGES, GPUS, NIGHTS)),
+    "report.md",
+    "report.tex",
+    *FOLDERS,
+)
 """What a report's folder holds."""
 
 
@@ -68,6 +76,8 @@ def write_report(
             write_table(one.table, out / "data" / one.exhibit.id)
     write_table(claims_table(report.results), out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
+    if report.nights:
+        write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
     for name in ("figures", "claims", "cases") if report.others else ():
         write_table(values["machines"][name], out / "data" / f"gpus-{name}")
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{BADGE}: {values['held']}"}

@@ -1,0 +1,62 @@
+"""`--nights`: a page of nights with trends and regressions, on the nights that the repository keeps."""
+
+from __future__ import annotations
+
+import html
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from report_support import Page
+from reproduction_support import TABLE1, run
+
+from paper_figures.recorded.nights import load_nights
+
+RESULTS = Path(__file__).resolve().parents[3] / "results" / "h200-sxm"
+
+
+def test_a_slowed_night_is_a_regression_and_an_equal_one_is_not() -> None:
+    first, equal, slowed = load_nights([RESULTS / "nightly", RESULTS / "nightly-slowed"])
+    assert first.outcome == "the first night"
+    assert equal.outcome == "3 cases, none slower"
+    assert slowed.outcome == "3 slower, seen twice"
+
+
+def test_without_its_second_measurement_it_is_a_suspicion(tmp_path: Path) -> None:
+    for name in ("nightly", "nightly-slowed"):
+        shutil.copytree(RESULTS / name, tmp_path / name)
+    *_, slowed = load_nights([tmp_path / "nightly", tmp_path / "nightly-slowed"])
+    assert slowed.outcome == "3 slower, seen once"
+
+
+def test_the_page_says_what_became_slower_and_shows_every_case(place: Path, recorded: Path) -> None:
+    words = ("--from", str(recorded), "--exhibit", TABLE1.id)
+    nights = ("--nights", str(RESULTS / "nightly"), str(RESULTS / "nightly-slowed"))
+    assert run(place, *words, *nights) == 0
+    out = place / "report"
+    text = html.unescape((out / "nights.html").read_text())
+    page = Page((out / "nights.html").read_text())
+    assert len(page.ids) == len(set(page.ids))
+    assert all((out / link).exists() for link in (one.partition("#")[0] for one in page.links) if link)
+    assert text.count("regression, seen twice") == 3
+    every = pd.read_parquet(out / "data" / "nights.parquet")
+    assert every["run"].nunique() == 3
+    assert text.count('class="trend"') == len(every.groupby(["problem", "contestant"]))
+    assert text.count("<circle") == len(every)
+    ours = every[(every["contestant"] == "tk") & (every["run"] == every["run"].iloc[-1])]
+    assert set(ours["verdict"]) == {"REGRESSION"}
+    assert (ours["speed"] < 0.98).all()
+    libraries = every[every["contestant"] != "tk"]
+    assert "REGRESSION" not in set(libraries["verdict"])
+    assert 'href="nights.html"' in (out / "index.html").read_text()
+    assert run(place, *words) == 0
+    assert not (out / "nights.html").exists()
+
+
+def test_a_folder_without_nights_is_refused(place: Path, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(place, "--from", str(recorded), "--nights", str(place / "nowhere")) != 0
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert "nowhere" in error
+    assert run(place, "--check", "--nights", str(RESULTS / "nightly")) == 2
