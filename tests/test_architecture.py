@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         f"harness.{name}"
         for name in (
             *("results", "naming", "errors", "places", "provenance", "records"),
-            *("stats", "headline", "planning", "contradictions"),
+            *("stats", "headline", "planning", "contradictions", "compare"),
         )
     ),
 }
