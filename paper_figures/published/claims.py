@@ -44,6 +44,7 @@ class Kind(StrEnum):
     RATE = "rates, as shares of each GPU's peak"
     COUNTER = "profiler counters"
     LINES = "lines of code"
+    CODE = "machine code"
     SIZE = "sizes of libraries"
     OTHER = "other"
 
@@ -120,6 +121,8 @@ class Claim:
     @property
     def kind(self) -> Kind:
         """What sort of number it is about."""
+        if self.comparison == "build" and self.unit != "lines":
+            return Kind.CODE
         if self.comparison in KINDS:
             return KINDS[self.comparison]
         if self.comparison != "speedup":

@@ -75,8 +75,8 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
 
 
 def test_time_is_announced_from_the_harness_own_estimate() -> None:
-    # An upper bound: what was recorded took 44 minutes, with two exhibits cut short.
-    assert 55 < steps.estimated_minutes(MEASURED, timed=True) <= 70
+    # An upper bound: what was recorded took 44 minutes, with two exhibits cut short and without the last three.
+    assert 55 < steps.estimated_minutes(MEASURED, timed=True) <= 80
     fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
     assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
     assert max(steps.estimated_minutes([one], timed=True) for one in MEASURED) < 8
