@@ -1,9 +1,9 @@
 """Prefill of models of today's shapes, with `attn_implementation="tk"` beside SDPA's, in turns.
 
     pip install -e '.[cuda,examples]'
-    python examples/prefill.py                                        # Llama-3.1-8B's shape, 2k to 64k, a Hopper GPU
+    python examples/prefill.py                                        # Llama-3.1-8B's shape, 2k to 64k, on a GPU.
     python examples/prefill.py --model qwen2.5-7b --lengths 16384
-    python examples/prefill.py --model tiny --lengths 40              # a CPU, which is not timed
+    python examples/prefill.py --model tiny --lengths 40              # A CPU is not timed.
 
 Weights are random: nothing is downloaded. First the logits of a short prompt are compared. Ours must be no farther from
 SDPA's than twice the distance between SDPA and eager attention, which are both right. Then prompts of each length run

@@ -1,9 +1,9 @@
 """A GPT trained on text that this machine has, with this repository's operators beside PyTorch's best SDPA.
 
     pip install -e '.[cuda]'
-    python examples/train_gpt.py                                     # 124M on a Hopper GPU: T = 1024, 4096, 16384
+    python examples/train_gpt.py                                     # 124M on a Hopper GPU, at three lengths.
     python examples/train_gpt.py --shape 1b --lengths 4096
-    python examples/train_gpt.py --shape tiny --lengths 40 --tokens 80 --windows 2 --steps 1    # a CPU, in seconds
+    python examples/train_gpt.py --shape tiny --lengths 40 --tokens 80 --windows 2 --steps 1    # A CPU, in seconds.
 
 Two copies of one model see the same batches. One attends and rotates with `tk.attention` and `tk.rotary`, the other
 with the fastest backend of SDPA and plain PyTorch. On a GPU torch.compile has both. First their logits are compared:
