@@ -21,6 +21,7 @@ from paper_figures.command.readme import outdated, update_readme
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
+from paper_figures.published.paper import load_paper, reporting_on
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
@@ -84,6 +85,9 @@ def parser() -> argparse.ArgumentParser:
         help="campaigns of nights, such as results/<gpu>/nightly, for a page of trends and regressions",
     )
     top.add_argument(
+        "--paper", type=Path, metavar="FOLDER", help="report on another paper: docs/another_paper.md; with --from"
+    )
+    top.add_argument(
         "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
     )
     top.add_argument(
@@ -120,6 +124,14 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 
 def _run(arguments: argparse.Namespace) -> int:
     _check_arguments(arguments)
+    if arguments.paper is None:
+        return _report(arguments)
+    with reporting_on(load_paper(arguments.paper)):
+        return _report(arguments)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    """Measures or verifies where that is asked for, and writes the report on the current paper."""
     exhibits = choose_exhibits(arguments.exhibit)
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
@@ -157,6 +169,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    if arguments.paper and (not arguments.source or arguments.write_digests or arguments.readme):
+        raise PaperFiguresError(
+            "--paper reports on runs: give --from, and leave out --write-digests and --readme", WRONG_ARGUMENTS
+        )
     if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--nights adds a page that has no digest: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS

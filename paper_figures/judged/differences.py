@@ -12,7 +12,7 @@ import yaml
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
-from paper_figures.published.reference import REFERENCE
+from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Cell, Selected
 
 TIMED = ("rate", "speedup", "over_published", "across")
@@ -31,9 +31,14 @@ class Protocol:
     citation: str
 
 
-@cache
-def load_protocol(path: Path = REFERENCE / "protocol.yaml") -> Protocol:
+def load_protocol(path: Path | None = None) -> Protocol:
     """The paper's protocol; raises `PaperFiguresError` if the file does not hold exactly its fields."""
+    return _protocol(path or current().reference / "protocol.yaml")
+
+
+@cache
+def _protocol(path: Path) -> Protocol:
+    """The same of a file; raises `PaperFiguresError` if the file does not hold exactly its fields."""
     try:
         entries = yaml.safe_load(path.read_text()).items()
         return Protocol(**{key: " ".join(str(value).split()) for key, value in entries})

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from harness.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
+from paper_figures.published.paper import THUNDERKITTENS, current
 
-REFERENCE = Path(__file__).resolve().parent / "reference"
+REFERENCE = THUNDERKITTENS.reference
 GPUS = "gpus.csv"
 EXACTNESS = ("exact", "range", "missing", "out_of_memory")
 
@@ -96,9 +97,13 @@ def parse_value(text: str) -> tuple[float, float] | None:
     return float(text), float(text)
 
 
+def load_reference(folder: Path | None = None) -> tuple[Published, ...]:
+    """Every number that the paper published, by file name, then in the file's order; raises `PaperFiguresError`."""
+    return _numbers(folder or current().reference)
+
+
 @cache
-def load_reference(folder: Path = REFERENCE) -> tuple[Published, ...]:
-    """Every published number, by file name, then in the file's order; raises `PaperFiguresError`."""
+def _numbers(folder: Path) -> tuple[Published, ...]:
     rows: list[Published] = []
     columns = [field.name for field in fields(Published)]
     for path in sorted(folder.glob("*.csv")):
@@ -110,7 +115,7 @@ def load_reference(folder: Path = REFERENCE) -> tuple[Published, ...]:
                 raise PaperFiguresError(f"{path} has the columns {reader.fieldnames}, needs {columns}")
             rows.extend(_published(path, reader.line_num, row) for row in reader)
     if not rows:
-        raise PaperFiguresError(f"{folder} holds no published numbers: restore paper_figures/published/reference/*.csv")
+        raise PaperFiguresError(f"{folder} holds no published numbers: restore its *.csv")
     return tuple(rows)
 
 
@@ -127,9 +132,15 @@ def _published(path: Path, line: int, row: dict[str, str]) -> Published:
     return published
 
 
+def load_gpus(folder: Path | None = None) -> dict[str, Gpu]:
+    """GPUs by name, from `gpus.csv`: the paper's own and those known here; raises `PaperFiguresError`."""
+    own = folder or current().reference
+    known = {} if folder else _gpus(REFERENCE)
+    return known | _gpus(own) if (own / GPUS).exists() else known
+
+
 @cache
-def load_gpus(folder: Path = REFERENCE) -> dict[str, Gpu]:
-    """The GPUs of the paper by name, from `gpus.csv`; raises `PaperFiguresError` for a row that cannot be read."""
+def _gpus(folder: Path) -> dict[str, Gpu]:
     gpus: dict[str, Gpu] = {}
     with (folder / GPUS).open(newline="") as file:
         for row in csv.DictReader(file):

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.results import Run
+from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.repeats import repeated_text
-
-TITLE = "ThunderKittens, reproduced"
-
-LEDE = (
-    "The figures and tables of the ThunderKittens paper (ICLR 2025), measured again with this project's own kernels. "
-    "The kernels that its authors released are timed beside them."
-)
-"""Whose kernels these are; no sentence over thirty words."""
-
-COMMAND = "make reproduce"
-"""What a reader runs to have a report of his own."""
 
 READING = (
     "A case is timed only after its output agreed with a float64 reference. All implementations of one problem are "
@@ -29,9 +19,7 @@ READING = (
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",
     "The range that a claim accepts was fixed before the run and stands in its line. The run's manifest holds the "
-    "digest of the file; a verdict says so if the file has changed since, or if a run did not record it. The rules by "
-    "which ranges are set were last revised on 22 November 2026, after runs of mostly the same kernels had been seen; "
-    "CHANGELOG.md says which verdicts that moved.",
+    "digest of the file; a verdict says so if the file has changed since, or if a run did not record it.",
     "A claim has the verdict of its worst number, and a number counts with its whole interval. Holds: inside of what "
     "is accepted. Holds, by more: beyond it, to the better side. Holds, by less: the paper's direction holds beyond "
     "the noise, with at least half of the paper's margin, but less than is accepted. Overtaken: it holds against what "
@@ -41,17 +29,26 @@ READING = (
     "one number without a time is enough, unless another falls short. Not comparable: the reason stands beside it. "
     "Direction only: faster or slower is judged, and by how much is not.",
     "Fastest of today is the fastest contestant that was timed on the problem: the libraries, and the kernels that the "
-    "paper's authors released. Who was absent stands in the same line. FlashAttention-2 is PyTorch's build of it where "
-    "the flash-attn package has none. Claims against cuBLAS take the faster of its own choice of kernel and an "
-    "auto-tuned cuBLASLt, as the paper tuned it.",
+    "paper's authors released. Who was absent stands in the same line.",
     "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
     "the same kernel. It was verified and right when it was measured, and may be faster or slower today; a claim that "
     "rests on such a number is marked too. Baselines are never stale: a case names their version. Sources that were "
-    "changed after the newest run are not looked at; the lines of Table 6 are those of the run's commit.",
+    "changed after the newest run are not looked at.",
 )
-"""How to read it, a paragraph each, of any report."""
+"""How to read it, a paragraph each, of any report on any paper."""
+
+OWN = {
+    2: "The rules by which ranges are set were last revised on 22 November 2026, after runs of mostly the same kernels "
+    "had been seen. CHANGELOG.md says which verdicts that moved.",
+    4: "FlashAttention-2 is PyTorch's build of it where the flash-attn package has none. Claims against cuBLAS take "
+    "the faster of its own choice of kernel and an auto-tuned cuBLASLt, as the paper tuned it.",
+    5: "The lines of Table 6 are those of the run's commit.",
+}
+"""What is to add to those paragraphs of a report on ThunderKittens."""
 
 
 def reading(runs: Sequence[Run]) -> tuple[str, ...]:
     """The same of a report on some runs: with what they say of how far absolute rates move."""
-    return (*READING[:2], repeated_text(runs), *READING[2:])
+    own = OWN if current() is THUNDERKITTENS else {}
+    paragraphs = [f"{text} {own[place]}" if place in own else text for place, text in enumerate(READING)]
+    return (*paragraphs[:2], repeated_text(runs), *paragraphs[2:])

@@ -18,9 +18,8 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
 from paper_figures.published.claims import Kind
+from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
-
-SUBJECTS = Path(__file__).resolve().parent / "subjects.yaml"
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,15 @@ class Headline:
         return next((one for one in self.today if one.verdict is Verdict.SHORT), None)
 
 
+def load_subjects(path: Path | None = None) -> tuple[Subject, ...]:
+    """The subjects in the paper's order, none of a paper without a file of them; raises `PaperFiguresError`."""
+    file = path or current().subjects
+    return _subjects(file) if path or current() is THUNDERKITTENS or file.exists() else ()
+
+
 @cache
-def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
-    """The subjects in the paper's order; raises `PaperFiguresError` for an entry that cannot be read."""
+def _subjects(path: Path) -> tuple[Subject, ...]:
+    """The subjects of a file; raises `PaperFiguresError` for an entry that cannot be read."""
     try:
         entries = yaml.safe_load(path.read_text())["subjects"]
         return tuple(

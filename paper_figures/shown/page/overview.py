@@ -14,14 +14,13 @@ from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
 from paper_figures.numbers import RATIO, significant, with_unit
+from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, libraries
 from paper_figures.shown.report.model import ExhibitReport
 
-FIGURES = ("Fig 7", "Fig 8", "Fig 9", "Fig 10")
-"""Whose exhibits stand in the chart of speed-ups: those that compare a kernel with other libraries."""
 LEAST, GREATEST = 0.5, 32.0
 DIRECTIONS = {"fwd": "forward", "bwd": "backward"}
 TICKS = (0.5, 1, 2, 4, 8, 16, 32)
@@ -83,7 +82,7 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
     rows = []
     for report in reports:
         exhibit = report.exhibit
-        if not isinstance(exhibit, Exhibit) or exhibit.where not in FIGURES or not libraries(exhibit):
+        if not isinstance(exhibit, Exhibit) or exhibit.where not in current().figures or not libraries(exhibit):
             continue
         directions = {one.problem: problem_keys(one.problem).get("direction", "fwd") for one in report.selections}
         for direction in dict.fromkeys(directions.values()):

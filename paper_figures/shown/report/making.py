@@ -13,6 +13,7 @@ from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import load_claims
+from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best
@@ -102,7 +103,8 @@ def _results(
 
 
 def _command(exhibit: Exhibit, campaign: str) -> str:
-    return f"python -m harness experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
+    own = "" if current() is THUNDERKITTENS else f"--config-dir {current().experiments.parent.name} "
+    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
 
 
 def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: str) -> list[str]:

@@ -17,11 +17,12 @@ from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, measured_interval, quantity
 from paper_figures.published.claims import Kind
+from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.how_to_read import COMMAND, LEDE, TITLE, reading
+from paper_figures.shown.how_to_read import reading
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import BEYOND, boxes, headline, held
 from paper_figures.shown.page.machines import machine_values
@@ -64,8 +65,9 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
     ]
     verdicts = Counter(result.verdict for result in report.results)
     return {
-        "title": TITLE,
-        "lede": LEDE,
+        "title": current().title,
+        "paper": current().name,
+        "lede": current().lede,
         "reading": reading(report.used),
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
@@ -76,8 +78,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
         "held": held(report.results),
-        "description": f"{LEDE} {verdict_sentence(report.results)}",
-        "command": COMMAND,
+        "description": f"{current().lede} {verdict_sentence(report.results)}",
+        "command": current().command,
         "speedups": speedups(report.exhibits),
         "ticks": ticks(),
         "groups": [(name, own) for name, own in _grouped(exhibits) if own],

@@ -15,11 +15,11 @@ from markupsafe import Markup
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import short_run
+from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.how_to_read import TITLE
 from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
@@ -80,7 +80,7 @@ def write_report(
         write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
     for name in ("figures", "claims", "cases") if report.others else ():
         write_table(values["machines"][name], out / "data" / f"gpus-{name}")
-    values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{BADGE}: {values['held']}"}
+    values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
@@ -88,8 +88,12 @@ def write_report(
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
-BADGE = "ThunderKittens claims"
 ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg")
+
+
+def badge_name() -> str:
+    """What stands on the left of the badge."""
+    return f"{current().name} claims"
 
 
 def _write_pages(values: Mapping[str, Any], out: Path) -> None:
@@ -97,7 +101,7 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
     for name in ASSETS:
         (out / "assets" / name).write_text(asset(name), encoding="utf-8")
     exhibits = values["exhibits"]
-    (out / "badge.svg").write_text(badge_svg(BADGE, values["held"]), encoding="utf-8")
+    (out / "badge.svg").write_text(badge_svg(badge_name(), values["held"]), encoding="utf-8")
     for name in ("index.html", *(page for page, _ in values["pages"])):
         page = render_page(f"{name}.j2", **values, above="", here=name, path=name, picture=_picture(exhibits, out))
         (out / name).write_text(page, encoding="utf-8")
@@ -126,7 +130,7 @@ def _clear(out: Path) -> None:
         return
     page = out / "index.html"
     foreign = not out.is_dir() or any(path.name not in ENTRIES for path in out.iterdir())
-    if foreign or (page.exists() and TITLE not in page.read_text(encoding="utf-8", errors="replace")):
+    if foreign or (page.exists() and current().title not in page.read_text(encoding="utf-8", errors="replace")):
         raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
     shutil.rmtree(out)
 
@@ -168,7 +172,7 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
         assert cell.row is not None
         case = case_details(cell)
         case = replace(case, histogram=Markup(case.histogram), dots=Markup(case.dots))
-        page = render_page("case.html.j2", title=TITLE, case=case, exhibits=shown[cell.key])
+        page = render_page("case.html.j2", title=current().title, case=case, exhibits=shown[cell.key])
         (out / case_file(cell.key)).write_text(page, encoding="utf-8")
         if case.samples_file and not (out / case.samples_file).exists():
             (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
