@@ -1,7 +1,7 @@
 // The project's attention forward kernel in its pipeline template: what test_attention_mutants.py changes, a line at a
 // time. Causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys. SCHEDULE 0:
 // two consumers, queries in registers; 1: three, which see different keys, queries in shared memory, and rows that see
-// no key.
+// no key; 2: as 0, and a block has more tasks than may be told ahead, most of them without keys.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -13,10 +13,10 @@ using namespace tk::attention;
 
 namespace {
 
-constexpr bool three = SCHEDULE == 1;
+constexpr bool three = SCHEDULE == 1, many = SCHEDULE == 2;
 constexpr config shape{64, 128, three ? 3 : 2, 3, !three};
-constexpr int H = 2, N = three ? 640 : 300, M = three ? 400 : N,
-              D = 64;         // query heads, which share one key head; rows of queries and of keys
+// query heads, which share one key head; rows of queries and of keys
+constexpr int H = many ? 12 : 2, N = three ? 640 : 300, M = three ? 400 : many ? 40 : N, D = 64;
 constexpr float scale = 2.f;  // scores so far apart that the running maximum moves
 
 struct data {

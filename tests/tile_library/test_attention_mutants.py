@@ -20,6 +20,7 @@ TOO_FEW_BYTES = r"still brings \d+ more|bytes more have landed|announces too lit
 OUTPUT_REUSED = r"store at forward.cuh:\d+ .* writes output.* while store_async at forward.cuh:\d+ .*store_read_wait"
 NO_FENCE = r"store_async at forward.cuh:\d+ .* reads output.* after store at forward.cuh:\d+ .* without a fence"
 ENDS_TOO_EARLY = r"ends while store_async at forward.cuh:\d+ .* is in flight and may still read shared memory"
+LEFT_LOADING = r"ends while load_async at forward.cuh:\d+ .* may still write its shared memory"
 DEADLOCK = r"deadlock.*(waits for phase \d+ of \w+.*missing|waits for barrier \d+: \d+ of 8 warps came)"
 REGISTERS = r"a register tile that mma?_ABt? at forward.cuh:\d+ .* may still (write|read)"
 TURNS_MIXED = r"(arrive|sync)_named at .* comes to barrier \d+ (of \d+ warps while|a second time before)"
@@ -30,7 +31,7 @@ EVERY_RACE = (
     *(NUMBER_TOO_EARLY, NUMBER_REUSED),
 )
 
-TWO_CONSUMERS, THREE_CONSUMERS = range(2)
+TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS = range(3)
 
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
 VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
@@ -70,7 +71,7 @@ MUTANTS = (
         QUERIES_TOO_EARLY,
         LOADS_TOO_EARLY,
     ),
-    mutant("no_wait_before_the_next_queries", FLOW, FILL_QUERIES, UNASKED_QUERIES, *EVERY_RACE),
+    mutant("no_wait_before_the_next_queries", FLOW, FILL_QUERIES, UNASKED_QUERIES, *EVERY_RACE, schedule=MANY_TASKS),
     mutant(
         "stuck_phase_of_the_queries",
         FLOW,
@@ -113,7 +114,7 @@ MUTANTS = (
         ),
         schedule=THREE_CONSUMERS,
     ),
-    mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK, schedule=THREE_CONSUMERS),
+    mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK, LEFT_LOADING, schedule=THREE_CONSUMERS),
     # turns
     mutant(
         "turn_not_passed_on",
@@ -165,14 +166,14 @@ MUTANTS = (
     mutant("result_not_cleared", FORWARD, "zero(o); state = fresh;", "state = fresh;", NUMBERS),
     mutant("softmax_of_the_task_before", FORWARD, "zero(o); state = fresh;", "zero(o);", NUMBERS),
     # tasks from the queue
-    mutant("number_not_released", FEED, "feed.told.release(at.stage, where);", "", DEADLOCK),
+    mutant("number_not_released", FEED, "feed.told.release(at.stage, where);", "", DEADLOCK, schedule=MANY_TASKS),
     mutant(
         "number_told_too_early",
         FEED,
         "store_number(feed.told.ask(at, where), task, where);",
         "store_number(feed.told.stages[at.stage], task, where);",
         *EVERY_RACE,
-        schedule=THREE_CONSUMERS,
+        schedule=MANY_TASKS,
     ),
     mutant(
         "claim_not_renewed",
@@ -238,7 +239,7 @@ MUTANTS = (
         FORWARD,
         "t.row + 64 * (consumer + 1)",
         "t.row + 64 * consumer",
-        NUMBERS,
+        *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
     mutant("keys_for_values", FORWARD, "value ? g.v : g.k", "g.k", NUMBERS),
@@ -247,7 +248,7 @@ MUTANTS = (
 )
 
 
-@pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS])
+@pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "attention", schedule, None)
     for seed in range(100):
