@@ -14,6 +14,11 @@ from tk_kernels.integrations.transformers import attention_forward, no_mask, reg
 LAYER = torch.nn.Module()
 
 
+def named(parameter: Any) -> str:
+    """A test's id: the options' names, for tensors, objects and functions have no text that stays the same."""
+    return ",".join(parameter) if isinstance(parameter, dict) else str(parameter)
+
+
 def tensors(
     n: int = 40, keys: int = 0, heads: int = 2, groups: int = 1, d: int = 64, dtype: Any = torch.bfloat16
 ) -> Any:
@@ -61,7 +66,7 @@ def test_a_layer_says_whether_it_is_causal() -> None:
         ({"cache": object()}, "paged cache.*'sdpa'"),
         ({"output_attentions": True}, r"output_attentions.*'eager'"),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_the_kernel_does_not_do_is_refused(options: dict[str, Any], words: str) -> None:
     """Guard: each would otherwise be left out in silence, and the numbers be of another model."""
@@ -118,7 +123,7 @@ def test_a_plain_batch_needs_no_mask() -> None:
             "position_ids that start again.*'flash_attention_2'",
         ),
     ],
-    ids=str,
+    ids=named,
 )
 def test_other_masks_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
