@@ -1,8 +1,8 @@
 """Run a command that says much and waits long: ``python tools/patiently.py [--log FILE] TITLE COMMAND...``.
 
-What it says goes to the log. Here stands a line when it begins, one every 8 seconds with what it said last, and one
-when it ends. If it fails, the end of the log is shown, and its exit code is this one's. Standard library alone: `make`
-runs this before anything is installed.
+What it says goes to the log. Here stands one line, which grows every 8 seconds by the time and by what it said last,
+where that is new. If it fails, the end of the log is shown, and its exit code is this one's. Standard library alone:
+`make` runs this before anything is installed.
 """
 
 from __future__ import annotations
@@ -18,38 +18,42 @@ from pathlib import Path
 EVERY_SECONDS = 8.0
 SHOWN_OF_A_FAILURE = 20
 """Lines."""
-WIDTH = 100
+WIDTH = 60
 """Of what it said last, in characters."""
 
 
 def run(title: str, command: Sequence[str], log: Path) -> int:
     """The exit code of the command; 130 if it was interrupted."""
     started = time.monotonic()
-    print(f"{title} ...", flush=True)
+    print(f"{title} ...", end="", flush=True)
     said: list[str] = []
+    told = ""
     try:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         )
     except OSError as error:
-        print(f"error: {command[0]} does not start: {error.strerror}", file=sys.stderr)
+        print(f"\nerror: {command[0]} does not start: {error.strerror}", file=sys.stderr)
         return 127
     assert process.stdout is not None
     reader = threading.Thread(target=_read, args=(process.stdout, log, said), daemon=True)
     reader.start()
     try:
         while _is_at_work(process):
-            last = said[-1] if said else "nothing said yet"
-            print(f"  {time.monotonic() - started:.0f} s: {last[:WIDTH]}", flush=True)
+            last = said[-1][:WIDTH] if said else ""
+            print(f" {time.monotonic() - started:.0f} s{f' ({last})' if last != told else ''} ...", end="", flush=True)
+            told = last
     except KeyboardInterrupt:
+        print(flush=True)
         process.wait()
         return 130
     reader.join()
     if process.returncode:
+        print(flush=True)
         print("\n".join(said[-SHOWN_OF_A_FAILURE:]), file=sys.stderr)
         print(f"error: {title}: exit code {process.returncode}; all it said is in {log}", file=sys.stderr)
     else:
-        print(f"{title}: done in {time.monotonic() - started:.0f} s", flush=True)
+        print(f" done, {time.monotonic() - started:.0f} s", flush=True)
     return process.returncode
 
 

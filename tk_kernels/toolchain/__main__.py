@@ -79,6 +79,36 @@ def describe(built: Build) -> str:
     return f"{line.rstrip()}  {built.library}"
 
 
+class Progress:
+    """What a reader sees of many builds: a line for each that ends, and between two of them one that grows."""
+
+    def __init__(self, each_cached: bool) -> None:
+        self.started = time.monotonic()
+        self.cached = 0
+        self._each_cached = each_cached
+        self._waiting = False
+
+    def built(self, build: Build) -> None:
+        """A build has ended; the kept ones are only counted, unless they were asked for by name."""
+        self.cached += build.cached
+        if self._each_cached or not build.cached:
+            self.end_line()
+            print(describe(build), flush=True)
+
+    def still_at_work(self, pending: list[str]) -> None:
+        """Nothing has ended for some seconds."""
+        seconds = f"{time.monotonic() - self.started:.0f} s"
+        named = ", ".join(pending[:3]) + (f" and {len(pending) - 3} more" if len(pending) > 3 else "")
+        print(f", {seconds}" if self._waiting else f"still building {named}: {seconds}", end="", flush=True)
+        self._waiting = True
+
+    def end_line(self) -> None:
+        """The line that grows ends here, if there is one."""
+        if self._waiting:
+            print(flush=True)
+        self._waiting = False
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Carry out one command; returns the exit status."""
     if arguments.command == "clean":
@@ -99,22 +129,18 @@ def run(arguments: argparse.Namespace) -> int:
                 print(copy)
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
-    started = time.monotonic()
-
-    def still_at_work(pending: list[str]) -> None:
-        named = ", ".join(pending[:3]) + (f" and {len(pending) - 3} more" if len(pending) > 3 else "")
-        print(f"... {time.monotonic() - started:.0f} s, still building {named}", flush=True)
-
-    failures = build_all(
-        pairs,
-        BuildOptions(jobs=arguments.jobs, show=show),
-        lambda built: print(describe(built), flush=True),
-        still_at_work,
-    )
+    progress = Progress(each_cached=bool(arguments.names))
+    try:
+        failures = build_all(
+            pairs, BuildOptions(jobs=arguments.jobs, show=show), progress.built, progress.still_at_work
+        )
+    finally:
+        progress.end_line()
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
     total = len(pairs)
-    print(f"{total - len(failures)} of {total} builds good, {time.monotonic() - started:.1f} s")
+    kept = f", {progress.cached} of them kept from before" if progress.cached else ""
+    print(f"{total - len(failures)} of {total} builds good{kept}, {time.monotonic() - progress.started:.1f} s")
     return 1 if failures else 0
 
 
