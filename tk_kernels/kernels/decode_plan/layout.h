@@ -1,0 +1,55 @@
+// How the host tells the blocks of a paged decode kernel what to do: one buffer of int32. Plain C++, for host and device.
+//
+// A plan is a header of 16 ints, then one queue for each block, `capacity` instructions of 16 ints each. A queue ends
+// with a stop or with its capacity. Sizes are fixed when a plan is made, so that a CUDA graph's replay finds a refilled
+// plan at the same address and in the same shape.
+//
+// Words. A query row of one (sequence, kv head) is token * group + head in group; token 0 is the oldest of the new ones.
+// A tile is `rows_per_tile` such rows: (sequence, kv head, row tile). Its keys are attended in one or several pieces.
+// A tile of one piece is written out by its attend. Else each piece stores a partial (an output and a base-2
+// log-sum-exp for each row) in a slot of its own and signals the tile's counter by 1; whoever reduces merges the slots
+// in their order, so that the result does not depend on who was first.
+#pragma once
+
+namespace tk::decode_plan {
+
+constexpr int version = 1;
+constexpr int header_ints = 16, instruction_ints = 16;
+
+// The header, by index.
+namespace header {
+constexpr int version = 0, blocks = 1;
+constexpr int capacity = 2;             // instructions a block
+constexpr int counters = 3, slots = 4;  // sizes of the scratch memory; fixed, whatever is used of them
+constexpr int rows_per_tile = 5, key_step = 6;
+constexpr int batch = 7, kv_heads = 8, row_tiles = 9, new_tokens = 10, heads = 11;
+constexpr int digest_low = 12, digest_high = 13;  // of the lengths that the queues were made for
+constexpr int counters_used = 14, slots_used = 15;
+}  // namespace header
+
+// An instruction, by index.
+namespace field {
+constexpr int opcode = 0;
+constexpr int sequence = 1, kv_head = 2, row_tile = 3;
+// attend: the keys [first_key, end_key). first_key is a multiple of key_step, end_key is one or the length.
+constexpr int first_key = 4, end_key = 5;
+constexpr int slot = 6;     // attend: where its partial goes; -1: it is the only piece and writes the output itself
+constexpr int counter = 7;  // attend signals it by 1 when its partial is stored; reduce awaits `slots` on it; -1: none
+// reduce, and attend where last_reduces: the tile's partials are the slots [first_slot, first_slot + slots).
+constexpr int first_slot = 8, slots = 9;
+constexpr int last_reduces = 10;  // attend: 1: whoever is the last to signal the counter reduces the whole tile
+// reduce: the rows [first_row, end_row) of the tile alone; other instructions have its other rows.
+constexpr int first_row = 11, end_row = 12;
+constexpr int length = 13;  // attend: keys of the sequence, the new tokens among them
+}  // namespace field
+
+namespace opcode {
+constexpr int stop = 0, attend = 1, reduce = 2;
+}
+
+// What the kernels are built for.
+constexpr int mla_rows_per_tile = 64, mla_key_step = 32;
+// Grouped heads: tiles of 16 rows where no more are needed.
+constexpr int gqa_few_rows_per_tile = 16, gqa_rows_per_tile = 64, gqa_key_step = 64;
+
+}  // namespace tk::decode_plan
