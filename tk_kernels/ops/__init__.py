@@ -10,6 +10,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 if TYPE_CHECKING:  # for editors and type checkers, which run nothing
     from .attention import attention as attention
     from .based import based as based
+    from .decode_plan import DecodeCosts as DecodeCosts
+    from .decode_plan import DecodePlan as DecodePlan
+    from .decode_plan import decode_plan as decode_plan
     from .dropout_add_layernorm import dropout_add_layernorm as dropout_add_layernorm
     from .fft_conv import fft_conv as fft_conv
     from .fft_conv import fft_conv_filter as fft_conv_filter

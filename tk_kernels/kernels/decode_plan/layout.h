@@ -1,14 +1,14 @@
-// How the host tells the blocks of a paged decode kernel what to do: one buffer of int32. Plain C++, for host and device.
+// How the host tells the blocks of a paged decode kernel what to do: one buffer of int32. Plain C++.
 //
 // A plan is a header of 16 ints, then one queue for each block, `capacity` instructions of 16 ints each. A queue ends
 // with a stop or with its capacity. Sizes are fixed when a plan is made, so that a CUDA graph's replay finds a refilled
 // plan at the same address and in the same shape.
 //
-// Words. A query row of one (sequence, kv head) is token * group + head in group; token 0 is the oldest of the new ones.
-// A tile is `rows_per_tile` such rows: (sequence, kv head, row tile). Its keys are attended in one or several pieces.
-// A tile of one piece is written out by its attend. Else each piece stores a partial (an output and a base-2
-// log-sum-exp for each row) in a slot of its own and signals the tile's counter by 1; whoever reduces merges the slots
-// in their order, so that the result does not depend on who was first.
+// Words. A query row of one (sequence, kv head) is token * group + head in group; token 0 is the oldest new one. A tile
+// is `rows_per_tile` such rows: (sequence, kv head, row tile). Its keys are attended in one or several pieces. A tile
+// of one piece is written out by its attend. Else each piece stores a partial (an output and a base-2 log-sum-exp for
+// each row) in a slot of its own and signals the tile's counter by 1; whoever reduces merges the slots in their order,
+// so that the result does not depend on who was first.
 #pragma once
 
 namespace tk::decode_plan {

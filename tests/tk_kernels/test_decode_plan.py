@@ -1,0 +1,319 @@
+"""Decode plans: what every schedule promises, what verify() refuses, and what a user hears of a wrong argument."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import tk_kernels as tk
+from tk_kernels import toolchain
+from tk_kernels.ops.decode_plan import SCHEDULES
+
+OPCODE, SEQUENCE, KV_HEAD, ROW_TILE, FIRST_KEY, END_KEY, SLOT, COUNTER, FIRST_SLOT, SLOTS, LAST, FIRST_ROW, END_ROW = (
+    range(13)
+)
+STOP, ATTEND, REDUCE = range(3)
+HEADER = 16
+
+
+def plan(
+    lengths: list[int], schedule: str = "makespan", *, blocks: int = 8, heads: int = 16, **options: Any
+) -> tk.DecodePlan:
+    """An MLA plan of one new token on the CPU, where nothing else is said."""
+    given = {"new_tokens": 1, "kv_heads": 1, "kind": "mla", **options}
+    return tk.decode_plan(lengths, heads=heads, schedule=schedule, blocks=blocks, device="cpu", **given)
+
+
+def queues(made: tk.DecodePlan) -> Tensor:
+    """(blocks, capacity, 16): a view of the plan's buffer."""
+    return made.buffer[HEADER:].view(made.blocks, made.capacity, 16)
+
+
+def places(made: tk.DecodePlan, opcode: int) -> list[tuple[int, int]]:
+    """(block, index) of the instructions of one kind."""
+    return [(int(b), int(i)) for b, i in (queues(made)[:, :, OPCODE] == opcode).nonzero()]
+
+
+def random_batch(chosen: random.Random) -> dict[str, Any]:
+    """Sizes of a problem: few and many sequences, all kinds of lengths, blocks from 1 to more than tiles."""
+    batch = chosen.choice((1, 2, 3, 5, 8, 20))
+    scale = chosen.choice((1, 2, 70, 700, 5000, 70000))
+    lengths = [
+        chosen.choice((0, 1, 16, scale, chosen.randint(0, scale), chosen.randint(0, scale))) for _ in range(batch)
+    ]
+    kv_heads = chosen.choice((1, 1, 2, 3))
+    sizes = [chosen.choice((1, 2, 3, 7, 16, 33, 132)), 0, 0, 0, chosen.choice((16, 64)), chosen.choice((16, 32, 64))]
+    new_tokens, group = chosen.choice((1, 2, 4, 17)), chosen.choice((1, 4, 16, 33))
+    row_tiles = -(-new_tokens * group // sizes[4])
+    tiles = batch * kv_heads * row_tiles
+    least = -(-tiles // sizes[0]) + 2
+    sizes[1:4] = [chosen.choice((least, least + 1, 2 * least + 2)), sizes[0], 2 * sizes[0]]
+    costs = [chosen.choice((0.0, 1.0, 3.0)), *(chosen.choice((0.01, 1.0)) for _ in range(6))]
+    return {
+        "sizes": [*sizes, batch, kv_heads, row_tiles, new_tokens, group * kv_heads],
+        "lengths": lengths,
+        "costs": costs,
+    }
+
+
+def test_ten_thousand_batches() -> None:
+    """Every plan passes, costs what it says, and no makespan plan ends later than the static one."""
+    library = toolchain.load("decode_plan", "cpu")
+    chosen = random.Random(19)
+    for _ in range(10_000):
+        batch = random_batch(chosen)
+        sizes = torch.tensor(batch["sizes"], dtype=torch.int32)
+        lengths = torch.tensor(batch["lengths"], dtype=torch.int32)
+        costs = torch.tensor(batch["costs"], dtype=torch.float64)
+        buffer = torch.empty(HEADER + 16 * batch["sizes"][0] * batch["sizes"][1], dtype=torch.int32)
+        times = []
+        for schedule in range(len(SCHEDULES)):
+            said = library.make(sizes, schedule, costs, lengths, buffer)
+            assert library.verify(buffer, lengths) == "", batch
+            times.append(library.predict(buffer, costs))
+            if SCHEDULES[schedule] != "last":  # whose choice leaves out what a reduction delays
+                assert times[-1] == pytest.approx(said, rel=1e-9), batch
+        assert times[1] <= times[0] * (1 + 1e-9), batch
+
+
+def test_few_long_sequences_fill_the_blocks() -> None:
+    """One sequence on 132 blocks: each attends about as much, and many share its reduction."""
+    made = plan([65536], blocks=132)
+    steps = dict.fromkeys(range(132), 0)
+    for block, index in places(made, ATTEND):
+        one = queues(made)[block, index]
+        steps[block] += -(-int(one[END_KEY] - one[FIRST_KEY]) // made.key_step)
+    assert max(steps.values()) <= 17
+    assert sum(steps.values()) == 2048
+    assert len(places(made, REDUCE)) == 16
+    assert made.predicted_us < plan([65536], "last", blocks=132).predicted_us
+
+
+def test_blocks_that_have_enough_to_do_are_not_cut() -> None:
+    for schedule in SCHEDULES:
+        made = plan([4096] * 132, schedule, blocks=132, new_tokens=4)
+        assert len(places(made, ATTEND)) == 132
+        assert not places(made, REDUCE)
+        assert bool((queues(made)[:, 0, SLOT] == -1).all())
+
+
+def test_lengths_of_nothing_are_written_out() -> None:
+    for schedule in SCHEDULES:
+        made = plan([0, 0, 1], schedule)
+        made.verify()
+        assert len(places(made, ATTEND)) == 3
+
+
+Change = Callable[[tk.DecodePlan], None]
+
+
+def _remove(made: tk.DecodePlan, block: int, index: int) -> None:
+    """Take one instruction out of its queue."""
+    queue = queues(made)[block]
+    queue[index:-1] = queue[index + 1 :].clone()
+    queue[-1] = 0
+
+
+def _insert(made: tk.DecodePlan, block: int, index: int, one: Tensor) -> None:
+    """Put an instruction before another one."""
+    queue = queues(made)[block]
+    assert int(queue[-1, OPCODE]) == STOP, "the queue is full"
+    queue[index + 1 :] = queue[index:-1].clone()
+    queue[index] = one
+
+
+def _drop_a_piece(made: tk.DecodePlan) -> None:
+    _remove(made, *places(made, ATTEND)[1])
+
+
+def _double_a_piece(made: tk.DecodePlan) -> None:
+    block, index = places(made, ATTEND)[1]
+    _insert(made, block, index, queues(made)[block, index].clone())
+
+
+def _set(opcode: int, field: int, change: Callable[[int], int]) -> Change:
+    """Change a field of the second instruction of a kind."""
+
+    def mutate(made: tk.DecodePlan) -> None:
+        block, index = places(made, opcode)[1]
+        one = queues(made)[block, index]
+        one[field] = change(int(one[field]))
+
+    return mutate
+
+
+def _reduce_first(made: tk.DecodePlan) -> None:
+    """A reduction before the attends of its own tile in one queue."""
+    block, index = places(made, REDUCE)[0]
+    one = queues(made)[block, index].clone()
+    _remove(made, block, index)
+    same = [(b, i) for b, i in places(made, ATTEND) if queues(made)[b, i, COUNTER] == one[COUNTER]]
+    _insert(made, same[0][0], same[0][1], one)
+
+
+def _cycle(made: tk.DecodePlan) -> None:
+    """Two tiles, each reduced before a piece of the other in another block's queue."""
+    reductions: dict[int, tuple[int, int]] = {}
+    for block, index in places(made, REDUCE):
+        reductions.setdefault(int(queues(made)[block, index, COUNTER]), (block, index))
+    (a, first), (b, second) = itertools.islice(reductions.items(), 2)
+    ones = {a: queues(made)[first].clone(), b: queues(made)[second].clone()}
+    for place in sorted((first, second), reverse=True):
+        _remove(made, *place)
+    for awaited, delayed in ((a, b), (b, a)):
+        alone = [(blk, i) for blk, i in places(made, ATTEND) if int(queues(made)[blk, i, COUNTER]) == delayed]
+        block = next(blk for blk, _ in alone)
+        _insert(made, block, 0, ones[awaited])
+
+
+def _drop_a_reduction(made: tk.DecodePlan) -> None:
+    _remove(made, *places(made, REDUCE)[0])
+
+
+def _double_a_reduction(made: tk.DecodePlan) -> None:
+    block, index = places(made, REDUCE)[0]
+    _insert(made, block, index, queues(made)[block, index].clone())
+
+
+MUTANTS: dict[str, tuple[str, Change, str]] = {
+    "a piece is dropped": ("makespan", _drop_a_piece, "awaits .* for ever|attended never"),
+    "a piece is dropped, last reduces": ("last", _drop_a_piece, "attended never"),
+    "a piece is doubled": ("makespan", _double_a_piece, "slot .* is written twice"),
+    "a piece begins late": ("static", _set(ATTEND, FIRST_KEY, lambda key: key + 32), "attended never"),
+    "a piece begins early": ("static", _set(ATTEND, FIRST_KEY, lambda key: key - 32), "attended twice"),
+    "a piece begins inside a step": ("static", _set(ATTEND, FIRST_KEY, lambda key: key + 1), "no whole steps"),
+    "a piece ends behind the sequence": ("static", _set(ATTEND, END_KEY, lambda key: 10**6), "no whole steps"),
+    "a piece of another sequence": ("static", _set(ATTEND, SEQUENCE, lambda one: 1 - one), "."),
+    "a sequence that does not exist": ("static", _set(ATTEND, SEQUENCE, lambda one: 2), "does not exist"),
+    "two pieces in one slot": ("makespan", _set(ATTEND, SLOT, lambda slot: 0), "written twice"),
+    "a slot that does not exist": ("makespan", _set(ATTEND, SLOT, lambda slot: 16), "slot 16 does not exist"),
+    "a piece written out": ("makespan", _set(ATTEND, SLOT, lambda slot: -1), "writes the output itself and still"),
+    "a signal to another tile": ("makespan", _set(ATTEND, COUNTER, lambda counter: 1 - counter), "belongs to"),
+    "a counter that does not exist": ("makespan", _set(ATTEND, COUNTER, lambda counter: 8), "counter 8 does not exist"),
+    "too many signals are awaited": (
+        "makespan",
+        _set(REDUCE, SLOTS, lambda slots: slots + 1),
+        "for ever|others reduce",
+    ),
+    "too few signals are awaited": ("makespan", _set(REDUCE, SLOTS, lambda slots: slots - 1), "others reduce"),
+    "too few signals, last reduces": ("last", _set(ATTEND, SLOTS, lambda slots: slots - 1), "others reduce"),
+    "the wrong slots are reduced": ("makespan", _set(REDUCE, FIRST_SLOT, lambda slot: slot + 1), "others reduce"),
+    "one of the last does not reduce": ("last", _set(ATTEND, LAST, lambda one: 0), "would not reduce it"),
+    "rows are reduced twice": ("makespan", _double_a_reduction, "reduced twice"),
+    "rows are reduced never": ("makespan", _drop_a_reduction, "reduced never|not all reduced|nothing reduces"),
+    "too many rows are reduced": (
+        "makespan",
+        _set(REDUCE, END_ROW, lambda row: row + 1),
+        "reduced twice|not all reduced",
+    ),
+    "a reduction before its own pieces": ("makespan", _reduce_first, "for ever"),
+    "a cycle": ("makespan", _cycle, "for ever"),
+    "an unknown opcode": ("makespan", _set(ATTEND, OPCODE, lambda opcode: 7), "opcode 7 does not exist"),
+    "a queue that stops early": ("makespan", _set(ATTEND, OPCODE, lambda opcode: STOP), "for ever|attended never"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_verify_refuses(mutant: str) -> None:
+    schedule, change, words = MUTANTS[mutant]
+    made = plan([3000, 2000], schedule, new_tokens=2)
+    made.verify()
+    change(made)
+    with pytest.raises(ValueError, match=words):
+        made.verify()
+
+
+def test_header_of_another_plan_is_refused() -> None:
+    made = plan([300, 200])
+    for index, words in ((0, "version 2"), (1, "its header says"), (9, "contradict"), (12, "other lengths")):
+        kept = int(made.buffer[index])
+        made.buffer[index] = kept + 1
+        with pytest.raises(ValueError, match=words):
+            made.verify()
+        made.buffer[index] = kept
+    made.verify()
+
+
+def test_refill_keeps_the_buffer() -> None:
+    """Every length from nothing to much, in the place and the sizes that a graph has captured."""
+    made = plan([100, 100, 100])
+    address, sizes = made.buffer.data_ptr(), made.buffer[:12].clone()
+    for lengths in ([0, 0, 0], [10**7, 1, 5], [64, 64, 65], [1, 10**6, 10**6]):
+        made.refill(lengths).verify()
+        assert made.lengths == tuple(lengths)
+        assert made.buffer.data_ptr() == address
+        assert torch.equal(made.buffer[:12], sizes)
+        assert torch.equal(made.buffer, plan(lengths).buffer)
+        assert made.digest == tuple(made.buffer[12:14].tolist())
+    with pytest.raises(ValueError, match="got 2 sequences, the plan is for 3"):
+        made.refill([1, 2])
+    with pytest.raises(ValueError, match="sequence 1 has -1 keys"):
+        made.refill([1, -1, 2])
+    made.verify()
+
+
+def test_a_plan_for_another_call_is_refused() -> None:
+    made = plan([100, 200])
+    call: dict[str, Any] = {"kind": "mla", "new_tokens": 1, "heads": 16, "kv_heads": 1, "batch": 2}
+    call["device"] = torch.device("cpu")
+    made.require(**call, lengths=torch.tensor([100, 200]))
+    for name, wrong, words in (
+        ("kind", "gqa", "is for kind mla, the call has gqa"),
+        ("heads", 8, "is for heads 16, the call has 8"),
+        ("batch", 3, "is for sequences 2, the call has 3"),
+        ("device", torch.device("meta"), "is for device cpu, the call has meta"),
+        ("lengths", [100, 201], "sequence 1 has 200 keys there and 201 in seqlens"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made.require(**{**call, name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"seqlens": [3, -1]}, "seqlens: sequence 1 has -1 keys, needs 0 to 2147483647"),
+        ({"seqlens": []}, r"seqlens: got shape \(0,\), needs one length for each sequence"),
+        ({"seqlens": [1.5]}, "seqlens: needs whole numbers"),
+        ({"seqlens": torch.ones(2)}, "seqlens: got torch.float32, needs int32 or int64"),
+        ({"seqlens": torch.ones(2, dtype=torch.int32, device="meta")}, "seqlens: is on meta, planning needs them on"),
+        ({"seqlens": [2**40]}, "seqlens: needs lengths from 0 to 2147483647"),
+        ({"heads": 12, "kv_heads": 5}, "heads: got 12, needs a multiple of the 5 kv heads"),
+        ({"heads": 0}, "heads: got 0, needs a whole number from 1 to 65536"),
+        ({"kv_heads": 2}, "kv_heads: got 2, MLA has 1"),
+        ({"new_tokens": True}, "new_tokens: got True, needs a whole number"),
+        ({"kind": "mqa"}, "kind: got 'mqa', needs 'mla' or 'gqa'"),
+        ({"schedule": "best"}, "schedule: got 'best', needs one of static, makespan, last"),
+        ({"blocks": 0}, "blocks: got 0, needs a whole number from 1 to 4096"),
+        ({"capacity": 2}, "capacity: got 2 instructions a block, needs at least 3 for 2 tiles on 4 blocks"),
+        ({"device": "meta"}, "device: got meta, needs a CUDA device or the CPU"),
+    ],
+)
+def test_wrong_arguments_are_named(changed: dict[str, Any], words: str) -> None:
+    right: dict[str, Any] = {"seqlens": [3, 4], "new_tokens": 1, "heads": 16, "kv_heads": 1, "kind": "mla"}
+    given = {**right, "device": "cpu", **changed}
+    with pytest.raises(ValueError, match=words):
+        tk.decode_plan(given.pop("seqlens"), **given)
+
+
+def test_costs_decide() -> None:
+    """Where a reduction costs much, sequences are cut less."""
+    dear = tk.DecodeCosts(reduce_start_us=500.0)
+    assert len(places(plan([4000, 100], costs=dear), ATTEND)) < len(places(plan([4000, 100]), ATTEND))
+    made = plan([4000, 100], "static")
+    assert made.predict_us(dear) > made.predict_us() == pytest.approx(made.predicted_us)
+    with pytest.raises(ValueError, match="step_us: got 0, needs more"):
+        tk.DecodeCosts(step_us=0)
+    with pytest.raises(ValueError, match="hand_over_us: got -1"):
+        tk.DecodeCosts(hand_over_us=-1)
+
+
+def test_tiles_are_those_of_the_kernels() -> None:
+    assert [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n).rows_per_tile for n in (1, 4, 5)] == [16, 16, 64]
+    wide = plan([5], heads=128, new_tokens=4)
+    assert (wide.rows_per_tile, wide.row_tiles, wide.key_step) == (64, 8, 32)

@@ -1,0 +1,67 @@
+// The host interface of decode plans: what binding.cc may call. Host code alone, no kernel: planning runs on the CPU.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "layout.h"
+
+namespace tk::decode_plan {
+
+// What a plan is for, and the sizes of its buffer; all of it is in the buffer's header.
+struct shape {
+    int blocks, capacity, counters, slots;
+    int rows_per_tile, key_step;
+    int batch, kv_heads, row_tiles, new_tokens, heads;
+
+    int rows() const { return heads / kv_heads * new_tokens; }
+    int tiles() const { return batch * kv_heads * row_tiles; }
+    // Rows of a tile that exist.
+    int rows_of(int row_tile) const {
+        const int left = rows() - row_tile * rows_per_tile;
+        return left < rows_per_tile ? left : rows_per_tile;
+    }
+    std::int64_t ints() const { return header_ints + std::int64_t(blocks) * capacity * instruction_ints; }
+};
+
+// The least capacity that every batch of `tiles` tiles fits in, whatever its lengths: its pieces are at most the tiles
+// and the blocks, its reductions at most the blocks.
+inline int least_capacity(int tiles, int blocks) { return (tiles + blocks - 1) / blocks + 2; }
+// One that leaves the schedules a choice: twice as many pieces, four reductions a block.
+inline int usual_capacity(int tiles, int blocks) { return 2 * ((tiles + blocks - 1) / blocks) + 6; }
+// No schedule cuts more than one tile a block, or stores more than two partials a block.
+inline int most_counters(int blocks) { return blocks; }
+inline int most_slots(int blocks) { return 2 * blocks; }
+
+// Times in microseconds of one block.
+struct costs {
+    double attend_start;  // of an attend, before its keys stream
+    double key_step;      // of key_step keys
+    double partial_row;   // to store a row of a partial
+    double output_row;    // to write a row of the output
+    double reduce_start;  // of a reduction
+    double reduce_row;    // to read a row of one partial
+    double hand_over;     // from a signal to whoever awaits it
+};
+
+enum class schedule { static_pieces, makespan, last };
+
+// Writes a plan for these lengths into `buffer` (shape.ints() ints). Returns the time that the costs predict for it.
+double make(const shape&, schedule, const costs&, std::span<const std::int32_t> lengths, std::int32_t* buffer);
+
+// Sizes in the header of a buffer; throws std::invalid_argument where they are no plan's of `ints` ints.
+shape shape_of(const std::int32_t* buffer, std::int64_t ints);
+
+// Replays the queues of a plan. Returns what is wrong with it for these lengths, in a sentence, or nothing. A plan that
+// passes covers every key of every tile once and every row of every output once, signals and awaits consistently, and
+// ends whatever the blocks' speeds.
+std::string verify(const std::int32_t* buffer, std::int64_t ints, std::span<const std::int32_t> lengths);
+
+// The time of a plan, by replaying its queues at these costs. It has to be one that `verify` lets pass.
+double predict(const std::int32_t* buffer, const costs&);
+
+// FNV-1a of the lengths, by which a plan is told from one for others.
+std::uint64_t digest(std::span<const std::int32_t> lengths);
+
+}  // namespace tk::decode_plan
