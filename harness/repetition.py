@@ -17,7 +17,8 @@ from harness.planning import Group, Plan
 def repro_command(plan: Plan, group: Group, index: int) -> str:
     """The command that runs this one case again.
 
-    It names no experiment, so what the experiment's file says of the timer, the limits and the profile is written out.
+    It names no experiment, so what the experiment's file says of the timer, the limits, the profile and its metrics is
+    written out.
     """
     contestant, problem = group.contestants[index], group.problem
     keys = [f"problem.{key}={int(v) if isinstance(v, bool) else v}" for key, v in problem.as_mapping().items()]
@@ -36,6 +37,7 @@ def repro_command(plan: Plan, group: Group, index: int) -> str:
         *([] if chosen else [f"timer={plan.timer.kind}"]),
         *(word for word in _differences(plan, chosen or plan.timer.kind) if word.partition("=")[0] not in given),
         *(["profile=ncu"] if plan.profile_metrics else []),
+        *(word for word in _metrics(plan, group.workload) if word.partition("=")[0] not in given),
         *plan.carried,
     ]
     return " ".join(["python -m harness", *(shlex.quote(word) for word in words)])
@@ -49,6 +51,13 @@ def _differences(plan: Plan, timer: str) -> Iterator[str]:
             value = list(value) if isinstance(value, tuple) else value
             if value != defaults[group][key]:
                 yield f"{group}.{key}={_text(value)}"
+
+
+def _metrics(plan: Plan, workload: str) -> Iterator[str]:
+    """`workload.ncu_metrics=[...]` where they are other than the workload's file has them."""
+    own = yaml.safe_load((CONFIGS / "workload" / f"{workload}.yaml").read_text()).get("ncu_metrics") or []
+    if plan.profile_metrics and list(plan.profile_metrics) != own:
+        yield f"workload.ncu_metrics={_text(list(plan.profile_metrics))}"
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.bundle.node.unpack import extract
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tk_kernels", "baselines", "harness", "paper_figures")
 RECORDED = "results/h200-sxm/2026-11-paper"
@@ -49,7 +51,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(ROOT / name, source / name)
     (source / "build_info.json").write_text(json.dumps({"git_commit": COMMIT, "git_dirty": False}))
     with tarfile.open(called(source, "build_sdist", work)) as archive:
-        archive.extractall(work / "unpacked", filter="data")
+        extract(archive, work / "unpacked")
     wheel = called(next((work / "unpacked").iterdir()), "build_wheel", work)
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-compile"]
     subprocess.run([*pip, "--no-index", "--target", str(work / "site"), str(wheel)], check=True, capture_output=True)

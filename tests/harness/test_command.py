@@ -36,7 +36,7 @@ def one_line(text):
     [
         (["problm.K=3"], "'problm'"),
         (["problem.Q=3"], "problem.Q"),
-        (["experiment=fig77"], "experiment=fig77 is no choice: there is app_c1_block_order, attention_small_grids"),
+        (["experiment=fig77"], "experiment=fig77 is no choice: there is ampere_attention, ampere_instructions"),
         (["workload=gem"], "workload=gem is no choice: there is attention, based, dropout_add_layernorm, fft_conv,"),
         (["workload=gem"], "did you mean gemm?"),
         (["campain=x"], "; did you mean campaign?"),

@@ -57,6 +57,12 @@ CASES = {
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "fig10_fp8": (12, [*FP8, "cublas_fast", "cublas", "cublas_tuned_fast", "cublas_tuned", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
+    "ampere_attention": (20, ["tk[target=sm_80]", "sdpa_flash"]),
+    "ampere_instructions": (2, ["tk[target=sm_80]", "sdpa_flash"]),
+    "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),
+    "ampere_rotary": (3, ["tk[target=sm_80]", "tk"]),
+    "gemm_in_use": (26, ["tk", "cublas", "cublas_tuned"]),
+    "gemm_fp8_in_use": (13, ["tk", "cublas_fast", "cublas_tuned_fast"]),
     "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),
 }
 

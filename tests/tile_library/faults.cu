@@ -515,7 +515,12 @@ template <queueing Slip> struct queue : program<8> {
         fill(x, 1.f);
         for (int task = queue.first(); queue.has(task);) {
             store(g.sums, x, element_coord{0, 0, warp_index() * 16, 16 * task});
-            task = Slip == queueing::not_released ? load_number(told.told.take(own.at)) : own.next();
+            if (Slip == queueing::not_released) {
+                task = load_number(told.told.take(own.at));
+                own.at.advance();
+            } else {
+                task = own.next();
+            }
         }
     }
 };

@@ -18,6 +18,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from baselines.common import built
 from tools.bundle import archive
 from tools.bundle.errors import BundleError
+from tools.bundle.node.unpack import extract
 from tools.bundle.wheels import Wheel
 from tools.sources.errors import SourcesError
 from tools.sources.libraries import Library
@@ -61,7 +62,7 @@ def _unpack(source: Path, partial: Path) -> dict[str, Any]:
             return _unpack_wheel(source, partial / "site")
         if tarfile.is_tarfile(source):
             with tarfile.open(source) as tar:
-                tar.extractall(partial, filter="data")
+                extract(tar, partial)
             return _read(partial / "manifest.json")
     except (tarfile.TarError, zipfile.BadZipFile, BundleError, InvalidWheelFilename, EOFError) as error:
         raise SourcesError(f"{source} cannot be unpacked: {error}") from error
