@@ -23,6 +23,9 @@ SIDE_STREAM = []
 EARLY_STREAM = []
 """What runs on other streams of the fake GPU before what is ahead of a call in its own is done."""
 
+LATE_STREAM = []
+"""What writes into the fake GPU's memory a moment after the clock has stopped and the outputs were copied."""
+
 GPU = {
     "name": "NVIDIA H200",
     "uuid_hash": "0123456789abcdef",
@@ -37,8 +40,12 @@ GPU = {
 
 
 def synchronize():
-    while SIDE_STREAM:
-        SIDE_STREAM.pop()()
+    run_all(SIDE_STREAM)
+
+
+def run_all(stream):
+    while stream:
+        stream.pop()()
 
 
 class FakeStopwatch:
@@ -58,6 +65,7 @@ class FakeStopwatch:
         visit.ahead()
         output = call()
         visit.behind(output)
+        run_all(LATE_STREAM)
         while_running()
         self._calls += 1
         drift = 1 + 0.02 * math.sin(self._calls / 50)
@@ -69,7 +77,9 @@ class FakeStopwatch:
         ahead()
         output = call()
         in_time = not getattr(call, "waits", False)
-        return Sample(getattr(call, "median_us", 100.0), output, in_time, snapshot(output))
+        held = snapshot(output)
+        run_all(LATE_STREAM)
+        return Sample(getattr(call, "median_us", 100.0), output, in_time, held)
 
     def idle_after_us(self, call, enough_us):
         least = math.inf

@@ -8,7 +8,7 @@ import functools
 import harness_cheats
 import pytest
 import torch
-from harness_fake_gpu import EARLY_STREAM, FakeGpu
+from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu
 
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
@@ -34,6 +34,7 @@ def contest(device):
     """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
     harness_cheats.CACHE.clear()
     EARLY_STREAM.clear()
+    LATE_STREAM.clear()
 
     def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good", seed=0):
         problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
@@ -59,6 +60,7 @@ def contest(device):
     yield run
     harness_cheats.CACHE.clear()
     EARLY_STREAM.clear()
+    LATE_STREAM.clear()
 
 
 def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
