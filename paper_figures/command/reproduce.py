@@ -16,6 +16,7 @@ from harness.places import CHECKOUT, DATA, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
+from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
 from paper_figures.errors import PaperFiguresError
@@ -41,6 +42,7 @@ examples:
   reproduce-paper --quick                                       one or two problems an exhibit, with short timing
   reproduce-paper --exhibit fig8_attention table2               these exhibits, in report-part/
   reproduce-paper --from results/h200-sxm/2026-11-paper         the report of recorded runs, nothing measured
+  reproduce-paper --missing                                     what the recorded campaign lacks, with commands
   reproduce-paper --check                                       whether that report is byte for byte the kept one
 
 exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 130 (interrupted)
@@ -93,6 +95,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
     )
+    top.add_argument(
+        "--missing", action="store_true", help="list what the campaign lacks, with commands and minutes; exit code 0"
+    )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
     top.add_argument(
         "--readme", action="store_true", help="rewrite the results in README.md, docs/results.md and artifact.md"
@@ -133,6 +138,10 @@ def _run(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     """Measures or verifies where that is asked for, and writes the report on the current paper."""
     exhibits = choose_exhibits(arguments.exhibit)
+    if arguments.missing:
+        folder, measured = _recorded(arguments), measured_exhibits(exhibits)
+        print(missing_text(missing(folder, measured), folder.name, len(measured)))
+        return 0
     gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
     failed = 0
     if gpu is not None:
@@ -169,6 +178,12 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    writes = ("add", "nights", "site", "quick", "check", "write_digests", "readme")
+    if arguments.missing and any(getattr(arguments, name) for name in writes):
+        raise PaperFiguresError(
+            "--missing only lists: beside it, --exhibit, --campaign, --from and --paper alone mean something",
+            WRONG_ARGUMENTS,
+        )
     if arguments.paper and (not arguments.source or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--paper reports on runs: give --from, and leave out --write-digests and --readme", WRONG_ARGUMENTS

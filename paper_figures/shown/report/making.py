@@ -46,7 +46,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         lines = tuple(
             line for line in lines if line.everything_published and line.cell.contestant.implementation != RELEASED
         )  # the paper's numbers, each once
-    to_run = _command(exhibit, str(runs[0].manifest["campaign"]))
+    to_run = measure_command(exhibit, str(runs[0].manifest["campaign"]))
     means = mean_ratio_texts(exhibit, lines)
     remarks = _remarks(part, lines, means, to_run)
     return ExhibitReport(
@@ -102,7 +102,8 @@ def _results(
     return tuple(replace(result, differs=differences(result, selections)) for result in results)
 
 
-def _command(exhibit: Exhibit, campaign: str) -> str:
+def measure_command(exhibit: Exhibit, campaign: str) -> str:
+    """The command that measures an exhibit into a campaign."""
     own = "" if current() is THUNDERKITTENS else f"--config-dir {current().experiments.parent.name} "
     return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
 

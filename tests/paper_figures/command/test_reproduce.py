@@ -184,6 +184,7 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
         (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
         (("--check",), 1, "report.sha256 does not exist"),
         (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
+        (("--missing", "--readme"), 2, "--missing only lists"),
         (("--check", "--readme"), 2, "--check compares the whole report"),
         (("--check", "--quick"), 2, "--check measures nothing: leave out --quick"),
         (("--from", "nowhere", "--quick"), 2, "--from measures nothing: leave out --quick"),
