@@ -26,6 +26,7 @@ from PIL import Image
 from harness.naming import Contestant
 from paper_figures.labels import contestant_label
 from paper_figures.shown.case_rows import Line, published_gpus
+from paper_figures.shown.compressed import smaller_pdf
 from paper_figures.shown.exhibit import Exhibit
 
 INK, FAINT, PAPER = "#1f2328", "#d0d7de", "#ffffff"
@@ -51,7 +52,7 @@ _STYLE: Any = {
     "legend.frameon": False,
     "svg.fonttype": "path",
     "pdf.fonttype": 42,
-    "pdf.compression": 0,
+    "pdf.compression": 0,  # compressed afterwards, to the same bytes everywhere
     "figure.facecolor": PAPER,
     "axes.facecolor": "none",
     "savefig.facecolor": PAPER,
@@ -371,9 +372,9 @@ def save_figure(figure: Figure, folder: Path, name: str, when: datetime.datetime
         date = when.isoformat(timespec="seconds")
         FigureCanvasSVG(figure).print_svg(folder / f"{name}.svg", metadata={"Date": date, "Title": name})
         figure.set_layout_engine("none")  # it is laid out now, and the same in every format
-        FigureCanvasPdf(figure).print_pdf(
-            folder / f"{name}.pdf", metadata={"CreationDate": when, "ModDate": None, "Title": name}
-        )
+        pdf = io.BytesIO()
+        FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": when, "ModDate": None, "Title": name})
+        (folder / f"{name}.pdf").write_bytes(smaller_pdf(pdf.getvalue()))
         page = io.StringIO()
         if inline:
             with mpl.rc_context({"svg.fonttype": "none"}):

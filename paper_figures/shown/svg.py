@@ -46,8 +46,9 @@ def file_svg(svg: str) -> str:
     for superfluous in (_METADATA, *_IDLE):
         body = superfluous.sub("", body)
     body = _TAG.sub(lambda tag: _NUMBER.sub(_exact, tag[0]), body)
-    used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
-    body = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", body)
+    body = _named(body, "a", "xlink:href")
+    body = _GLYPH.sub(r' x="\1"/>', body)
+    body = _PATH.sub(lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), body)
     body = re.sub(r"\s*\n\s*", " ", body)
     body = _ungrouped(re.sub(r">\s+<", "><", body).replace(' "', '"')).strip()
     if metadata is not None:
@@ -75,6 +76,9 @@ _SUPERFLUOUS = (
     *_IDLE,
     re.compile(r"font-family: [^;]*; "),
 )
+_GLYPH = re.compile(r' transform="translate\((-?[\d.]+) 0\)"/>')
+"""A letter's place in its word."""
+_PATH = re.compile(r'(?<= d=")[^"]*')
 _TAG = re.compile(r"<[^>]*>")
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
@@ -97,12 +101,15 @@ def _ungrouped(body: str) -> str:
     return re.sub(r"<g(?: [^>]*)?>|</g>", keep, body).replace("<defs></defs>", "")
 
 
-def _named(body: str, prefix: str) -> str:
-    """Identifiers that the drawing itself refers to get a prefix and a number; the others are left out."""
+def _named(body: str, prefix: str, href: str = "href") -> str:
+    """Identifiers that the drawing itself refers to get a prefix and a number; the others are left out.
+
+    href: the name that a reference has afterwards, with `xlink:` for programs that know no other.
+    """
     used = dict.fromkeys(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
     names = {name: f"{prefix}-{number}" for number, name in enumerate(used)}
     body = re.sub(r' id="([^"]*)"', lambda match: f' id="{names[match[1]]}"' if match[1] in names else "", body)
-    body = re.sub(r'xlink:href="#([^"]+)"', lambda match: f'href="#{names[match[1]]}"', body)
+    body = re.sub(r'xlink:href="#([^"]+)"', lambda match: f'{href}="#{names[match[1]]}"', body)
     return re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{names[match[1]]})", body)
 
 

@@ -193,7 +193,7 @@ def _together(run: Run, case_id: str) -> list[str]:
 
 def samples_file(run: Run, case_id: str) -> str:
     """Where the samples of a case are within the report: with those of the cases that share its rounds."""
-    return f"samples/{run.run_id}-{_together(run, case_id)[0]}.csv"
+    return f"samples/{run.run_id}-{_together(run, case_id)[0]}.csv.gz"
 
 
 def samples_csv(run: Run, case_id: str) -> str:

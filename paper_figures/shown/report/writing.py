@@ -5,6 +5,7 @@ The same runs give the same bytes: nothing of the machine that generates it, and
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from paper_figures.labels import short_run
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.charts import save_figure
+from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
@@ -66,7 +68,8 @@ def write_report(
     _write_table(claims_table(report.results), out / "tables", "claims")
     for run in every_run(report):
         (out / "runs" / run.run_id).mkdir()
-        shutil.copyfile(run.path / "manifest.json", out / "runs" / run.run_id / "manifest.json")
+        manifest = json.dumps(run.manifest, separators=(",", ":"))  # all it says, without the third that is indentation
+        (out / "runs" / run.run_id / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
     _write_cases(report, out, say)
     every = [case for one in (report, *report.others) for case in records(one)]
     measured = [one.exhibit.id for one in report.exhibits if isinstance(one.exhibit, Exhibit)]
@@ -175,7 +178,8 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
         page = render_page("case.html.j2", title=current().title, case=case, exhibits=shown[cell.key])
         (out / case_file(cell.key)).write_text(page, encoding="utf-8")
         if case.samples_file and not (out / case.samples_file).exists():
-            (out / case.samples_file).write_text(samples_csv(cell.run, str(cell.row["case_id"])))
+            samples = samples_csv(cell.run, str(cell.row["case_id"]))
+            (out / case.samples_file).write_bytes(gzipped(samples.encode()))
         say(f"{number} of {len(cells)} cases written")
     for run in every_run(report):
         own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,24 @@ def test_figures_are_whole(written: Path, suffix: str) -> None:
     for path in paths:
         assert path.read_bytes().startswith(starts[suffix])
         assert path.read_bytes().rstrip().endswith(ends[suffix])
+
+
+def test_the_places_in_a_smaller_pdf_are_right(written: Path) -> None:
+    """Each object is where the table says, and what is drawn unpacks."""
+    for path in (written / "figures").glob("fig*.pdf"):
+        pdf = path.read_bytes()
+        [start] = re.findall(rb"startxref\n(\d+)\n", pdf)
+        table = pdf[int(start) :]
+        assert table.startswith(b"xref\n")
+        places = re.findall(rb"(\d{10}) 00000 n", table)
+        assert len(places) > 10
+        for number, place in enumerate(places, start=1):
+            assert pdf[int(place) :].startswith(b"%d 0 obj\n" % number)
+        [(length, packed)] = re.findall(
+            rb"/Length (\d+) 0 R /Filter /FlateDecode >>\nstream\n(.*?)\nendstream", pdf, re.S
+        )
+        assert b"\n%b 0 obj\n%d\n" % (length, len(packed)) in pdf
+        assert zlib.decompress(packed).startswith(b"/DeviceRGB")
 
 
 def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> None:

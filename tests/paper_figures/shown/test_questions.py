@@ -101,7 +101,7 @@ def test_what_is_a_rate_measured_over(reader: Reader) -> None:
     said = reader.case.inner_text("main")
     assert number.rstrip("*") in said
     assert re.search(r"samples\s+\d+", said)
-    assert reader.case.locator("a[href$='.csv']").count() == 1
+    assert reader.case.locator("a[href$='.csv.gz']").count() == 1
 
 
 def test_which_command_measures_it_again(reader: Reader) -> None:
