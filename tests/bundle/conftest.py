@@ -47,9 +47,10 @@ def checkout(tmp_path):
     (toolchain / "__main__.py").write_text(
         "import pathlib, sys\n"
         "options = sys.argv.index('--target')\n"
-        "assert (sys.argv[1], sys.argv[options + 1]) == ('export', 'gpu'), sys.argv\n"
+        "assert sys.argv[1] == 'export', sys.argv\n"
+        "target = {'gpu': 'sm_90a'}.get(sys.argv[options + 1], sys.argv[options + 1])\n"
         "for name in sys.argv[2:options] or ['gemm']:\n"
-        "    folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / f'{name}-sm_90a-0'\n"
+        "    folder = pathlib.Path(sys.argv[sys.argv.index('--to') + 1]) / f'{name}-{target}-0'\n"
         "    folder.mkdir(parents=True)\n"
         "    (folder / f'{name}.so').write_bytes(b'code')\n"
     )

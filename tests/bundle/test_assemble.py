@@ -113,10 +113,13 @@ def test_builds_and_the_kernels_that_were_asked_for_travel(order, checkout, tmp_
     (build / "site" / "madeup.py").write_text("")
     (build / "manifest.json").write_text('{"commit": "abc"}')
     parts = ("core", "madeup", "kernels")
-    sizes = assemble(order(parts=parts, builds=(Build("madeup", build),), kernels=("rotary", "based")), quiet)
+    kernels = {"gpu": ("rotary", "based"), "sm_80": ("rotary",)}
+    sizes = assemble(order(parts=parts, builds=(Build("madeup", build),), kernels=kernels), quiet)
     info = json.loads((checkout / "bundle" / "build_info.json").read_text())
     assert info["built"] == {"madeup": {"key": "key", "commit": "abc"}}
-    assert info["kernels"] == ["based-sm_90a-0/based.so", "rotary-sm_90a-0/rotary.so"]
+    assert info["kernels"] == [
+        f"{name}-0/{name.partition('-')[0]}.so" for name in ("based-sm_90a", "rotary-sm_80", "rotary-sm_90a")
+    ]
     assert {"madeup.tar.xz", "core.tar.xz", "kernels.tar.xz"} == set(info["archives"])
     assert set(sizes) == {"core", "madeup", "kernels", "rest"}
 

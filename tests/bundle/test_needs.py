@@ -10,7 +10,7 @@ import yaml
 
 from tools.bundle import __main__ as command
 from tools.bundle.errors import BundleError
-from tools.bundle.needs import Needs, needs, targets
+from tools.bundle.needs import Asked, Needs, contestants, needs
 from tools.bundle.plan import GROUPS_FILE, choose, read_groups
 from tools.sources.libraries import read
 
@@ -54,40 +54,45 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
 @pytest.mark.parametrize(
     ("names", "parts", "libraries", "kernels"),
     [
-        (["fig8_attention"], "core quack flash_attn_4 kernels", "flash_attn_3 thunderkittens", ["attention"]),
-        (["fig7"], "core quack nvmath kernels", "thunderkittens", ["gemm"]),
-        (["fig9_mamba2"], "core linear kernels", "thunderkittens", ["linear_attention"]),
-        (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", ["rotary"]),
-        (["nightly_gemm"], "core kernels", "", ["gemm"]),
+        (["fig8_attention"], "core quack flash_attn_4 kernels", "flash_attn_3 thunderkittens", {"gpu": ["attention"]}),
+        (["fig7"], "core quack nvmath kernels", "thunderkittens", {"gpu": ["gemm"]}),
+        (["fig9_mamba2"], "core linear kernels", "thunderkittens", {"gpu": ["linear_attention"]}),
+        (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", {"gpu": ["rotary"]}),
+        (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps"]}),
+        (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
+        (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
         (
             ["fig10_fp8", "fig9_fft_conv"],
             "core nvmath kernels",
             "flash_fft_conv deep_gemm thunderkittens",
-            ["fft_conv", "gemm_fp8"],
+            {"gpu": ["fft_conv", "gemm_fp8"]},
         ),
     ],
 )
 def test_experiments_want_what_their_contestants_run_on(groups, names, parts, libraries, kernels):
-    found = needs(targets(names), groups, read())
+    found = needs(contestants(names), groups, read())
     assert choose(groups, found.parts) == tuple(parts.split())
-    assert (found.libraries, found.kernels) == (tuple(libraries.split()), tuple(kernels))
+    assert (found.libraries, found.kernels) == (
+        tuple(libraries.split()),
+        {gpus: tuple(k) for gpus, k in kernels.items()},
+    )
 
 
 def test_an_exhibit_stands_for_all_experiments_of_its_name():
     three = ("fig8_attention", "fig8_attention_d64", "fig8_attention_gqa")
-    assert targets(["fig8"]) == targets(three)
-    assert targets(["fig8"]) > targets(["fig6_occupancy"])
+    assert contestants(["fig8"]) == contestants(three)
+    assert contestants(["fig8"]) > contestants(["fig6_occupancy"])
 
 
 def test_of_the_released_kernels_those_of_the_experiment_are_wanted(groups):
-    found = needs(targets(["fig8_attention", "fig9_rotary"]), groups, read())
+    found = needs(contestants(["fig8_attention", "fig9_rotary"]), groups, read())
     folder = "thunderkittens_released"
     assert found.files == {"thunderkittens": {f"{folder}/attention.so", f"{folder}/rotary.so"}}
 
 
 def test_a_contestant_without_a_part_is_an_error(groups):
     with pytest.raises(BundleError, match=r"baselines\.gemm\.new: .* name it below contestants in groups\.toml or"):
-        needs({"baselines.gemm.new.Gemm"}, groups, read())
+        needs({Asked("baselines.gemm.new.Gemm")}, groups, read())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +101,7 @@ def test_a_contestant_without_a_part_is_an_error(groups):
 )
 def test_a_name_that_measures_nothing_is_an_error(name, said):
     with pytest.raises(BundleError, match=f"--for: .*{said}"):
-        targets([name])
+        contestants([name])
 
 
 def planned(*words):
@@ -107,11 +112,11 @@ def test_what_is_wanted_and_not_packed_is_known(monkeypatch, tmp_path):
     monkeypatch.setenv("TK_SOURCES", str(tmp_path))
     order, wanted = planned("--for", "fig8_attention")
     assert [name for name in wanted if name not in order.parts] == ["flash_attn_3", "thunderkittens"]
-    assert order.kernels == ("attention",)
+    assert order.kernels == {"gpu": ("attention",)}
     order, wanted = planned()
     assert {"quack", "flash_attn_4", "deep_gemm"} <= {*wanted} - {*order.parts}
     assert "wandb" not in wanted
-    assert order.kernels == ()
+    assert order.kernels == {}
 
 
 def test_a_build_that_is_asked_for_and_is_not_there_is_an_error(monkeypatch, tmp_path):
@@ -123,4 +128,4 @@ def test_a_build_that_is_asked_for_and_is_not_there_is_an_error(monkeypatch, tmp
 
 
 def test_needs_name_no_kernels_unless_ours_compete(groups):
-    assert needs({"baselines.gemm.cublas.Gemm"}, groups, read()) == Needs(("core",), (), ())
+    assert needs({Asked("baselines.gemm.cublas.Gemm")}, groups, read()) == Needs(("core",), (), {})

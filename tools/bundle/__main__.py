@@ -109,7 +109,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
     groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
     node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
     if options.for_:
-        wants = needs.needs(needs.targets(_names(options.for_)), groups, built)
+        wants = needs.needs(needs.contestants(_names(options.for_)), groups, built)
         base = wants.parts
     else:
         wants = needs.Needs(tuple(name for name, group in groups.items() if group.contestants), tuple(built))

@@ -8,8 +8,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ class Order:
     """What to make: ``parts`` as `plan.choose` names them, from the checkout ``root``.
 
     ``max_mib`` bounds what travels, in MiB: the bundle and the checkout's tracked files. ``builds`` are the parts that
-    were built from source, ``kernels`` the names of those to pack, all if empty.
+    were built from source, ``kernels`` the names of those to pack, by target; no name is all of a target, no target the
+    node's GPU.
     """
 
     root: Path
@@ -44,7 +45,7 @@ class Order:
     max_mib: float
     command: str
     builds: tuple[builds.Build, ...] = ()
-    kernels: tuple[str, ...] = ()
+    kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
@@ -101,9 +102,11 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         builds.pack(build, target, order.cache / "packed")
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
     if KERNELS in order.parts:
-        say(f"kernels: building {', '.join(order.kernels) or 'all'} for {kernels.TARGET}")
         with tempfile.TemporaryDirectory() as built:
-            info["kernels"] = kernels.build(order.root, Path(built), order.kernels)
+            for gpus, names in (order.kernels or {kernels.TARGET: ()}).items():
+                say(f"kernels: building {', '.join(names) or 'all'} for {gpus}")
+                kernels.build(order.root, Path(built), names, gpus)
+            info["kernels"] = kernels.listed(Path(built))
             target = folder / "site" / KERNELS_ARCHIVE
             kernels.pack(Path(built), target)
         info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()

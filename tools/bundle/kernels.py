@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.bundle import archive
 from tools.bundle.errors import BundleError
 
-TARGET = "gpu"  # every target of GPUs
+TARGET = "gpu"  # of the GPU of this machine, or a Hopper one
 
 
 def pack(folder: Path, target: Path) -> None:
@@ -24,12 +24,17 @@ def pack(folder: Path, target: Path) -> None:
     target.write_bytes(archive.compress(archive.tar_bytes(content)))
 
 
-def build(root: Path, folder: Path, names: Sequence[str] = ()) -> list[str]:
-    """Fill ``folder`` with these kernels for `TARGET`, all if none is named; returns the files' paths relative to it.
+def listed(folder: Path) -> list[str]:
+    """The files' paths relative to ``folder``, in order."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def build(root: Path, folder: Path, names: Sequence[str] = (), target: str = TARGET) -> None:
+    """Add these kernels for ``target`` to ``folder``, all if none is named.
 
     The toolchain's progress and the compiler's words go to this process's standard error.
     """
-    command = [sys.executable, "-m", "tk_kernels.toolchain", "export", *names, "--target", TARGET, "--to", str(folder)]
+    command = [sys.executable, "-m", "tk_kernels.toolchain", "export", *names, "--target", target, "--to", str(folder)]
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(command, check=False, cwd=root, stdout=sys.stderr)
     if done.returncode:
@@ -37,7 +42,5 @@ def build(root: Path, folder: Path, names: Sequence[str] = ()) -> list[str]:
             f"the kernels were not built ({' '.join(command[1:])} ended with status {done.returncode}); "
             "its messages are above; --without kernels packs the rest"
         )
-    built = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    if not any(name.endswith(".so") for name in built):
+    if not any(name.endswith(".so") for name in listed(folder)):
         raise BundleError(f"the toolchain ended well but left no kernel (.so) in {folder}")
-    return built

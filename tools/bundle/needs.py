@@ -6,17 +6,27 @@ import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.naming import parse_contestant
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.derived import measured_exhibits
+from tk_kernels.toolchain import find_kernel
+from tk_kernels.toolchain.targets import GPU
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import GROUPS_FILE, KERNELS, Group
 from tools.sources.libraries import FILE as LIBRARIES_FILE
 from tools.sources.libraries import Library
+
+
+class Asked(NamedTuple):
+    """A contestant of an experiment: its ``_target_``, and the target of kernels that its label names, else "gpu"."""
+
+    path: str
+    target: str = GPU
+
 
 OWN = "tk_kernels."
 """Where this repository's kernels are called from; the class of one names its kernel."""
@@ -26,22 +36,25 @@ OWN = "tk_kernels."
 class Needs:
     """Parts in the order of the groups, libraries that are built from source, and kernels by their folders' names.
 
-    ``files`` has, by library, the files in its site folder that the contestants read, where each reads one alone.
+    ``kernels`` has their names by target: "gpu" for whatever the node's GPU runs by itself, and those that contestants
+    name, as tk[target=sm_80] does. ``files`` has, by library, the files in its site folder that the contestants read,
+    where each reads one alone.
     """
 
     parts: tuple[str, ...]
     libraries: tuple[str, ...]
-    kernels: tuple[str, ...] = ()
+    kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def needs(targets: Collection[str], groups: Mapping[str, Group], libraries: Mapping[str, Library]) -> Needs:
-    """What the contestants with these ``_target_`` want: core, and what their modules are named by.
+def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries: Mapping[str, Library]) -> Needs:
+    """What these contestants want: core, and what their modules are named by.
 
     Raises:
         BundleError: No group and no library names a contestant's module.
     """
-    modules = {_module(target) for target in targets}
+    paths = {one.path for one in contestants}
+    modules = {_module(path) for path in paths}
     lists = [*(group.contestants for group in groups.values()), *(one.contestants for one in libraries.values())]
     known = {module for listed in lists for module in listed}
     if unknown := sorted(modules - known):
@@ -49,21 +62,24 @@ def needs(targets: Collection[str], groups: Mapping[str, Group], libraries: Mapp
             f"{', '.join(unknown)}: no part says that it packs what this contestant runs on; "
             f"name it below contestants in {GROUPS_FILE.name} or {LIBRARIES_FILE.name}"
         )
-    kernels = sorted({str(_class(target).name) for target in targets if target.startswith(OWN)})
+    kernels: dict[str, tuple[str, ...]] = {}
+    for one in sorted(contestants):
+        if one.path.startswith(OWN):
+            kernels[one.target] = tuple(sorted({*kernels.get(one.target, ()), *_kernels(one)}))
     parts = [name for name, group in groups.items() if name == "core" or modules & {*group.contestants}]
     wanted = {name: one for name, one in libraries.items() if modules & {*one.contestants}}
     files = {
         name: frozenset(
-            one.file.format(library=_class(target).library) for target in targets if _module(target) in one.contestants
+            one.file.format(library=_class(path).library) for path in paths if _module(path) in one.contestants
         )
         for name, one in wanted.items()
         if one.file
     }
-    return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), tuple(kernels), files)
+    return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), kernels, files)
 
 
-def targets(names: Iterable[str], configs: Path = CONFIGS) -> frozenset[str]:
-    """The ``_target_`` of everyone who competes in experiments, which go by their own or an exhibit's name.
+def contestants(names: Iterable[str], configs: Path = CONFIGS) -> frozenset[Asked]:
+    """Everyone who competes in experiments, which go by their own or an exhibit's name.
 
     Raises:
         BundleError: There is no experiment and no exhibit of a name, or it measures nothing.
@@ -73,7 +89,9 @@ def targets(names: Iterable[str], configs: Path = CONFIGS) -> frozenset[str]:
         config = composed(experiment, configs)
         known = config["workload"]["implementations"]
         labels = config["implementations"] or known
-        found |= {known[parse_contestant(str(label)).implementation]["_target_"] for label in labels}
+        for one in (parse_contestant(str(label)) for label in labels):
+            path = known[one.implementation]["_target_"]
+            found.add(Asked(path, str(one.options.get("target", GPU)) if path.startswith(OWN) else GPU))
     return frozenset(found)
 
 
@@ -90,9 +108,18 @@ def _experiments(name: str, configs: Path) -> list[str]:
     return found
 
 
-def _module(target: str) -> str:
-    return target.rpartition(".")[0]
+def _module(path: str) -> str:
+    return path.rpartition(".")[0]
 
 
-def _class(target: str) -> Any:
-    return getattr(importlib.import_module(_module(target)), target.rpartition(".")[2])
+def _class(path: str) -> Any:
+    return getattr(importlib.import_module(_module(path)), path.rpartition(".")[2])
+
+
+def _kernels(one: Asked) -> set[str]:
+    """The kernels that a contestant of ours loads, forward and backward, as far as they are built for its target."""
+    kernel = _class(one.path)
+    if one.target == GPU:
+        return {str(kernel.name)}
+    folders = {str(kernel(target=one.target).folder(one.target, direction)) for direction in ("fwd", "bwd")}
+    return {name for name in folders if find_kernel(name).refusal(one.target) is None}
