@@ -42,7 +42,7 @@ help: ## list the targets
 	@echo "  TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu   a small torch where there is no GPU"
 	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=  NIGHTLY_ARGS=   passed on"
 
-reproduce: env ## build, verify, measure (on a Hopper GPU) or take the recorded run, and write report/
+reproduce: env ## build, verify, measure (on a GPU since Ampere) or take the recorded run, and write report/
 	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)
 	$(BIN)/reproduce-paper $(REPRODUCE_ARGS)
 

@@ -16,6 +16,7 @@ from harness.places import CHECKOUT, DATA, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.kept_runs import Place, unfinished_campaign
+from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
@@ -53,8 +54,9 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
         prog="reproduce-paper",
-        description="Measure every exhibit of the paper on a Hopper GPU and write the report; without one, verify "
-        "every kernel on the CPU and write the report from the recorded runs.",
+        description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU, on "
+        "another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU and write "
+        "the report from the recorded runs.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -142,11 +144,12 @@ def _report(arguments: argparse.Namespace) -> int:
         folder, measured = _recorded(arguments), measured_exhibits(exhibits)
         print(missing_text(missing(folder, measured), folder.name, len(measured)))
         return 0
-    gpu = None if arguments.source or arguments.check else steps.hopper_gpu()
+    there = None if arguments.source or arguments.check else steps.find_gpu()
+    gpu = None if there is None or there.too_old else there
     failed = 0
     if gpu is not None:
-        measured = _to_measure(exhibits, arguments)
-        place = Place(RESULTS, arguments.campaign or "", gpu, source())
+        measured = _run_here(_to_measure(exhibits, arguments), gpu)
+        place = Place(RESULTS, arguments.campaign or "", gpu.name, source())
         if arguments.campaign is None:
             today = datetime.datetime.now(datetime.UTC).date()
             place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
@@ -156,7 +159,7 @@ def _report(arguments: argparse.Namespace) -> int:
         folder = _recorded(arguments)
         load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         if arguments.source is None and not arguments.check:
-            failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder)
+            failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder, there)
     nights = load_nights(arguments.nights) if arguments.nights else []
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
         report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
@@ -275,6 +278,28 @@ def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -
     return tuple(one for one in measured if one.quick_problems)
 
 
+def _run_here(exhibits: Sequence[Exhibit], gpu: steps.Gpu) -> tuple[Exhibit, ...]:
+    """Those of which a kernel of ours runs on this GPU; the others are named, with the reason.
+
+    Raises `PaperFiguresError` if there are none.
+    """
+    if gpu.runs_all:
+        return tuple(exhibits)
+    refused = asked_here([one.experiment or one.id for one in exhibits])
+    print(f"{gpu.name}: {_capability(gpu)}; it runs the kernels for Ampere GPUs, and its own roofs are measured")
+    for line in sentences(refused):
+        print(line)
+    gone = {one.experiment for one in refused if one.whole}
+    left = tuple(one for one in exhibits if (one.experiment or one.id) not in gone)
+    if not left:
+        raise PaperFiguresError(f"no kernel of these exhibits runs on {gpu.name}: name others with --exhibit")
+    return left
+
+
+def _capability(gpu: steps.Gpu) -> str:
+    return f"compute capability {gpu.capability[0]}.{gpu.capability[1]}"
+
+
 _KEPT = "kept, this campaign has a complete run of this code and these settings"
 
 
@@ -316,11 +341,16 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], folder: Path) -> int:
-    """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed."""
+def _verify(exhibits: Sequence[Exhibit], folder: Path, old: steps.Gpu | None) -> int:
+    """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed.
+
+    old: a GPU that is here, and too old for the kernels.
+    """
+    least = ".".join(map(str, steps.LEAST_CAPABILITY))
+    why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
     minutes = steps.estimated_minutes(exhibits, timed=False)
     print(
-        "No Hopper GPU here: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
+        f"{why}: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
         f"then the report is made from the runs recorded in {_shown(folder)}. This takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu"))

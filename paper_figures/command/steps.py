@@ -306,8 +306,32 @@ def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
     return len(exhibits) * RUN_MIB + cases * REPORT_MIB_A_CASE, BUILD_MIB
 
 
-def hopper_gpu() -> str | None:
-    """The name of the first GPU if it is a Hopper (compute capability 9.0), else None."""
+LEAST_CAPABILITY = (8, 0)
+"""What kernels are built for GPUs of, and newer ones."""
+FULL_CAPABILITY = (9, 0)
+"""What all kernels are built for: Hopper. Other GPUs run those for Ampere."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The first GPU: its name as the driver reports it, and its compute capability."""
+
+    name: str
+    capability: tuple[int, int]
+
+    @property
+    def too_old(self) -> bool:
+        """Whether no kernel runs on it."""
+        return self.capability < LEAST_CAPABILITY
+
+    @property
+    def runs_all(self) -> bool:
+        """Whether every kernel runs on it."""
+        return self.capability == FULL_CAPABILITY
+
+
+def find_gpu() -> Gpu | None:
+    """The first GPU, or None where there is none, or none is visible."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1"):
         return None
     try:
@@ -318,10 +342,9 @@ def hopper_gpu() -> str | None:
         return None
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        if tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) != (9, 0):
-            return None
+        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         name = pynvml.nvmlDeviceGetName(handle)
-        return name.decode() if isinstance(name, bytes) else str(name)
+        return Gpu(name.decode() if isinstance(name, bytes) else str(name), (major, minor))
     except pynvml.NVMLError:
         return None
     finally:

@@ -20,6 +20,8 @@ ROOF = Roof(tflops=1000.0, gbps=4000.0)
         ("A100-SXM4-80GB", "a100-sxm-80gb"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("NVIDIA B200", "b200-sxm"),
+        ("NVIDIA GeForce RTX 3090", "rtx-3090"),
+        ("NVIDIA L40S", "l40s"),
     ],
 )
 def test_known_gpus(name, slug):
@@ -39,6 +41,8 @@ def test_known_gpus(name, slug):
         ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", "nvidia-a100-sxm4-80gb-mig-3g-40gb"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", "nvidia-geforce-rtx-4090-laptop-gpu"),
         ("NVIDIA GB200", "nvidia-gb200"),
+        ("NVIDIA GeForce RTX 3090 Ti", "nvidia-geforce-rtx-3090-ti"),
+        ("NVIDIA L40", "nvidia-l40"),
         ("Tesla T4", "tesla-t4"),
         ("", "unknown-gpu"),
     ],

@@ -71,7 +71,10 @@ def test_an_idle_board_is_fit_and_its_facts_are_recorded():
         ),
         ({"nvmlDeviceGetCount": 0}, "0 GPUs are visible, needs one"),
         ({"nvmlDeviceGetCount": 2}, "2 GPUs are visible, needs one: name it with CUDA_VISIBLE_DEVICES"),
-        ({"nvmlDeviceGetCudaComputeCapability": (8, 0)}, "compute capability 8.0, the kernels are for 9.0"),
+        (
+            {"nvmlDeviceGetCudaComputeCapability": (8, 0)},
+            "compute capability 8.0, a night's experiments need 9.0, Hopper",
+        ),
         ({"nvmlDeviceGetComputeRunningProcesses": [1, 2]}, "2 other processes compute on the GPU"),
         ({"nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=40)}, "busy 40 % of the time"),
         ({"nvmlDeviceGetMemoryInfo": SimpleNamespace(used=9000 * 2**20)}, "9000 MiB of the GPU's memory are in use"),

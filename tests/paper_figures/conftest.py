@@ -129,7 +129,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(reproduce, "ROOT", tmp_path)
     monkeypatch.setattr(reproduce, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(digest, "DIGESTS", tmp_path / "report.sha256")
-    monkeypatch.setattr(steps, "hopper_gpu", lambda: None)
+    monkeypatch.setattr(steps, "find_gpu", lambda: None)
     monkeypatch.setattr(reproduce, "source", lambda: CODE)
     monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
     monkeypatch.setattr(

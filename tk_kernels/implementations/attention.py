@@ -35,6 +35,14 @@ class Attention(Kernel):
         self._deterministic = bool(deterministic)
         attention_options.encode_options(**self._options)
 
+    def supports(self, problem: Any, device: str) -> str | None:
+        """None, or why not: the kernel for GPUs without a copy engine has no options."""
+        reason = super().supports(problem, device)
+        given = [name for name, value in self._options.items() if value is not None]
+        if reason is None and given and self.folder(self._on(device), problem.direction) != self.name:
+            return f"the option {given[0]} is one of the kernel for Hopper GPUs"
+        return reason
+
     def refuse(self, problem: Any) -> str | None:
         """Head dims 64 and 128; options that concern another direction or head dim."""
         forward_only = [name for name, value in self._options.items() if value is not None]

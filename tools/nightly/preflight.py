@@ -103,7 +103,9 @@ def _examine(nvml: Any, handle: Any, sleep: Callable[[float], None]) -> Prefligh
 
     unfit = reading.complaints
     if capability is not None and capability != CAPABILITY:
-        unfit.append(f"the GPU has compute capability {capability[0]}.{capability[1]}, the kernels are for 9.0")
+        unfit.append(
+            f"the GPU has compute capability {capability[0]}.{capability[1]}, a night's experiments need 9.0, Hopper"
+        )
     if processes:
         unfit.append(f"{processes} other processes compute on the GPU: wait for them")
     if busy is not None and busy > MAX_BUSY_PCT:

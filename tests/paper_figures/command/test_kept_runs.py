@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_resumed_is_measured_anew(
     place: Path, synthetic: ModuleType, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     synthetic.write_run(here(place).folder, "table1_stages", manifest={"status": "interrupted", "config": FULL})
-    monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
+    monkeypatch.setattr(steps, "find_gpu", lambda: steps.Gpu("NVIDIA H200", (9, 0)))
     processes.codes = [0, steps.MISTAKE, 0]
     assert run(place, "--campaign", "mine", "--exhibit", "table1") == 0
     assert "resume=" in processes.words[1]

@@ -26,7 +26,7 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
     assert len(processes.words) == 1 + len(FEW)
     assert all("device=cpu" in words and "wandb=disabled" in words for words in processes.words[1:])
     said = capsys.readouterr().out
-    assert said.startswith("No Hopper GPU here: nothing is timed.")
+    assert said.startswith("No GPU here: nothing is timed.")
     assert "results/h200-sxm/paper" in said.splitlines()[0]
     cases = sum(small_cases().values())
     assert f"verified here, on the cpu target: {cases} of {cases} cases passed" in said
@@ -116,7 +116,7 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     processes: Processes,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(steps, "hopper_gpu", lambda: "NVIDIA H200")
+    monkeypatch.setattr(steps, "find_gpu", lambda: steps.Gpu("NVIDIA H200", (9, 0)))
 
     def measure(step: steps.Step, harness: steps.Harness) -> int:
         processes(step)

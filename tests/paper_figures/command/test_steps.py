@@ -18,6 +18,7 @@ from reproduction_support import MEASURED, TABLE1
 from paper_figures.command import steps
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.configuration import composed
+from tk_kernels.toolchain import target_of_capability
 
 
 def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -213,9 +214,13 @@ def test_a_command_of_the_harness_is_done_by_it(tmp_path: Path) -> None:
         assert harness.run(("experiment=table1_stages", "device=cpu", "plan=true")) == steps.OK
 
 
-@pytest.mark.parametrize(("capability", "expected"), [((9, 0), "NVIDIA H200"), ((8, 0), None), ((10, 0), None)])
-def test_only_a_hopper_gpu_is_measured_on(
-    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], expected: str | None
+@pytest.mark.parametrize(
+    ("capability", "too_old", "runs_all"),
+    [((7, 5), True, False), ((8, 0), False, False), ((8, 6), False, False), ((8, 9), False, False),
+     ((9, 0), False, True), ((10, 0), False, False), ((12, 0), False, False)],
+)  # fmt: skip
+def test_a_gpu_is_known_by_its_capability(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], too_old: bool, runs_all: bool
 ) -> None:
     import pynvml
 
@@ -224,10 +229,13 @@ def test_only_a_hopper_gpu_is_measured_on(
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", lambda handle: capability)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
-    assert steps.hopper_gpu() == expected
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: b"A GPU")
+    found = steps.find_gpu()
+    assert found == steps.Gpu("A GPU", capability)
+    assert (found.too_old, found.runs_all) == (too_old, runs_all)
+    assert found.too_old == (target_of_capability(capability) is None), "as the toolchain has it"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert steps.hopper_gpu() is None
+    assert steps.find_gpu() is None
 
 
 def test_what_the_harness_says_goes_to_the_log(
