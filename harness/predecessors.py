@@ -181,6 +181,17 @@ def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
     return "\n".join(lines)
 
 
+def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
+    """What came of all runs together, in a line.  seen: the effects of each."""
+    found = [one for effects_of_run in seen for one in effects_of_run]
+    rare = [one for one in found if one.p < RARE]
+    return (
+        f"{sum(map(bool, seen))} runs whose predecessors are known: {len(found)} headline ratios; p below 5 %: "
+        f"{len(rare)}, by chance {RARE * len(found):.0f}, {sum(one.beyond for one in rare)} of them beyond their "
+        f"intervals; at 5 % for all ratios together: {len(bad)}"
+    )
+
+
 def _labels(run: Run) -> dict[str, str]:
     rows: list[dict[str, Any]] = run.measurements[["case_id", "implementation", "variant", "problem"]].to_dict(
         "records"
@@ -209,6 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     bad = faults([one for _, found in seen for one in found])
     for run, found in seen:
         print(report(run, found, bad))
+    if len(seen) > 1:
+        print(summary([found for _, found in seen], bad))
     return max(code, int(bool(bad)))
 
 

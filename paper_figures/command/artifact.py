@@ -57,6 +57,7 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
     )
     measured = measured_exhibits(exhibits)
     quick = [one for one in measured if one.quick_problems]
+    verified = [one for one in measured if one.small_problems]
     mib, build = steps.estimated_mib(measured)
     rows = [_row(exhibit, runs) for exhibit in exhibits]
     return environment.get_template("artifact.md.j2").render(
@@ -70,7 +71,7 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
         minutes=fixed(steps.estimated_minutes(measured, timed=True), 0),
         quick_minutes=fixed(steps.estimated_minutes(quick, timed=True, quick=True), 1),
         longest=fixed(max(steps.estimated_minutes([one], timed=True) for one in measured), 1),
-        verify_minutes=fixed(steps.estimated_minutes([one for one in measured if one.small_problems], timed=False), 0),
+        verify_seconds=fixed(60 * steps.estimated_minutes(verified, timed=False), 0),
         experiments=len(measured),
         runs_mib=fixed(mib, 0),
         build_mib=fixed(float(build), 0),

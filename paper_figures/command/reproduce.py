@@ -348,10 +348,11 @@ def _verify(exhibits: Sequence[Exhibit], folder: Path, old: steps.Gpu | None) ->
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
-    minutes = steps.estimated_minutes(exhibits, timed=False)
+    minutes = steps.estimated_minutes(exhibits, timed=False) + steps.REPORT_SECONDS / 60
     print(
         f"{why}: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {_shown(folder)}. This takes {_about(minutes)}."
+        f"then the report is made from the runs recorded in {_shown(folder)}. With the kernels built "
+        f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu"))
     log = ROOT / steps.VERIFICATION / "log.txt"
@@ -360,7 +361,7 @@ def _verify(exhibits: Sequence[Exhibit], folder: Path, old: steps.Gpu | None) ->
     failed, asked, passed = 0, 0, 0
     with steps.Harness(log) as harness:
         for number, exhibit in enumerate(exhibits, start=1):
-            code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.where}", log)
+            code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.id}", log)
             failed, asked, passed = failed + (code != steps.OK), asked + cases, passed + own
     print(f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})")
     return failed or int(passed < asked)

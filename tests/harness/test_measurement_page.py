@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from harness_support import ROOT
 
 from harness.overhead import report
+from harness.predecessors import effects
 from harness.results import load_campaign
 
 PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("measurement.md", "running.md"))
@@ -24,12 +26,26 @@ def test_every_file_that_the_page_names_exists():
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
-def test_the_overhead_of_the_page_is_the_recorded_one():
+@pytest.fixture(scope="module")
+def recorded():
+    return load_campaign(ROOT / "results" / "h200-sxm" / "2026-11-paper")
+
+
+def test_the_overhead_of_the_page_is_the_recorded_one(recorded):
     """Guard: the sum that the page gives, against the runs that the repository keeps."""
-    said = report(load_campaign(ROOT / "results" / "h200-sxm" / "2026-11-paper")).splitlines()[-1]
+    said = report(recorded).splitlines()[-1]
     runs, seconds, share = re.search(r"^(\d+) runs .*: ([\d.]+) s, .*overhead (\d+) %", said).groups()
     text = " ".join(PAGE.split())
     assert f"{share} % of the {float(seconds):.0f} s of its {runs} runs with an account" in text
     spent = dict(re.findall(r"(\w+) ([\d.]+)", said.partition("tuning: ")[2]))
     for names, value in re.findall(r"^\| (`\w+`(?: and `\w+`)?) \| (\d+) \|", PAGE, flags=re.MULTILINE):
         assert int(value) == round(sum(float(spent[name]) for name in re.findall(r"\w+", names) if name != "and"))
+
+
+def test_what_the_page_says_of_predecessors_is_of_the_recorded_runs(recorded):
+    """Guard: a recording is added, and the page's numbers are of fewer runs. Two deals count, and test nothing."""
+    seen = [found for run in recorded if (found := effects(run, deals=2))]
+    ratios = [one for found in seen for one in found]
+    text = " ".join(PAGE.split())
+    assert f"Of the {len(ratios)} in the {len(seen)} recorded runs that keep predecessors" in text
+    assert f"one by {max(abs(one.effect_pct) for one in ratios):.1f} %" in text

@@ -50,6 +50,13 @@ def test_ratios_after_the_same_predecessors_have_no_effect_of_them(tmp_path, cap
     assert "3 headline ratios, 0 of them settled" in capsys.readouterr().out
 
 
+def test_several_runs_are_summed_up(tmp_path, capsys):
+    folders = [str(stored(tmp_path / name)) for name in ("first", "second")]
+    assert main(folders) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("2 runs whose predecessors are known: 6 headline ratios; p below 5 %: 0, by chance 0, 0 of")
+
+
 def lopsided(count, seed):
     """Orders in which contestant 1 mostly runs after contestant 0."""
     while True:

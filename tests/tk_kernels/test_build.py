@@ -248,18 +248,22 @@ def test_a_long_build_gives_signs_of_life(
 def test_builds_are_told_of_in_few_lines(
     warm_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept, all_at_work = build_cpu(scale), ["scale (cpu)", "b (cpu)", "c (cpu)", "d (cpu)"]
+    kept, all_at_work = build_cpu(scale), ["scale (cpu)", "b (cpu)", "c (cpu)", "d (cpu)", "e (cpu)"]
     progress = command_line.Progress(each_cached=False)
     for _ in range(3):
         progress.still_at_work(all_at_work)
     progress.built(kept)
     progress.built(replace(kept, cached=False))
     progress.still_at_work(all_at_work[1:])
+    progress.built(replace(kept, cached=False))
+    progress.still_at_work(all_at_work[2:])
     progress.end_line()
-    first, built, second = capsys.readouterr().out.splitlines()
-    assert first == "still building scale (cpu), b (cpu), c (cpu) and 1 more: 0 s, 0 s, 0 s"
+    first, second, last = capsys.readouterr().out.splitlines()
+    named, _, built = first.partition("; ")
+    assert named == "building scale (cpu), b (cpu), c (cpu), d (cpu), e (cpu): 0 s, 0 s, 0 s"
     assert built.split()[:3] == ["scale", "cpu", "built"]
-    assert second == "still building b (cpu), c (cpu), d (cpu): 0 s"
+    assert second.startswith("0 s; scale")
+    assert last == "building c (cpu), d (cpu), e (cpu): 0 s"
     assert progress.cached == 1
     command_line.Progress(each_cached=True).built(kept)
     assert "cached" in capsys.readouterr().out

@@ -79,28 +79,33 @@ def describe(built: Build) -> str:
     return f"{line.rstrip()}  {built.library}"
 
 
+LAST = 3
+"""So few builds are named each time that one is waited for."""
+
+
 class Progress:
-    """What a reader sees of many builds: a line for each that ends, and between two of them one that grows."""
+    """What a reader sees of many builds: a line for each, which grows until that one ends."""
 
     def __init__(self, each_cached: bool) -> None:
         self.started = time.monotonic()
         self.cached = 0
         self._each_cached = each_cached
-        self._waiting = False
+        self._named, self._waiting = False, False
 
     def built(self, build: Build) -> None:
         """A build has ended; the kept ones are only counted, unless they were asked for by name."""
         self.cached += build.cached
         if self._each_cached or not build.cached:
-            self.end_line()
-            print(describe(build), flush=True)
+            print(f"; {describe(build)}" if self._waiting else describe(build), flush=True)
+            self._waiting = False
 
     def still_at_work(self, pending: list[str]) -> None:
-        """Nothing has ended for some seconds."""
+        """Nothing has ended for some seconds. The first time all are named, then the last three."""
         seconds = f"{time.monotonic() - self.started:.0f} s"
-        named = ", ".join(pending[:3]) + (f" and {len(pending) - 3} more" if len(pending) > 3 else "")
-        print(f", {seconds}" if self._waiting else f"still building {named}: {seconds}", end="", flush=True)
-        self._waiting = True
+        told = not self._waiting and (not self._named or len(pending) <= LAST)
+        before = f"building {', '.join(pending)}: " if told else ", " if self._waiting else ""
+        print(f"{before}{seconds}", end="", flush=True)
+        self._named, self._waiting = True, True
 
     def end_line(self) -> None:
         """The line that grows ends here, if there is one."""

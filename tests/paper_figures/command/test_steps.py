@@ -84,7 +84,7 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
     quick = [one for one in MEASURED if one.quick_problems]
     assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
     verified = [one for one in MEASURED if one.small_problems]
-    assert steps.estimated_minutes(verified, timed=False) < 5
+    assert 10 < 60 * steps.estimated_minutes(verified, timed=False) < 44  # within twice what it took: 22 s
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
