@@ -16,6 +16,9 @@ FOLDERS = INCLUDE_ROOT / "kittens" / "target"
 MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
 # How lanes, instructions and addresses are reached, and methods: no kernel calls these.
 INTERNAL = {
+    "acquire",
+    "fence_proxies",
+    "nanoseconds",
     "base",
     "current",
     "bytes_left",

@@ -92,12 +92,12 @@ def caller(source: Path, device: str) -> Run:
     """
     library = load(compile_library(source, {"cpu": "cpu", "cuda": "sm_90a"}[device]))
 
-    def given(value: torch.Tensor | int | float) -> object:
+    def given(value: torch.Tensor | int | float | bytes) -> object:
         if isinstance(value, torch.Tensor):
             return ctypes.c_void_p(value.data_ptr())
         return ctypes.c_float(value) if isinstance(value, float) else value
 
-    def run(name: str, *arguments: torch.Tensor | int | float) -> None:
+    def run(name: str, *arguments: torch.Tensor | int | float | bytes) -> None:
         message = ctypes.create_string_buffer(1 << 14)
         if library[name](*map(given, arguments), message, len(message)) != 0:
             raise RuntimeError(message.value.decode())

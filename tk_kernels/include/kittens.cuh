@@ -26,6 +26,7 @@
 #include "kittens/grid/order.cuh"
 #include "kittens/grid/persistent.cuh"
 #include "kittens/grid/task_queue.cuh"
+#include "kittens/grid/resident.cuh"
 #include "kittens/grid/rows.cuh"
 #include "kittens/grid/packed_sums.cuh"
 #include "kittens/grid/segments.cuh"

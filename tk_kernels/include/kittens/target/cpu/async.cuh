@@ -57,14 +57,14 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
     const int agent = machine.load_chain(w, when);
     for (int rank = 0; rank < blocks; rank++) {
         if ((mask >> rank & 1) == 0) continue;
-        block& target = machine.at_rank(rank);
+        block& target = machine.at_rank(w, rank);
         note_inbound(target, agent, when, who, "write its shared memory");
         auto& bar_there = *reinterpret_cast<semaphore*>(target.memory.bytes() + bar);
         semaphore_state& state = use(w, bar_there, who, true);
         for (int chunk = 0; chunk < boxes<Dst>(); chunk++) {
             const box from = box_of<Dst>(src, at, chunk);
             if (chunk == 0) check(from, who, Src::is_matrix);
-            machine.check_read(w, from, who);
+            machine.note_read(w, region_of(from), who, is_exchanged<Src>, agent, when, true);
             unsigned char* memory = target.memory.bytes() + to + (chunk_address(dst, chunk) - chunk_address(dst, 0));
             access_shared_async(w, agent, when, who, memory, true, {size_t(from.bytes())});
             state.in_flight++;
@@ -105,6 +105,7 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
     for (int chunk = 0; chunk < boxes<Src>(); chunk++) {
         const box to = box_of<Src>(dst, at, chunk);
         if (chunk == 0) check(to, who, Dst::is_matrix);
+        w.machine->note_store(w, region_of(to), who, is_exchanged<Dst>, add);
         auto* memory = const_cast<unsigned char*>(chunk_address(src, chunk));
         access_shared_async(w, w.store_agent, when, who, memory, false, {size_t(to.bytes())});
         w.machine->start({.what = effect::kind::store,
@@ -123,6 +124,7 @@ inline void wait_stores(int pending, bool written) {
     w.machine->land_stores(w.store_agent, up_to, written);
     w.stores_read = std::max(w.stores_read, up_to);
     w.before.see(w.store_agent, up_to);
+    if (written && w.machine->dimensions().resident) w.before.see(w.written_agent, up_to);
 }
 
 }  // namespace cpu

@@ -20,7 +20,7 @@ void copy_row(warp& w, const action& who, const Gl& global, element_coord at, in
                       {at.b, at.d, at.r, at.c},
                       1,
                       cols};
-    w.machine->check_read(w, from, who);
+    w.machine->note_read(w, region_of(from), who, is_exchanged<Gl>, w.copy_agent, w.copies, false);
     size_t offset;
     block& home = w.machine->locate(to, offset, who);
     home.memory.access({w.copy_agent, w.copies, w.before, who, false}, true, offset, size_t(from.bytes()));

@@ -5,6 +5,7 @@
 #include "kittens/target/cpu/memory.cuh"
 #include "kittens/target/cpu/sync.cuh"
 #include "kittens/target/cpu/queue.cuh"
+#include "kittens/target/cpu/exchange.cuh"
 #include "kittens/target/cpu/lines.cuh"
 #include "kittens/target/cpu/async.cuh"
 #include "kittens/target/cpu/neighbours.cuh"

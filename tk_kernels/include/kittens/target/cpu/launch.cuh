@@ -27,7 +27,8 @@ struct launch_shape {
     int shared_bytes;
     bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
     int cluster_blocks = 1;
-    bool first = false;  // of its operator, this time: it does not start early, whatever the kernel says
+    bool first = false;     // of its operator, this time: it does not start early, whatever the kernel says
+    bool resident = false;  // all of its blocks are there at once: launch_resident says so
 };
 constexpr int any_cluster = 0;
 template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
@@ -42,10 +43,12 @@ inline thread_local global_writes earlier_writes;
 // What is known when all clusters of a grid have ended.
 struct grid_end {
     global_writes written;
+    global_reads read;
     bool waited = false;  // one of its warps called wait_previous_kernel
 
     void take(const cluster& machine) {
         written.take(machine.written());
+        read.take(machine.read());
         waited = waited || machine.waited();
     }
 };
@@ -110,6 +113,17 @@ inline grid_end run_claiming(const cluster::shape& shape, void (*body)(const voi
     return end;
 }
 
+// Runs all clusters together, on this thread: they may wait for one another.
+inline grid_end run_resident(const cluster::shape& shape, void (*body)(const void*), const void* globals) {
+    cluster::shape together = shape;
+    together.clusters = shape.blocks_in_grid / shape.cluster_blocks;
+    cluster machine(together, body, globals);
+    machine.run_resident(current_options().seed);
+    grid_end end;
+    end.take(machine);
+    return end;
+}
+
 // Runs body(globals) in every warp of the grid, and checks what no cluster can see alone.
 inline void run_grid(cluster::shape shape, bool claims, bool early, void (*body)(const void*), const void* globals) {
     global_writes earlier = std::exchange(earlier_writes, {});
@@ -117,8 +131,11 @@ inline void run_grid(cluster::shape shape, bool claims, bool early, void (*body)
         earlier.index();
         shape.earlier = &earlier;
     }
-    grid_end end = (claims ? run_claiming : run_in_turn)(shape, body, globals);
-    if (shape.blocks_in_grid > shape.cluster_blocks) end.written.check();
+    grid_end end = (shape.resident ? run_resident : claims ? run_claiming : run_in_turn)(shape, body, globals);
+    if (shape.blocks_in_grid > shape.cluster_blocks && !shape.resident) {
+        end.written.check();
+        end.read.check(end.written);
+    }
     if (early && !end.waited)
         fail(
             "a kernel starts early and ends without wait_previous_kernel: the next one would not wait for those before "
@@ -143,8 +160,12 @@ void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::
                   limits::shared_bytes);
     if (cpu::current_warp != nullptr) cpu::fail("launch: called inside a kernel");
     cpu::run_grid(
-        {shape.blocks, cluster_blocks, Kernel::warps, size_t(shape.shared_bytes)}, shape.claims,
-        starts_early<Kernel> && !shape.first,
+        {.blocks_in_grid = shape.blocks,
+         .cluster_blocks = cluster_blocks,
+         .warps = Kernel::warps,
+         .shared_bytes = size_t(shape.shared_bytes),
+         .resident = shape.resident},
+        shape.claims, starts_early<Kernel> && !shape.first,
         [](const void* g) { Kernel::run(*static_cast<const typename Kernel::globals*>(g)); }, &globals);
 }
 
@@ -152,5 +173,11 @@ void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::
 inline int multiprocessors() { return 4; }
 // The shared memory that blocks of one multiprocessor share.
 inline int multiprocessor_shared_bytes() { return limits::multiprocessor_shared_bytes; }
+
+// How many blocks of a launch are there at once.
+template <typename Kernel> int resident_blocks(const launch_shape& shape) {
+    const int by_memory = limits::multiprocessor_shared_bytes / (shape.shared_bytes + limits::reserved_shared_bytes);
+    return multiprocessors() * std::min(Kernel::blocks_per_sm, by_memory);
+}
 
 }  // namespace kittens

@@ -72,7 +72,7 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
     using From = std::remove_const_t<typename Src::T>;
     cpu::warp& w = cpu::begin();
     cpu::check_runs<Dst::run>(src, at, w.doing("load", where));
-    cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
+    cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) {
             const bool inside = at.r + i < src.rows() && at.c + j < src.cols();
@@ -90,7 +90,7 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     for (int i = 0; i < Src::rows; i++) {
         if (at.r + i >= dst.rows() || cols == 0) continue;
         To* to = dst.row(at.b, at.d, at.r + i) + at.c;
-        w.machine->note_write(to, cols * sizeof(To), w.doing("store", where));
+        w.machine->note_write(to, cols * sizeof(To), w.doing("store", where), is_exchanged<Dst>);
         for (int j = 0; j < cols; j++) {
             if constexpr (std::is_same_v<typename Src::T, To>) to[j] = src.data[i][j];
             else to[j] = from_float<To>(to_float(src.data[i][j]));

@@ -63,11 +63,15 @@ template <global_tensor Gl> void check_global(const Gl& global, element_coord at
 }
 
 // A load of rows x cols elements, of those that lie in the tensor.
-template <global_tensor Gl> void check_read(const warp& w, const Gl& global, element_coord at, int rows, int cols,
-                                            const action& who) {
-    const size_t bytes = size_t(std::clamp(global.cols() - at.c, 0, cols)) * sizeof(typename Gl::T);
-    for (int row = at.r; row < std::min(at.r + rows, global.rows()) && bytes > 0; row++)
-        w.machine->check_read(w, global.row(at.b, at.d, row) + at.c, bytes, who);
+template <global_tensor Gl> void note_read(const warp& w, const Gl& global, element_coord at, int rows, int cols,
+                                           const action& who) {
+    constexpr size_t element = sizeof(typename Gl::T);
+    const int inner_rows = std::clamp(global.rows() - at.r, 0, rows),
+              inner_cols = std::clamp(global.cols() - at.c, 0, cols);
+    if (inner_rows == 0 || inner_cols == 0) return;
+    const region from{reinterpret_cast<uintptr_t>(global.row(at.b, at.d, at.r) + at.c), inner_rows,
+                      size_t(inner_cols) * element, global.stride[2] * int64_t(element)};
+    w.machine->note_read(w, from, who, is_exchanged<Gl>);
 }
 
 }  // namespace cpu
@@ -106,7 +110,7 @@ kittens_device void load_tile(Dst& dst, const Src& src, element_coord at, site w
     cpu::check_global(src, at, w.doing("load", where));
     for (int i = 0; i < Dst::rows; i += 16) {
         const element_coord part{at.b, at.d, at.r + RowMap::base(i / 16), at.c};
-        cpu::check_read(w, src, part, 16, Dst::cols, w.doing("load", where));
+        cpu::note_read(w, src, part, 16, Dst::cols, w.doing("load", where));
     }
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) {
@@ -125,7 +129,7 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at,
         const int row = at.r + RowMap::base(i / 16) + i % 16;
         if (row >= dst.rows() || cols == 0) continue;
         auto* to = dst.row(at.b, at.d, row) + at.c;
-        w.machine->note_write(to, cols * sizeof(*to), w.doing("store", where));
+        w.machine->note_write(to, cols * sizeof(*to), w.doing("store", where), is_exchanged<Dst>);
         for (int j = 0; j < cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
     }
 }
@@ -176,7 +180,8 @@ void load_packed_tile(Dst& dst, const Src& src, coord at, site where) {
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load_packed", &where);
     const auto* from = cpu::packed_in<RowMap, Dst>(src, at, w.doing("load_packed", where));
-    w.machine->check_read(w, from, Dst::rows * Dst::cols * sizeof(float), w.doing("load_packed", where));
+    w.machine->note_read(w, cpu::region_of(from, Dst::rows * Dst::cols * sizeof(float)), w.doing("load_packed", where),
+                         is_exchanged<Src>);
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
 }
@@ -186,7 +191,7 @@ void store_packed_tile(const Dst& dst, const Src& src, coord at, site where) {
     const cpu::action who = w.doing("store_packed", where);
     src.touch(false, "store_packed", &where);
     auto* to = cpu::packed_in<RowMap, Src>(dst, at, who);
-    w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who);
+    w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who, is_exchanged<Dst>);
     for (int i = 0; i < Src::rows; i++)
         for (int j = 0; j < Src::cols; j++) to[i * Src::cols + j] = src.data[i][j];
 }
@@ -227,7 +232,7 @@ template <register_vec Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     cpu::check_global(src, at, w.doing("load", where), true);
-    cpu::check_read(w, src, at, 1, Dst::length, w.doing("load", where));
+    cpu::note_read(w, src, at, 1, Dst::length, w.doing("load", where));
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
@@ -255,7 +260,7 @@ kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site 
     cpu::warp& w = cpu::begin();
     dst.touch(true, "load_pairs", &where);
     cpu::check_pairs(src, at, w.doing("load_pairs", where));
-    cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load_pairs", where));
+    cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load_pairs", where));
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++)
             dst.data[i][j] = at.c + j < src.cols() ? src.row(at.b, at.d, std::min(at.r + i, src.rows() - 1))[at.c + j]
@@ -266,7 +271,7 @@ kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site 
     static_assert(Dst::spread == vec_layout::align, "load_pairs: the row_vec of a tile in row layout");
     cpu::warp& w = cpu::begin();
     cpu::check_pairs(src, at, w.doing("load_pairs", where));
-    cpu::check_read(w, src, at, 1, Dst::length, w.doing("load_pairs", where));
+    cpu::note_read(w, src, at, 1, Dst::length, w.doing("load_pairs", where));
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
@@ -279,7 +284,7 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
     cpu::check_global(src, at, who);
     if (at.c >= src.cols())
         cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
-    cpu::check_read(w, src, at, Dst::length, 1, who);
+    cpu::note_read(w, src, at, Dst::length, 1, who);
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] =
             from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
@@ -292,8 +297,20 @@ kittens_device float load_value(const Src& src, element_coord at, site where = k
     cpu::check_global(src, at, who, true);
     if (at.c >= src.cols())
         cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
-    cpu::check_read(w, src, at, 1, 1, who);
+    cpu::note_read(w, src, at, 1, 1, who);
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
+}
+// One element of a table: a page's number, a length. It lies inside the tensor; the same in every lane.
+template <global_tensor Src>
+kittens_device int load_integer(const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(std::is_same_v<std::remove_const_t<typename Src::T>, int>, "load_integer: a tensor of int");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("load_integer", where);
+    cpu::check_global(src, at, who, true);
+    if (at.c >= src.cols())
+        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::note_read(w, src, at, 1, 1, who);
+    return src.row(at.b, at.d, at.r)[at.c];
 }
 // On a GPU: asks for a tile, or a row's (a column's) next Length elements, to be brought into the L2 cache.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src&, element_coord) {}
@@ -305,7 +322,7 @@ kittens_device void store(const Dst& dst, const Src& src, element_coord at, site
     cpu::check_global(dst, at, w.doing("store", where), true);
     const int count = std::clamp(dst.cols() - at.c, 0, Src::length);
     auto* to = dst.row(at.b, at.d, at.r) + at.c;
-    w.machine->note_write(to, count * sizeof(*to), w.doing("store", where));
+    w.machine->note_write(to, count * sizeof(*to), w.doing("store", where), is_exchanged<Dst>);
     for (int i = 0; i < count; i++) to[i] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
 template <global_tensor Dst, register_vec Src>
@@ -328,7 +345,7 @@ template <int Warps> struct group {
     kittens_device static void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
         cpu::warp& w = cpu::begin();
         cpu::check_global(src, at, w.doing("load", where));
-        cpu::check_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
+        cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
         share(w, w.doing("load", where), dst, true, [&](int row, int col) {
             const bool inside = at.r + row < src.rows() && at.c + col < src.cols();
             element(dst, row, col) =
@@ -342,7 +359,7 @@ template <int Warps> struct group {
         share(w, w.doing("store", where), src, false, [&](int row, int col) {
             if (at.r + row >= dst.rows() || at.c + col >= dst.cols()) return;
             auto& to = dst.row(at.b, at.d, at.r + row)[at.c + col];
-            w.machine->note_write(&to, sizeof(to), w.doing("store", where));
+            w.machine->note_write(&to, sizeof(to), w.doing("store", where), is_exchanged<Dst>);
             to = from_float<typename Dst::T>(to_float(element(src, row, col)));
         });
     }
@@ -391,7 +408,7 @@ template <int Warps> struct group {
         const element_coord from = corner<Dst>(at);
         cpu::warp& w = cpu::begin();
         cpu::check_global(src, from, w.doing("load", where), true);
-        cpu::check_read(w, src, from, 1, Dst::length, w.doing("load", where));
+        cpu::note_read(w, src, from, 1, Dst::length, w.doing("load", where));
         share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
             x = from_float<typename Dst::T>(
                 from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
@@ -405,7 +422,7 @@ template <int Warps> struct group {
         share_vector(w, w.doing("store", where), src, false, [&](int i, auto& x) {
             if (to.c + i >= dst.cols()) return;
             auto& target = dst.row(to.b, to.d, to.r)[to.c + i];
-            w.machine->note_write(&target, sizeof(target), w.doing("store", where));
+            w.machine->note_write(&target, sizeof(target), w.doing("store", where), is_exchanged<Dst>);
             target = from_float<typename Dst::T>(to_float(x));
         });
     }

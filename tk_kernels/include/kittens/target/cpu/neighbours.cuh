@@ -20,7 +20,7 @@ kittens_device void load_from(Dst& dst, const Src& src, int rank, site where = k
     size_t offset;
     if (&w.machine->locate(src.data, offset, who) != w.home)
         cpu::fail(cpu::name(who), " names another block's memory: the tile is this block's, and `rank` says whose");
-    cpu::block& there = w.machine->at_rank(rank);
+    cpu::block& there = w.machine->at_rank(w, rank);
     if (&there != w.home) cpu::note_inbound(there, w.id, w.now, who, "read its shared memory");
     dst.touch(true, "load_from", &where);
     const auto& tile = *reinterpret_cast<const Src*>(there.memory.bytes() + offset);

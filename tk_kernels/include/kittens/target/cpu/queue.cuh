@@ -17,7 +17,7 @@ kittens_device claimed claim(int* counter, int numbers, site where = kittens_her
     const cpu::action who = w.doing("claim", where);
     w.machine->check_write(w, who);
     w.machine->let_others_run(w, who);
-    w.machine->note_write(counter, sizeof(int), who, true);
+    w.machine->note_write(counter, sizeof(int), who, false, true);
     return {w.machine->claimed_numbers()->take(counter, numbers, who)};
 }
 // Waits for it. Each claim is asked once.

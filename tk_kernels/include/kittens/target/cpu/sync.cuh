@@ -132,7 +132,7 @@ inline void make_semaphore(warp& w, semaphore& s, int arrivals, const action& wh
     s.value = semaphore_mark ^ home.semaphores.size();
     semaphore_state& state = home.semaphores.emplace_back();
     state.offset = offset;
-    state.block = home.rank;
+    state.block = home.place;
     state.expected = state.pending = arrivals;
     state.agent = w.machine->new_agent();
     state.made_by = who;
@@ -173,7 +173,7 @@ kittens_device void arrive_at(semaphore& s, int rank, site where = kittens_here)
     if (rank < 0 || rank >= blocks) cpu::fail(cpu::name(who), " names block ", rank, " of a cluster of ", blocks);
     size_t offset;
     w.machine->locate(&s, offset, who);
-    cpu::block& target = w.machine->at_rank(rank);
+    cpu::block& target = w.machine->at_rank(w, rank);
     auto& there = *reinterpret_cast<semaphore*>(target.memory.bytes() + offset);
     cpu::semaphore_state& state = cpu::use(w, there, who, rank != w.home->rank);
     if (&target == w.home) {
@@ -231,7 +231,7 @@ kittens_device void sync_block(site where = kittens_here) {
 kittens_device void sync_cluster(site where = kittens_here) {
     cpu::warp& w = cpu::begin();
     const auto& shape = w.machine->dimensions();
-    cpu::come(w, w.machine->cluster_barrier(), shape.warps * shape.cluster_blocks, true, "the cluster's barrier",
+    cpu::come(w, w.machine->cluster_barrier(w), shape.warps * shape.cluster_blocks, true, "the cluster's barrier",
               w.doing("sync_cluster", where));
 }
 // Makes the semaphores that this warp has set up visible to asynchronous loads and to the cluster.

@@ -26,7 +26,8 @@ struct launch_shape {
     int shared_bytes;
     bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
     int cluster_blocks = 1;
-    bool first = false;  // of its operator, this time: it does not start early, whatever the kernel says
+    bool first = false;     // of its operator, this time: it does not start early, whatever the kernel says
+    bool resident = false;  // all of its blocks are there at once: launch_resident says so
 };
 constexpr int any_cluster = 0;
 template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
@@ -60,22 +61,28 @@ __global__ void __launch_bounds__(Kernel::warps* warp_threads, Kernel::blocks_pe
 #endif
 }
 
-// Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters; with
-// Kernel::starts_early, while the kernel before it on the stream may still run. Throws std::runtime_error where CUDA
-// refuses.
-template <typename Kernel>
-void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
+// The kernel, which may ask for as much shared memory as a block can have.
+template <typename Kernel> auto* entry_of() {
     auto* entry = kernel_entry<Kernel>;
     static const cudaError_t raised = [entry] {
         return cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, limits::shared_bytes);
     }();
     check_cuda(raised, "raising the shared memory limit");
+    return entry;
+}
+
+// Starts Kernel::run(globals) in every warp of `shape.blocks` blocks of Kernel::warps warps, in clusters; with
+// Kernel::starts_early, while the kernel before it on the stream may still run. Throws std::runtime_error where CUDA
+// refuses.
+template <typename Kernel>
+void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
+    auto* entry = entry_of<Kernel>();
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(shape.blocks);
     config.blockDim = dim3(Kernel::warps * warp_threads);
     config.dynamicSmemBytes = shape.shared_bytes;
     config.stream = static_cast<cudaStream_t>(stream);
-    cudaLaunchAttribute attributes[2];
+    cudaLaunchAttribute attributes[3];
     config.attrs = attributes;
     if (const int blocks = cluster_of<Kernel>(shape); blocks > 1) {
         cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
@@ -86,6 +93,11 @@ void launch(const launch_shape& shape, void* stream, const typename Kernel::glob
         cudaLaunchAttribute& early = attributes[config.numAttrs++];
         early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         early.val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (shape.resident) {
+        cudaLaunchAttribute& together = attributes[config.numAttrs++];
+        together.id = cudaLaunchAttributeCooperative;
+        together.val.cooperative = 1;
     }
     check_cuda(cudaLaunchKernelEx(&config, entry, globals), "launching the kernel");
 }
@@ -102,5 +114,28 @@ template <cudaDeviceAttr Attribute> int of_current_device() {
 inline int multiprocessors() { return of_current_device<cudaDevAttrMultiProcessorCount>(); }
 // The shared memory that the blocks of one share; `limits` has what the least of a target's machines has.
 inline int multiprocessor_shared_bytes() { return of_current_device<cudaDevAttrMaxSharedMemoryPerMultiprocessor>(); }
+
+// How many blocks of a launch are there at once.
+template <typename Kernel> int resident_blocks(const launch_shape& shape) {
+    auto* entry = entry_of<Kernel>();
+    const int threads = Kernel::warps * warp_threads, cluster_blocks = cluster_of<Kernel>(shape);
+    int count = 0;
+    if (cluster_blocks == 1) {
+        check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, entry, threads, size_t(shape.shared_bytes)),
+                   "asking how many blocks a multiprocessor holds");
+        return count * multiprocessors();
+    }
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {unsigned(cluster_blocks), 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(shape.blocks);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    check_cuda(cudaOccupancyMaxActiveClusters(&count, entry, &config), "asking how many clusters the device holds");
+    return count * cluster_blocks;
+}
 
 }  // namespace kittens

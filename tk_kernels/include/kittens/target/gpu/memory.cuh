@@ -354,6 +354,11 @@ kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site
 template <global_tensor Src> kittens_device float load_value(const Src& src, element_coord at, site = kittens_here) {
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
 }
+// One element of a table: a page's number, a length. It lies inside the tensor; the same in every lane.
+template <global_tensor Src> kittens_device int load_integer(const Src& src, element_coord at, site = kittens_here) {
+    static_assert(std::is_same_v<std::remove_const_t<typename Src::T>, int>, "load_integer: a tensor of int");
+    return src.row(at.b, at.d, at.r)[at.c];
+}
 // Asks for a tile of Rows x Cols to be brought into the L2 cache; nothing past the tensor's end.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src& src, element_coord at) {
     constexpr int sector = 32 / sizeof(typename Src::T), across = Cols / sector;

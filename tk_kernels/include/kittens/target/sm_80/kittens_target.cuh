@@ -6,6 +6,7 @@
 #include "kittens/target/gpu/queue.cuh"
 #include "kittens/target/gpu/lines.cuh"
 #include "kittens/target/sm_80/sync.cuh"
+#include "kittens/target/gpu/exchange.cuh"
 #include "kittens/target/sm_80/async.cuh"
 #include "kittens/target/sm_80/mma.cuh"
 #include "kittens/target/gpu/launch.cuh"

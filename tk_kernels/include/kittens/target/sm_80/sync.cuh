@@ -24,6 +24,9 @@ template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_h
 // Stores by the lanes are seen by the lanes' own copies and multiplies after a barrier alone.
 kittens_device void fence_async(site = kittens_here) {}
 
+// There is no copy engine that would see memory in another way than the lanes do.
+kittens_device void fence_proxies() {}
+
 // A kernel begins when the ones before it have ended.
 kittens_device void start_next_kernel(site = kittens_here) {}
 kittens_device void wait_previous_kernel(site = kittens_here) {}

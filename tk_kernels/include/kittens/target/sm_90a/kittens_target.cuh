@@ -6,6 +6,7 @@
 #include "kittens/target/gpu/queue.cuh"
 #include "kittens/target/gpu/lines.cuh"
 #include "kittens/target/sm_90a/sync.cuh"
+#include "kittens/target/gpu/exchange.cuh"
 #include "kittens/target/sm_90a/async.cuh"
 #include "kittens/target/sm_90a/neighbours.cuh"
 #include "kittens/target/sm_90a/mma.cuh"

@@ -50,6 +50,9 @@ template <int ClusterBlocks = 1> kittens_device void sync_start(site = kittens_h
 // issue.
 kittens_device void fence_async(site = kittens_here) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// Between what threads and what the copy engine reads and writes, in global memory too, in both directions.
+kittens_device void fence_proxies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // --- dependent launch -----------------------------------------------------------------------------------------------
 // By any warp: once every block has said so or ended, the stream's next kernel may begin, if it `starts_early`.
 kittens_device void start_next_kernel(site = kittens_here) { asm volatile("griddepcontrol.launch_dependents;"); }

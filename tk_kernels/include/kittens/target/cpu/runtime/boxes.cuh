@@ -36,6 +36,23 @@ struct box {
     int inner_cols() const { return std::clamp(extent[3] - at[3], 0, cols); }
 };
 
+// Rows of bytes in global memory.
+struct region {
+    uintptr_t low;
+    int rows;
+    size_t bytes;  // of a row
+    int64_t pitch;
+
+    uintptr_t row(int r) const { return low + r * pitch; }
+};
+inline region region_of(const void* low, size_t bytes) { return {reinterpret_cast<uintptr_t>(low), 1, bytes, 0}; }
+// What a box moves.
+inline region region_of(const box& b) {
+    const int rows = b.inner_rows(), cols = b.inner_cols();
+    if (rows == 0 || cols == 0) return {};
+    return {reinterpret_cast<uintptr_t>(b.row(0)), rows, size_t(cols) * b.element_bytes, b.stride[2] * b.element_bytes};
+}
+
 inline void check(const box& b, const action& who, bool is_matrix) {
     static constexpr const char* dimension[] = {"batch", "depth", "row", "column"};
     for (int d = 0; d < 4; d++)

@@ -23,13 +23,21 @@ class clock {
     bool covers_fence(int warp, tick when) const { return size_t(warp) < fenced_.size() && fenced_[warp] >= when; }
     void fence(int warp, tick when) { raise(fenced_, warp, when); }
 
+    // The same for global memory, of all that is known to have happened: what counters fence.
+    bool covers_hand_over(int agent, tick when) const {
+        return size_t(agent) < handed_over_.size() && handed_over_[agent] >= when;
+    }
+    void hand_over() { join(handed_over_, seen_); }
+
     void join(const clock& other) {
         join(seen_, other.seen_);
         join(fenced_, other.fenced_);
+        join(handed_over_, other.handed_over_);
     }
     void clear() {
         seen_.clear();
         fenced_.clear();
+        handed_over_.clear();
     }
 
   private:
@@ -42,7 +50,7 @@ class clock {
         for (size_t i = 0; i < from.size(); i++) into[i] = std::max(into[i], from[i]);
     }
 
-    std::vector<tick> seen_, fenced_;
+    std::vector<tick> seen_, fenced_, handed_over_;
 };
 
 }  // namespace kittens::cpu

@@ -1,5 +1,5 @@
-// One cluster on one host thread: schedules its warps' fibers and lands asynchronous effects, in an order that the
-// seed draws.
+// What runs together on one host thread, a cluster or all clusters of a grid whose blocks wait for one another:
+// schedules its warps' fibers and lands asynchronous effects, in an order that the seed draws.
 #pragma once
 
 #include "kittens/target/cpu/runtime/deadlock.cuh"
@@ -12,21 +12,26 @@ class cluster {
         int blocks_in_grid, cluster_blocks, warps;
         size_t shared_bytes;
         const global_writes* earlier = nullptr;  // of a kernel that starts early: what those before it wrote
+        int clusters = 1;                        // that run together
+        bool resident = false;                   // they are the grid's, and may wait for one another
+
+        int blocks() const { return clusters * cluster_blocks; }
     };
 
     cluster(const shape& s, void (*body)(const void*), const void* globals)
         : shape_(s), body_(body), globals_(globals) {
-        const size_t bytes = shared_memory::spacing * s.cluster_blocks;
+        const size_t bytes = shared_memory::spacing * s.blocks();
         void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
         arena_ = static_cast<unsigned char*>(memory);
-        blocks_ = std::vector<block>(s.cluster_blocks);
-        warps_ = std::vector<warp>(s.cluster_blocks * s.warps);
+        blocks_ = std::vector<block>(s.blocks());
+        warps_ = std::vector<warp>(s.blocks() * s.warps);
+        cluster_barriers_ = std::vector<barrier_state>(s.clusters);
         for (warp& w : warps_) w.stack = std::make_unique<fiber>();
     }
     ~cluster() {
         if (running_ > 0) abandon();
-        munmap(arena_, shared_memory::spacing * shape_.cluster_blocks);
+        munmap(arena_, shared_memory::spacing * shape_.blocks());
     }
     cluster(const cluster&) = delete;
     cluster& operator=(const cluster&) = delete;
@@ -35,6 +40,15 @@ class cluster {
     void run(int number, uint64_t seed) {
         start(number, seed);
         advance();
+    }
+
+    // Runs all clusters of the grid together.
+    void run_resident(uint64_t seed) {
+        claims claimed;
+        start(0, seed, claimed);
+        advance();
+        claimed.check();
+        counted_.check();
     }
 
     // The same in parts, for clusters that claim numbers from one counter.
@@ -74,7 +88,7 @@ class cluster {
     void let_others_run(warp& w, const action& who) {
         if (claims_ == nullptr)
             fail(name(who), " claims a number in a launch whose blocks run one after another: launch_queue starts it");
-        yields_ = true;
+        yields_ = !shape_.resident;
         give_way(w);
     }
     claims* claimed_numbers() { return claims_; }
@@ -144,9 +158,9 @@ class cluster {
     int new_agent() { return agents_++; }
 
     // --- memory and semaphores -----------------------------------------------------------------------------------
-    block& at_rank(int rank) { return blocks_[rank]; }
+    block& at_rank(const warp& w, int rank) { return blocks_[first_of(*w.home) + rank]; }
     std::vector<warp>& warps() { return warps_; }
-    barrier_state& cluster_barrier() { return cluster_barrier_; }
+    barrier_state& cluster_barrier(const warp& w) { return cluster_barriers_[w.home->place / shape_.cluster_blocks]; }
     const shape& dimensions() const { return shape_; }
 
     // Which block's shared memory a pointer is in, and where.
@@ -205,17 +219,22 @@ class cluster {
                  " writes global memory while the kernels before this one, which starts early, may still use it: call "
                  "wait_previous_kernel first, or be told by a warp that did");
     }
-    // A load from global memory.
-    void check_read(const warp& w, const void* from, size_t bytes, const action& who) const {
-        if (!overtakes(w)) return;
-        if (const action* writer = shape_.earlier->find(from, bytes))
-            fail(name(who), " reads global memory that ", name(*writer),
-                 " of an earlier kernel may still write: this kernel starts early; call wait_previous_kernel first, or "
-                 "be told by a warp that did");
+    // A load from global memory, by a warp itself, or by a chain of asynchronous operations that it starts.
+    void note_read(const warp& w, const region& from, const action& who, bool exchanged) {
+        note_read(w, from, who, exchanged, w.id, w.now, false);
     }
-    void check_read(const warp& w, const box& b, const action& who) const {
-        if (!overtakes(w)) return;
-        for (int r = 0; r < b.inner_rows(); r++) check_read(w, b.row(r), size_t(b.inner_cols()) * b.element_bytes, who);
+    void note_read(const warp& w, const region& from, const action& who, bool exchanged, int agent, tick when,
+                   bool asynchronous) {
+        if (shape_.resident)
+            shadow_.touch({agent, when, w.before, who, cluster_of(w), asynchronous, exchanged}, access::read, from);
+        else if (shape_.blocks_in_grid > shape_.cluster_blocks) read_.note(from, who, number_);
+        if (overtakes(w)) check_earlier(from, who);
+    }
+    // A store by the copy engine, when w issues it.
+    void note_store(const warp& w, const region& to, const action& who, bool exchanged, bool add) {
+        if (shape_.resident)
+            shadow_.touch({w.written_agent, w.stores, w.before, who, cluster_of(w), true, exchanged},
+                          add ? access::add : access::write, to);
     }
     void wait_previous_kernel(warp& w) {
         w.before.see(earlier_agent_, 1);
@@ -231,12 +250,29 @@ class cluster {
     bool waited() const { return waited_; }
 
     // An ordinary store to global memory.
-    void note_write(const void* to, size_t bytes, const action& who, bool add = false) {
-        check_write(*current_warp, who);
+    void note_write(const void* to, size_t bytes, const action& who, bool exchanged = false, bool add = false) {
+        const warp& w = *current_warp;
+        check_write(w, who);
         written_.note(to, bytes, add, who, number_);
+        if (shape_.resident && bytes > 0)
+            shadow_.touch({w.id, w.now, w.before, who, cluster_of(w), false, exchanged},
+                          add ? access::add : access::write, region_of(to, bytes));
     }
-    // What all clusters that ran here have written.
+    // What all clusters that ran here have written, and read.
     const global_writes& written() const { return written_; }
+    const global_reads& read() const { return read_; }
+
+    // --- counters ------------------------------------------------------------------------------------------------
+    // A counter as w uses it, in a launch whose blocks may wait for one another.
+    counter_state& use_counter(const warp& w, const counter& c, const action& who) {
+        require_resident(who);
+        return counted_.use(c, who, w.id, w.now);
+    }
+    void retire(warp& w, const counters& set, const action& who) {
+        require_resident(who);
+        land_signals(w.before);
+        counted_.retire(set, w.before, who, int(blocks_.size()));
+    }
 
     // An error where nothing may be thrown (a destructor): reported at the next switch.
     void report_later(const std::string& words) {
@@ -244,6 +280,21 @@ class cluster {
     }
 
   private:
+    int cluster_of(const warp& w) const { return w.home->number / shape_.cluster_blocks; }
+
+    void require_resident(const action& who) const {
+        if (!shape_.resident)
+            fail(name(who), " is in a launch whose blocks run one after another: launch_resident starts it");
+    }
+
+    void check_earlier(const region& from, const action& who) const {
+        for (int r = 0; r < from.rows; r++)
+            if (const action* writer = shape_.earlier->find(from.row(r), from.bytes))
+                fail(name(who), " reads global memory that ", name(*writer),
+                     " of an earlier kernel may still write: this kernel starts early; call wait_previous_kernel "
+                     "first, or be told by a warp that did");
+    }
+
     // Whether w runs ahead of a kernel before this one.
     bool overtakes(const warp& w) const { return shape_.earlier != nullptr && !w.before.covers(earlier_agent_, 1); }
 
@@ -260,16 +311,17 @@ class cluster {
         effects_.clear();
         ready_.clear();
         load_agents_.clear();
-        cluster_barrier_ = {};
+        for (barrier_state& barrier : cluster_barriers_) barrier = {};
         queued_multiplies_ = 0;
         agents_ = int(warps_.size());
         earlier_agent_ = new_agent();
-        for (int rank = 0; rank < int(blocks_.size()); rank++) {
-            block& b = blocks_[rank];
-            b.number = number * int(blocks_.size()) + rank;
-            b.rank = rank;
+        for (int place = 0; place < int(blocks_.size()); place++) {
+            block& b = blocks_[place];
+            b.number = number * int(blocks_.size()) + place;
+            b.rank = place % shape_.cluster_blocks;
+            b.place = place;
             b.running = shape_.warps;
-            b.memory.start(arena_ + rank * shared_memory::spacing, shape_.shared_bytes);
+            b.memory.start(arena_ + place * shared_memory::spacing, shape_.shared_bytes);
             b.semaphores.clear();
             for (barrier_state& barrier : b.barriers) barrier = {};
             b.inbounds.clear();
@@ -290,6 +342,7 @@ class cluster {
             w.multiply_agent = new_agent();
             w.store_agent = new_agent();
             w.copy_agent = new_agent();
+            if (shape_.resident) w.written_agent = new_agent();
             w.stack->reset(&cluster::enter, &w);
             ready_.push_back(&w);
         }
@@ -329,7 +382,7 @@ class cluster {
         while (running_ > 0) {
             if (failure_ || yields_) return;
             while (anything_in_flight() && (ready_.empty() || dice_.chance(temper_->land_in_256))) land_something();
-            if (ready_.empty()) fail(deadlock(blocks_, warps_, cluster_barrier_));
+            if (ready_.empty()) fail(deadlock(blocks_, warps_, cluster_barriers_));
             resume(take_ready());
         }
         if (failure_) return;
@@ -365,6 +418,7 @@ class cluster {
     }
 
     void land(size_t index) {
+        if (effects_[index].what == effect::kind::signal) return land_signal(index);
         effect e = std::move(effects_[index]);
         if (index + 1 != effects_.size()) effects_[index] = std::move(effects_.back());
         effects_.pop_back();
@@ -378,6 +432,34 @@ class cluster {
                 e.add ? add_box(e.where, e.held.data()) : write_box(e.where, e.held.data());
                 break;
             case effect::kind::arrival: arrive(*e.done, e.carried, e.who); break;
+            case effect::kind::signal: break;  // land_signal
+        }
+    }
+
+    // A release: after every signal that its warp knew of.
+    void land_signal(size_t index) {
+        const effect e = std::move(effects_[index]);
+        effects_.erase(effects_.begin() + std::ptrdiff_t(index));
+        land_signals(e.carried);
+        progress_++;
+        counter_state& s = *e.raised;
+        counted_.raise(s, e.amount, e.carried, e.agent, e.when, e.who);
+        std::erase_if(s.waiting, [&](const counter_state::sleeper& w) {
+            if (s.value < w.at_least) return false;
+            make_ready(*w.who);
+            return true;
+        });
+    }
+    // Those that a clock has seen.
+    void land_signals(const clock& known) {
+        for (size_t i = 0; i < effects_.size();) {
+            const effect& e = effects_[i];
+            if (e.what == effect::kind::signal && known.covers(e.agent, e.when)) {
+                land_signal(i);
+                i = 0;
+            } else {
+                i++;
+            }
         }
     }
 
@@ -471,8 +553,11 @@ class cluster {
     std::vector<effect> effects_;
     std::vector<load_agent> load_agents_;
     global_writes written_;
+    global_reads read_;
+    global_shadow shadow_;
+    counting counted_;
     int number_ = 0;
-    barrier_state cluster_barrier_;
+    std::vector<barrier_state> cluster_barriers_;
     random dice_{0};
     std::optional<temper> temper_;
     size_t queued_multiplies_ = 0;

@@ -1,4 +1,4 @@
-// Who waits for what: the report of a cluster in which nothing can happen any more.
+// Who waits for what: the report of a cluster, or of a grid that runs together, in which nothing can happen any more.
 #pragma once
 
 #include "kittens/target/cpu/runtime/machine.cuh"
@@ -29,13 +29,21 @@ inline std::string missing(const std::vector<block>& blocks, const semaphore_sta
     return words;
 }
 
-// `everyone`: warps of all blocks belong to the barrier, not only those of w's.
+inline std::string missing(const counter_state& s, int at_least) {
+    return text(describe(s), " to hold ", at_least, "; it holds ", s.value, ", ", raised_by(s));
+}
+
+// The place of the first block of a block's cluster.
+inline int first_of(const block& b) { return b.place - b.rank; }
+
+// `everyone`: warps of all blocks of the cluster belong to the barrier, not only those of w's.
 inline std::string missing(const std::vector<warp>& warps, const warp& w, bool everyone) {
     const barrier_state& b = *w.waits.barrier;
     std::string absent;
     for (const warp& other : warps) {
         const bool came = std::find(b.warps.begin(), b.warps.end(), other.id) != b.warps.end();
-        if (came || (!everyone && other.home != w.home)) continue;
+        const bool belongs = everyone ? first_of(*other.home) == first_of(*w.home) : other.home == w.home;
+        if (came || !belongs) continue;
         absent += text(absent.empty() ? "" : ", ", other.home->number, "/", other.index, other.ended ? " (ended)" : "");
     }
     return text(w.waits.barrier_name, ": ", b.arrived.size(), " of ", plural(b.expected, "warp"),
@@ -44,11 +52,12 @@ inline std::string missing(const std::vector<warp>& warps, const warp& w, bool e
 
 inline bool wait_alike(const warp& a, const warp& b) {
     return a.home == b.home && a.waits.semaphore == b.waits.semaphore && a.waits.barrier == b.waits.barrier &&
-           a.waits.phase == b.waits.phase && same_place(a.waits.who.at, b.waits.who.at);
+           a.waits.phase == b.waits.phase && a.waits.counted == b.waits.counted &&
+           a.waits.at_least == b.waits.at_least && same_place(a.waits.who.at, b.waits.who.at);
 }
 
 inline std::string deadlock(const std::vector<block>& blocks, const std::vector<warp>& warps,
-                            const barrier_state& of_cluster) {
+                            const std::vector<barrier_state>& of_clusters) {
     std::string words = "deadlock: no warp can go on and nothing is in flight", gone;
     std::vector<bool> told(warps.size(), false);
     for (size_t i = 0; i < warps.size(); i++) {
@@ -61,10 +70,13 @@ inline std::string deadlock(const std::vector<block>& blocks, const std::vector<
             told[k] = true;
             who += text(who.empty() ? "" : ", ", warps[k].index);
         }
+        const bool of_cluster = std::any_of(of_clusters.begin(), of_clusters.end(),
+                                            [&](const barrier_state& b) { return w.waits.barrier == &b; });
         words += text("\n  block ", w.home->number, ", warp ", who, ": ", w.waits.who.op, " at ", place(w.waits.who.at),
                       " waits for ",
-                      w.waits.semaphore != nullptr ? missing(blocks, *w.waits.semaphore, w.waits.phase)
-                                                   : missing(warps, w, w.waits.barrier == &of_cluster));
+                      w.waits.counted != nullptr     ? missing(*w.waits.counted, w.waits.at_least)
+                      : w.waits.semaphore != nullptr ? missing(blocks, *w.waits.semaphore, w.waits.phase)
+                                                     : missing(warps, w, of_cluster));
     }
     return gone.empty() ? words : words + "\n  ended (block/warp): " + gone;
 }

@@ -37,14 +37,26 @@ class global_writes {
         }
     }
 
+    bool empty() const { return runs_.empty(); }
+
     // After the launch: fails where two clusters wrote the same bytes.
     void check() {
         sort();
+        reach_.clear();
         const run* widest = nullptr;  // of those before, the one that ends last
         for (const run& r : runs_) {
             if (widest != nullptr && r.low < widest->low + widest->bytes) compare(*widest, r);
             if (widest == nullptr || r.low + r.bytes > widest->low + widest->bytes) widest = &r;
+            reach_.push_back(widest->low + widest->bytes);
         }
+    }
+    // After `check`: who, of another cluster, wrote one of the bytes; null: nobody.
+    const action* any(uintptr_t low, uintptr_t high, int cluster) const {
+        size_t i = size_t(std::upper_bound(reach_.begin(), reach_.end(), low) - reach_.begin());
+        for (; i < runs_.size() && runs_[i].low < high; i++)
+            if (runs_[i].low + runs_[i].bytes > low && writers_[runs_[i].writer].cluster != cluster)
+                return &writers_[runs_[i].writer].who;
+        return nullptr;
     }
 
     // For `find`: the runs in order, each without what one before it covers.
@@ -63,8 +75,7 @@ class global_writes {
         runs_ = std::move(apart);
     }
     // Who wrote one of the bytes; null: nobody.
-    const action* find(const void* from, size_t bytes) const {
-        const uintptr_t low = reinterpret_cast<uintptr_t>(from);
+    const action* find(uintptr_t low, size_t bytes) const {
         const auto next =
             std::partition_point(runs_.begin(), runs_.end(), [low](const run& r) { return r.low + r.bytes <= low; });
         return next != runs_.end() && next->low < low + bytes ? &writers_[next->writer].who : nullptr;
@@ -85,10 +96,6 @@ class global_writes {
         std::sort(runs_.begin(), runs_.end(), [](const run& a, const run& b) { return a.low < b.low; });
     }
 
-    static bool same(const action& a, const action& b) {
-        return a.op == b.op && a.block == b.block && a.warp == b.warp && same_place(a.at, b.at);
-    }
-
     void compare(const run& a, const run& b) const {
         const writer &first = writers_[a.writer], &second = writers_[b.writer];
         if (first.cluster == second.cluster || (first.add && second.add)) return;
@@ -100,6 +107,7 @@ class global_writes {
 
     std::vector<writer> writers_;
     std::vector<run> runs_;
+    std::vector<uintptr_t> reach_;  // of each run and those before it, the furthest end
 };
 
 }  // namespace kittens::cpu

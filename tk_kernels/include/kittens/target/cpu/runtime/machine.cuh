@@ -1,4 +1,4 @@
-// The state of a running cluster: blocks, warps, semaphores, barriers, and effects that have not landed yet.
+// The state of what runs together, a cluster or a whole grid: blocks, warps, semaphores, barriers, and effects that have not landed yet.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,10 @@
 #include "kittens/target/cpu/runtime/boxes.cuh"
 #include "kittens/target/cpu/runtime/claims.cuh"
 #include "kittens/target/cpu/runtime/clock.cuh"
+#include "kittens/target/cpu/runtime/counting.cuh"
 #include "kittens/target/cpu/runtime/fiber.cuh"
+#include "kittens/target/cpu/runtime/global_reads.cuh"
+#include "kittens/target/cpu/runtime/global_shadow.cuh"
 #include "kittens/target/cpu/runtime/global_writes.cuh"
 #include "kittens/target/cpu/runtime/random.cuh"
 #include "kittens/target/cpu/runtime/report.cuh"
@@ -24,7 +27,7 @@ struct warp;
 // An mbarrier. `bytes` is what was announced in this phase and has not landed.
 struct semaphore_state {
     size_t offset = 0;
-    int block = 0;  // rank in the cluster
+    int block = 0;  // place among the blocks that run together
     int expected = 0, pending = 0;
     int64_t bytes = 0, announced = 0;
     int in_flight = 0;  // loads that will still complete bytes here
@@ -60,7 +63,7 @@ struct barrier_state {
 
 // Something asynchronous that has been started and has not happened yet.
 struct effect {
-    enum class kind { load, store, arrival, copy };
+    enum class kind { load, store, arrival, copy, signal };
     kind what;
     action who;
     box where = {};                   // load, store: in global memory
@@ -71,7 +74,9 @@ struct effect {
     bool add = false;                      // store: added to what is there
     bool is_read = false;                  // store: its source was read, into
     std::vector<unsigned char> held = {};  // this
-    clock carried = {};                    // arrival: what the arriver knew; load: that earlier kernels have ended
+    clock carried = {};                    // arrival, signal: what its warp knew; load: that earlier kernels have ended
+    counter_state* raised = nullptr;       // signal: this
+    int amount = 0;                        // signal: by so much
 };
 
 // A multiply that a warp has issued, its share of the warpgroup's.
@@ -98,11 +103,14 @@ struct waiting_for {
     tick phase = 0;  // number of the phase that must complete
     barrier_state* barrier = nullptr;
     std::string barrier_name;
+    counter_state* counted = nullptr;
+    int at_least = 0;
 };
 
 struct block {
     int number = 0;  // in the grid
     int rank = 0;    // in the cluster
+    int place = 0;   // among the blocks that run together
     int running = 0;
     shared_memory memory;
     std::deque<semaphore_state> semaphores;
@@ -121,7 +129,7 @@ struct block {
 };
 
 struct warp {
-    int id = 0;     // in the cluster, and as an agent
+    int id = 0;     // among the warps that run together, and as an agent
     int index = 0;  // in the block
     block* home = nullptr;
     cluster* machine = nullptr;
@@ -133,6 +141,7 @@ struct warp {
     waiting_for waits;
     size_t allocations = 0;
     int multiply_agent = 0, store_agent = 0, copy_agent = 0;
+    int written_agent = 0;                        // its bulk stores again: what they wrote is there
     tick multiplies = 0, stores = 0, copies = 0;  // issued
     tick stores_read = 0;                         // known to have read their source
     action last_store, last_copy;

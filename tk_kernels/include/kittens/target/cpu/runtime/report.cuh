@@ -40,7 +40,12 @@ inline std::string place(const site& at) {
 }
 
 inline bool same_place(const site& a, const site& b) {
-    return a.where.line() == b.where.line() && std::strcmp(a.where.file_name(), b.where.file_name()) == 0;
+    const char *first = a.where.file_name(), *second = b.where.file_name();
+    return a.where.line() == b.where.line() && (first == second || std::strcmp(first, second) == 0);
+}
+
+inline bool same(const action& a, const action& b) {
+    return a.block == b.block && a.warp == b.warp && a.op == b.op && same_place(a.at, b.at);
 }
 
 inline std::string name(const action& a) {
