@@ -67,9 +67,10 @@ class Ratios:
 
 
 def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
-    """The exhibit's title as a finding, on every subject that has a tested claim: the one with the most of them first.
+    """The exhibit's title as a finding, on the subjects that have a tested claim, in the paper's order.
 
-    `results`: the claims that it speaks of, those that others judge too.
+    Lines of code are in the title of an exhibit that has nothing else.  `results`: the claims that it speaks of, those
+    that others judge too.
     """
     by_id = {one.claim.id: one for one in results}
     found = []
@@ -77,23 +78,29 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
         paper = [by_id[one] for one in subject.paper if one in by_id]
         today = [by_id[one] for one in subject.today if one in by_id]
         if paper or today:
-            tested = sum(one.verdict not in WITHOUT_NUMBER for one in (*paper, *today))
-            found.append((tested, f"{subject.says}{outcome(paper, today)}"))
-    most = sorted((one for one in found if one[0]), key=lambda one: -one[0]) or found
+            found.append((paper, today, f"{subject.says}{outcome(paper, today)}"))
+    tested = [one for one in found if any(claim.verdict not in WITHOUT_NUMBER for claim in (*one[0], *one[1]))] or found
+    fast = [one for one in tested if any(claim.claim.kind is not Kind.LINES for claim in (*one[0], *one[1]))] or tested
     if (
-        report.exhibit.where != BEYOND and 0 < len(most) <= NAMED
+        report.exhibit.where != BEYOND and 0 < len(fast) <= NAMED
     ):  # beyond it, what the paper says is of a whole subject
-        (_, first), *others = most
-        return "; ".join([first, *(_inside(text) for _, text in others)])
+        first, *others = [text for _, _, text in fast]
+        return "; ".join([first, *map(inside, others)])
     if results:
-        return f"{report.exhibit.title}: {held(results)}"
+        against = [one for one in results if one.claim.against == "paper"]  # those that the box below counts
+        return f"{report.exhibit.title}: {held(against or results)}"
     ours = _winners(report)
     if ours is None:
         return report.exhibit.title
     return f"{report.exhibit.title}: ours is fastest on {_of(*ours)}"
 
 
-def _inside(text: str) -> str:
+def alone(title: str, finding: str) -> str:
+    """A finding as it stands under its title, without repeating it; empty where it says no more."""
+    return "" if finding == title else _sentence(finding.removeprefix(f"{title}: "))
+
+
+def inside(text: str) -> str:
     """A clause after another: names keep their capital."""
     first = text.split(" ", 1)[0]
     named = first.isupper() or any(letter.isupper() for letter in first[1:]) or first in NAMES
@@ -104,21 +111,33 @@ NAMES = ("Based", "Hedgehog", "Mamba-2")
 
 
 def outcome(paper: Sequence[ClaimResult], today: Sequence[ClaimResult]) -> str:
-    """How the words of a subject go on: nothing where they hold, else what became of them."""
+    """How the words of a subject go on: nothing where they hold, else what became of them.
+
+    A claim on today's fastest falls short of the paper's margin, and need not be behind: the words tell the two apart.
+    """
     verdicts = [one.verdict for one in paper if one.verdict not in WITHOUT_NUMBER]
-    lost = any(one.verdict is Verdict.SHORT for one in today) or Verdict.OVERTAKEN in verdicts
-    behind = ", but a library of today is faster" if lost else ""
+    short = [one for one in today if one.verdict is Verdict.SHORT]
+    caught_up = any(_behind(one) for one in short)
+    lost = ""
+    if short:
+        lost = "today's libraries have caught up" if caught_up else "by a smaller margin over today's libraries"
     if not verdicts:
         judged = [one.verdict for one in today if one.verdict not in WITHOUT_NUMBER]
         if not judged:
             return ": not tested"
-        return ": not so over today's fastest" if lost else ", over today's fastest too"
+        return ": not so over today's fastest" if short else ", over today's fastest too"
     good = [one for one in verdicts if one in (*HOLDING, Verdict.OVERTAKEN)]
     if len(good) == len(verdicts):
-        return behind
+        return f", {'but ' if caught_up else ''}{lost}" if lost else ""
     if good:
-        return f", in part{behind}"
+        return f", in part{', ' if lost else ''}{'and ' if caught_up else ''}{lost}"
     return ": too close to call" if Verdict.SHORT not in verdicts else ": not reproduced"
+
+
+def _behind(result: ClaimResult) -> bool:
+    """Whether ours is slower at a problem of a claim, beyond its interval or not."""
+    measured = [one.measured for one in result.points if isinstance(one.measured, Measured)]
+    return any(one.value < 1 for one in measured)
 
 
 def held(results: Sequence[ClaimResult]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -18,10 +18,10 @@ from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, libraries
+from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, inside, libraries
 from paper_figures.shown.report.model import ExhibitReport
 
-LEAST, GREATEST = 0.5, 32.0
+LEAST, GREATEST = 0.35, 32.0
 DIRECTIONS = {"fwd": "forward", "bwd": "backward"}
 TICKS = (0.5, 1, 2, 4, 8, 16, 32)
 SKETCH_WIDTH, SKETCH_HEIGHT = 240, 44
@@ -95,6 +95,41 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
     return rows
 
 
+BEST = "the best library of today"
+LEADS, TRAILS = 1.1, 0.9
+"""Ours leads from the one mean on, and trails below the other; between them the two are level."""
+
+
+def standing(rows: Sequence[Row]) -> str:
+    """How ours stands to the best library of today by the means of the chart: where it leads, is level, or trails."""
+    means = {row.name: row.marks["ours"].ratios.mean for row in rows}
+    lead = {name: value for name, value in means.items() if value >= LEADS}
+    trail = {name: value for name, value in means.items() if value < TRAILS}
+    level = [value for name, value in means.items() if name not in lead | trail]
+    parts = []
+    if lead:
+        parts.append(f"Ours is {_ends(lead)} times as fast as {BEST} on {_listed(lead)}.")
+    if level:
+        near = max(1, math.ceil(round(100 * max(abs(value - 1) for value in level), 6)))
+        others = "the other kernel" if len(level) == 1 else f"the other {len(level)} kernels"
+        where = others if lead or trail else "every kernel"
+        parts.append(f"On {where} {'it' if lead else 'ours'} is within {near} % of {'it' if lead else BEST}.")
+    if trail:
+        parts.append(f"Ours trails {BEST} on {_listed(trail)}, at {_ends(trail)} times its speed.")
+    return " ".join(parts)
+
+
+def _ends(means: Mapping[str, float]) -> str:
+    ends = dict.fromkeys(significant(end) for end in (min(means.values()), max(means.values())))
+    return " to ".join(ends)
+
+
+def _listed(means: Mapping[str, float]) -> str:
+    """Names in a sentence, the greatest mean first."""
+    *names, last = [inside(name) for name, _ in sorted(means.items(), key=lambda one: -one[1])]
+    return f"{', '.join(names)} and {last}" if names else last
+
+
 def _alike(selections: Sequence[Selected], lines: Sequence[Line]) -> Sequence[Selected]:
     """The problems that a row is over: those with a published rate, else those of the released kernel, else all.
 
@@ -161,8 +196,8 @@ def sketch(report: ExhibitReport) -> Markup:
         if path:
             parts.append(f'<path class="{"ahead" if up else "behind"}" d="{path}"/>')
     over = "the fastest library" if len(report.exhibit.baselines) > 1 else report.exhibit.baseline_label
-    label = f"ours over {over}: {Ratios(tuple(ratios)).text}"
     return Markup(
-        f'<svg class="sketch" viewBox="0 0 {SKETCH_WIDTH} {SKETCH_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(label)}"><path class="one" d="M0 {middle:g}H{SKETCH_WIDTH}"/>{"".join(parts)}</svg>'
+        f'<svg class="sketch" viewBox="0 0 {SKETCH_WIDTH} {SKETCH_HEIGHT}" preserveAspectRatio="none" '
+        f'aria-hidden="true"><path class="one" d="M0 {middle:g}H{SKETCH_WIDTH}"/>{"".join(parts)}</svg>'
+        f'<span class="soft scale-of">Ours over {escape(over)}: <b>{Ratios(tuple(ratios)).text}</b></span>'
     )

@@ -24,10 +24,10 @@ from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import reading
 from paper_figures.shown.page.bars import exhibit_bars
-from paper_figures.shown.page.finding import BEYOND, boxes, headline, held
+from paper_figures.shown.page.finding import BEYOND, alone, boxes, headline, held
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
-from paper_figures.shown.page.overview import sketch, speedups, ticks
+from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -64,6 +64,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         for exhibit in report.exhibits
     ]
     verdicts = Counter(result.verdict for result in report.results)
+    rows = speedups(report.exhibits)
     return {
         "title": current().title,
         "paper": current().name,
@@ -80,7 +81,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "held": held(report.results),
         "description": f"{current().lede} {verdict_sentence(report.results)}",
         "command": current().command,
-        "speedups": speedups(report.exhibits),
+        "speedups": rows,
+        "standing": standing(rows),
         "ticks": ticks(),
         "groups": [(name, own) for name, own in _grouped(exhibits) if own],
         "links": {
@@ -192,8 +194,11 @@ def _exhibit_values(
     exhibit = report.exhibit
     every = [*report.results, *(result for _, result in elsewhere)]
     chart = charted(report)
+    finding = headline(report, every)
     return {
-        "headline": headline(report, every),
+        "headline": finding,
+        "finding": alone(exhibit.title, finding),
+        "beyond": exhibit.where == BEYOND,
         "boxes": boxes(report, every),
         "chart": exhibit_bars(exhibit, report.lines, "../") if isinstance(exhibit, Exhibit) and chart else "",
         "wide": wide_table(exhibit, report.lines) if isinstance(exhibit, Exhibit) and chart else None,

@@ -174,3 +174,19 @@ def test_a_view_of_all_cases_can_be_sent(reader: Reader) -> None:
     name = link.inner_text()
     link.click()
     assert name in reader.case.inner_text("h1")
+
+
+def test_a_phone_shows_the_numbers_of_a_case_under_their_names(reader: Reader) -> None:
+    """Guard: the table went on to the right of the window, and no number was in it."""
+    page = reader.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    reader.click("nav >> text=Find my kernel")
+    cells = page.locator(".found tbody tr:first-child td")
+    places = [one.bounding_box() for one in cells.all()]
+    assert all(one is not None and one["x"] >= 0 and one["x"] + one["width"] <= 390 for one in places)
+    said = page.eval_on_selector_all(
+        ".found tbody tr:first-child td:not(:last-child)",
+        """all => all.map(one => getComputedStyle(one, "::before").content.replaceAll('"', ""))""",
+    )
+    assert said[3:] == ["TFLOPS", "× fastest", "% of datasheet's roof", "% of measured roof", "µs", "Error"]
+    page.set_viewport_size({"width": 1280, "height": 900})

@@ -99,7 +99,8 @@ def test_the_pages_are_for_everyone(written: Path) -> None:
         pictures = re.findall('property="og:image" content="([^"]+)"', text)
         assert pictures or "figures/" not in text  # an exhibit that is a table alone has none
         assert all((path.parent / picture).is_file() for picture in pictures)
-        for tag in re.findall(r"<svg[^>]*>", text):
+        assert text.count('<svg class="sketch"') == text.count("Ours over ")
+        for tag in re.findall(r'<svg(?! class="sketch")[^>]*>', text):  # a sketch has its words beside it
             assert "data-groups" in tag or re.search('role="img" aria-label="[^"]', tag), tag
         assert text.count("data-groups") == len(re.findall('<div class="panel" role="group" aria-label="[^"]', text))
 

@@ -9,6 +9,7 @@ const body = document.querySelector("table.found tbody");
 const headings = [...document.querySelectorAll("table.found [data-column]")];
 const more = document.getElementById("more");
 const CHOICES = ["operation", "direction", "dtype", "gpu", "library"];
+const TITLES = [...document.querySelectorAll("table.found th")].map((one) => one.textContent);
 const FEW = 100;
 const byText = new Intl.Collator("en", { numeric: true });
 let order = null; // [column, 1 or -1]
@@ -84,6 +85,7 @@ function line(one) {
     cell(link, one.fastest ? "winner" : ""), number(one.tflops), number(one.times_fastest, 3), number(one.roof_pct_datasheet, 1),
     number(one.roof_pct_measured, 1), number(one.latency_us), cell(one.rel_l2_error === null ? "–" : one.rel_l2_error.toExponential(1), "number"),
     cell(copy));
+  [...row.cells].forEach((one, place) => { one.dataset.label = TITLES[place]; }); // a phone shows it before the number
   return row;
 }
 

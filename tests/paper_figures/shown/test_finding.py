@@ -1,0 +1,103 @@
+"""What an exhibit's title and the start page's first sentence say, from verdicts and numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from paper_figures.intervals import Interval, Measured
+from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
+from paper_figures.judged.verdicts import Verdict
+from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
+from paper_figures.shown.page.finding import Ratios, alone, headline, outcome
+from paper_figures.shown.page.overview import Mark, Row, standing
+from paper_figures.shown.report.model import ExhibitReport, Report
+
+ALL: dict[str, Claim] = {
+    claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
+}
+
+
+def result(name: str, verdict: Verdict, *measured: float) -> ClaimResult:
+    """A claim with a verdict and measured ratios."""
+    claim = ALL[name]
+    accept = Interval(1.0, inf)
+    points = tuple(
+        PointResult(claim.points[0], "x", None, accept, Measured(one, one, one), verdict, "", "") for one in measured
+    )
+    return replace(evaluate(claim, ClaimFile("f", "", (claim,)), ()), verdict=verdict, points=points)
+
+
+def test_a_smaller_margin_is_not_called_a_faster_library() -> None:
+    """Guard: ours was 2.6 times as fast as every library, and the title said that a library is faster."""
+    paper = [result("fig9-fft-conv-over-flash-fft-conv", Verdict.OVERTAKEN, 5.8)]
+    ahead = [result("fig9-fft-conv-over-todays-best", Verdict.SHORT, 2.6, 2.7)]
+    behind = [result("fig9-fft-conv-over-todays-best", Verdict.SHORT, 2.6, 0.97)]
+    assert outcome(paper, ahead) == ", by a smaller margin over today's libraries"
+    assert outcome(paper, behind) == ", but today's libraries have caught up"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "today", "said"),
+    [
+        ([Verdict.HOLDS, Verdict.LESS], None, ""),
+        ([Verdict.HOLDS, Verdict.NOT_TESTED], Verdict.HOLDS, ""),
+        ([Verdict.HOLDS, Verdict.SHORT], None, ", in part"),
+        ([Verdict.HOLDS, Verdict.CLOSE], Verdict.SHORT, ", in part, and today's libraries have caught up"),
+        ([Verdict.SHORT, Verdict.CLOSE], None, ": not reproduced"),
+        ([Verdict.CLOSE], None, ": too close to call"),
+        ([Verdict.NOT_TESTED], None, ": not tested"),
+        ([Verdict.NOT_TESTED], Verdict.HOLDS, ", over today's fastest too"),
+        ([Verdict.NOT_TESTED], Verdict.SHORT, ": not so over today's fastest"),
+    ],
+)
+def test_what_became_of_a_subject(verdicts: list[Verdict], today: Verdict | None, said: str) -> None:
+    paper = [result("fig8-backward-beats-fa3", one) for one in verdicts]
+    over = [] if today is None else [result("fig8-backward-beats-todays-best", today, 0.99)]
+    assert outcome(paper, over) == said
+
+
+def exhibit(report: Report, name: str) -> ExhibitReport:
+    return next(one for one in report.exhibits if one.exhibit.id == name)
+
+
+def test_lines_of_code_are_in_no_title_that_has_speeds(report: Report) -> None:
+    """Guard: the title of Figure 8 ended with the length of its kernels."""
+    speeds = [
+        result("fig8-backward-beats-fa3", Verdict.HOLDS, 1.2),
+        result("fig8-forward-matches-fa3", Verdict.HOLDS, 1.0),
+    ]
+    lines = result("table6-attention-lines", Verdict.SHORT)
+    fig8 = exhibit(report, "fig8_attention")
+    assert headline(fig8, [*speeds, lines]) == (
+        "Attention forward matches FlashAttention-3; attention backward beats FlashAttention-3"
+    )
+    assert headline(fig8, [lines]) == "Kernels are short: not reproduced"
+
+
+def test_a_card_does_not_repeat_its_title() -> None:
+    assert alone("Batch sizes", "Batch sizes: 3 of 4 tested claims hold") == "3 of 4 tested claims hold"
+    assert alone("Attention", "Attention forward matches FlashAttention-3") == (
+        "Attention forward matches FlashAttention-3"
+    )
+    assert alone("Every kernel against the roof", "Every kernel against the roof") == ""
+
+
+def row(name: str, *ratios: float) -> Row:
+    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))})
+
+
+def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
+    level = [row("bf16 GEMM", 1.01, 1.03), row("Rotary", 0.984)]
+    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0), *level]) == (
+        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based and long convolution. "
+        "On the other 2 kernels it is within 2 % of it."
+    )
+    assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
+        "On the other kernel ours is within 1 % of the best library of today. "
+        "Ours trails the best library of today on rotary, at 0.500 times its speed."
+    )
+    assert standing([row("bf16 GEMM", 0.97)]) == "On every kernel ours is within 3 % of the best library of today."
+    assert standing([]) == ""
