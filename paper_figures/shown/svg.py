@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from html import escape
 
 import numpy as np
+from PIL import Image
 
 from paper_figures.shown.charts import FAINT, INK, PAPER, SERIES
 
 BINS = 32
 WIDTH, HEIGHT = 480, 120
 """Of the plot of samples."""
-GRID = (5, 4)
-"""Between dots in that plot, along and up: samples nearer to each other are one dot."""
+GRID = 3
+"""Between dots in that plot: samples nearer to each other are one dot."""
 
 
 def inline_svg(svg: str, prefix: str, label: str) -> str:
@@ -156,14 +159,25 @@ def samples_svg(rounds: np.ndarray, samples: np.ndarray, label: str) -> str:
         low, high = low * 0.999, high * 1.001
     first, last = int(rounds.min()), max(int(rounds.max()), int(rounds.min()) + 1)
     across, up = 4 + (rounds - first) * (WIDTH - 8) / (last - first), (np.clip(samples, low, high) - low) / (high - low)
-    x = GRID[0] * np.rint(across / GRID[0]).astype(int)
-    y = GRID[1] * np.rint((HEIGHT - 4 - up * (HEIGHT - 8)) / GRID[1]).astype(int)
-    dots, at = "", (0, 0)
-    for column, row in sorted(set(zip(x.tolist(), y.tolist(), strict=True))):
-        dots += f"m{column - at[0]} {row - at[1]}z".replace(" -", "-")
-        at = (column, row)
+    x, y = (np.rint(one).astype(int) for one in (across / GRID, (HEIGHT - 4 - up * (HEIGHT - 8)) / GRID))
+    grid = np.zeros((HEIGHT // GRID + 1, WIDTH // GRID + 1), dtype=np.uint8)
+    grid[y, x] = 1
     middle = round(HEIGHT - 4 - (median - low) * (HEIGHT - 8) / (high - low))
+    place = f'x="{-GRID / 2:g}" y="{-GRID / 2:g}" width="{GRID * grid.shape[1]}" height="{GRID * grid.shape[0]}"'
     return (
         f'<svg class="samples" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
-        f'<line class="median" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/><path class="dots" d="{dots}"/></svg>'
+        f'<line class="median" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/>'
+        f'<image class="dots" {place} href="{_pixels(grid)}"/></svg>'
     )
+
+
+def _pixels(grid: np.ndarray) -> str:
+    """An (h, w) grid of zeros and ones as a picture of as many pixels, ones in the first series' colour.
+
+    GIF, since a path takes six bytes a dot, and since Pillow packs GIFs itself: the same everywhere.
+    """
+    picture = Image.fromarray(grid, mode="P")
+    picture.putpalette(bytes.fromhex(f"{PAPER[1:]}{SERIES[0][1:]}"))
+    file = io.BytesIO()
+    picture.save(file, "GIF", transparency=0, interlace=0)
+    return f"data:image/gif;base64,{base64.b64encode(file.getvalue()).decode()}"

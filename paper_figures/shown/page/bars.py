@@ -151,11 +151,13 @@ def _panel(
                 diamonds.append(_diamond(line, group, place, left + wide / 2, axis))
     label = f"{exhibit.where}, {name or exhibit.title}: its numbers are in the table below"
     ticks = _grid(axis, width) + _group_names([tick for tick, _ in groups], width)
-    title = escape(exhibit.axis_of(name).title)
+    title = exhibit.axis_of(name).title
+    fits = len(title) * LETTER < 0.92 * width
     heading = f'<div class="name">{escape(name)}</div>' if name else ""
     return (
         f'<div class="panel" role="group" aria-label="{escape(label)}">{heading}<svg viewBox="0 0 {width} {HEIGHT}" '
-        f'data-groups="{len(groups)}">{ticks}<text class="title" x="{(width + LEFT) / 2}" y="{HEIGHT - 5}">{title}'
+        f'data-groups="{len(groups)}">{ticks}<text class="{"title" if fits else "title long"}" '
+        f'x="{(width + LEFT) / 2 if fits else width / 2}" y="{HEIGHT - 5}">{escape(title)}'
         f"</text>{''.join(bars)}{''.join(diamonds)}</svg></div>\n"
     )
 

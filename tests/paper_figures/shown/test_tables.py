@@ -147,6 +147,7 @@ def prose(page: str) -> list[str]:
         "as (a file|data|text)",
         "Manifest",
         "leads to its case",
+        "A name opens its samples",
         "judged with what",
         "^Link to",
         "^Measure it again",
