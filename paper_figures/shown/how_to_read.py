@@ -5,29 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.results import Run
+from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.repeats import repeated_text
+
+VERDICTS = {
+    Verdict.HOLDS: "inside of what is accepted.",
+    Verdict.MORE: "beyond it, to the better side.",
+    Verdict.LESS: "the paper's direction holds beyond the noise, with at least half of the paper's margin, but less "
+    "than is accepted.",
+    Verdict.OVERTAKEN: "it holds against what the paper compared with, and falls short of the same margin over today's "
+    "fastest.",
+    Verdict.DIFFERS: "outside, where neither side is better.",
+    Verdict.CLOSE: "the interval reaches over the edge, or a ratio cannot be told from a bound of 1.",
+    Verdict.SHORT: "worse than all of these, or our kernel failed.",
+    Verdict.NOT_TESTED: "a library or a GPU is missing, or nobody measured it; one number without a time is enough, "
+    "unless another falls short.",
+    Verdict.NOT_COMPARABLE: "the reason stands beside it.",
+}
+"""What each verdict means, in the order in which they are explained."""
+
+WORST = "A claim has the verdict of its worst number, and a number counts with its whole interval."
+ONLY = "Direction only: faster or slower is judged, and by how much is not."
+
+TITLES = (
+    *("How it was timed", "Share of the roof", "How far rates move", "What a claim accepts", "Verdicts"),
+    *("The fastest of today", "Stale numbers"),
+)
+"""Of the paragraphs, in order."""
 
 READING = (
     "A case is timed only after its output agreed with a float64 reference. All implementations of one problem are "
     "timed in interleaved rounds of one process. Ratios are of medians over the same rounds, with a 95 % bootstrap "
     "interval. FASTER and SLOWER mean that the whole interval lies outside the noise of the two cases themselves. "
-    "SAME means that it lies inside, AMBIGUOUS that it reaches over the edge. The noise is what a case differs by "
-    "from itself between odd and even rounds, of the two the larger, and 0.2 % at least. It stands behind SAME and "
+    "SAME means that it lies inside, AMBIGUOUS that it reaches over the edge. Noise is how far a kernel differs from "
+    "itself between odd and even rounds: that of the noisier of the two, and at least 0.2 %. It stands behind SAME and "
     "AMBIGUOUS, and beside every ratio of a case.",
     "% of roof is the share of the roofline: the dense matmul rate or the rate at which memory can feed the problem, "
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",
     "The range that a claim accepts was fixed before the run and stands in its line. The run's manifest holds the "
     "digest of the file; a verdict says so if the file has changed since, or if a run did not record it.",
-    "A claim has the verdict of its worst number, and a number counts with its whole interval. Holds: inside of what "
-    "is accepted. Holds, by more: beyond it, to the better side. Holds, by less: the paper's direction holds beyond "
-    "the noise, with at least half of the paper's margin, but less than is accepted. Overtaken: it holds against what "
-    "the paper compared with, and falls short of today's fastest. Differs: outside, where neither side is better. "
-    "Too close to call: the interval reaches over the edge, or a ratio cannot be told from a bound of 1. Falls short: "
-    "worse than all of these, or our kernel failed. Not tested: a library or a GPU is missing, or nobody measured it; "
-    "one number without a time is enough, unless another falls short. Not comparable: the reason stands beside it. "
-    "Direction only: faster or slower is judged, and by how much is not.",
+    f"{WORST} {' '.join(f'{str(one)[:1].upper()}{str(one)[1:]}: {text}' for one, text in VERDICTS.items())} {ONLY}",
     "Fastest of today is the fastest contestant that was timed on the problem: the libraries, and the kernels that the "
     "paper's authors released. Who was absent stands in the same line.",
     "Stale marks a number of a kernel that has changed since: a newer run of the campaign has other machine code of "
@@ -52,3 +71,8 @@ def reading(runs: Sequence[Run]) -> tuple[str, ...]:
     own = OWN if current() is THUNDERKITTENS else {}
     paragraphs = [f"{text} {own[place]}" if place in own else text for place, text in enumerate(READING)]
     return (*paragraphs[:2], repeated_text(runs), *paragraphs[2:])
+
+
+def sections(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """The paragraphs with their titles, without that on verdicts, which the page shows as a list."""
+    return [(title, text) for title, text in zip(TITLES, reading(runs), strict=True) if title != "Verdicts"]

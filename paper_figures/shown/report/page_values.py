@@ -22,7 +22,7 @@ from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.how_to_read import reading
+from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import BEYOND, alone, boxes, headline, held
 from paper_figures.shown.page.machines import machine_values
@@ -70,6 +70,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "paper": current().name,
         "lede": current().lede,
         "reading": reading(report.used),
+        "sections": sections(report.used),
+        "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
         "campaign": report.campaign,
         "summary": summary_sentences(report.headlines, report.results),
         "subjects": subjects_table(report.headlines),

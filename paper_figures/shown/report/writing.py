@@ -122,8 +122,12 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
 
 
 def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
-    """The picture that a link to a page is shown with: the first figure of some exhibits; empty without any."""
-    names = (f"figures/{one['id']}.png" for one in exhibits)
+    """The picture that a link to a page is shown with: the first figure of some exhibits; empty without any.
+
+    Those of the paper's figures of kernels come first, since their speeds are what the start page is about.
+    """
+    ordered = sorted(exhibits, key=lambda one: one["where"] not in current().figures)
+    names = (f"figures/{one['id']}.png" for one in ordered)
     return next((name for name in names if (out / name).exists()), "")
 
 

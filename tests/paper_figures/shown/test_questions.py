@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from paper_figures.judged.verdicts import Verdict
 from tests.conftest import find_chromium
 
 pytestmark = pytest.mark.browser
@@ -28,6 +30,9 @@ class Reader:
 
     def text(self, selector: str = "main") -> str:
         return self.page.locator(selector).first.inner_text()
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_inner_texts()
 
     @property
     def case(self) -> Any:
@@ -75,6 +80,24 @@ def test_which_is_fastest_for_my_shape(reader: Reader, cases: list[dict[str, Any
     assert names
     assert len(said) == len(names)
     assert all(name in line for name, line in zip(names, said, strict=True))
+
+
+def test_which_is_fastest_for_a_shape_that_was_not_measured(reader: Reader, cases: list[dict[str, Any]]) -> None:
+    """Guard: whoever typed the shape of his own model read that no case was found."""
+    asked = {"B": 4, "H": 32, "N": 8192, "D": 128}
+    reader.click("nav >> text=Find my kernel")
+    reader.page.fill("[name=problem]", "B=4 H=32 N=8192 D=128 causal backward")
+    reader.click("[name=fastest]")
+    said = reader.page.locator(".found tbody tr").first.inner_text()
+    distances = {}
+    for one in cases:
+        keys = dict(word.split("=") for word in one["problem"].split(";"))
+        if one["fastest"] and one["direction"] == "bwd" and keys.get("causal") == "1":
+            distances[one["page"]] = sum(abs(math.log2(int(keys[key]) / value)) for key, value in asked.items())
+    least = min(distances.values())
+    nearest = [one for one in cases if distances.get(one["page"]) == least]
+    assert [one for one in nearest if one["library"] in said and one["problem"].replace(";", " ") in said]
+    assert ("No case has this shape" in reader.text("#found")) == (least > 0)
 
 
 def test_how_far_from_both_roofs(reader: Reader, cases: list[dict[str, Any]]) -> None:
@@ -151,7 +174,9 @@ def test_where_are_the_numbers_as_a_file(reader: Reader, cases: list[dict[str, A
 
 def test_what_a_verdict_means(reader: Reader) -> None:
     reader.click("nav >> text=How to read it")
-    assert "Overtaken: " in reader.text()
+    said = dict(zip(reader.texts(".words dt"), reader.texts(".words dd"), strict=True))
+    assert "over today's fastest" in said["» overtaken"]
+    assert len(said) == len(Verdict)
 
 
 def test_a_view_of_all_cases_can_be_sent(reader: Reader) -> None:

@@ -3,7 +3,12 @@
 // One table of all timed cases.  Filters and order are in the address, so that a view can be sent to somebody.
 const { names, words, rows } = JSON.parse(document.getElementById("cases").textContent);
 const cases = rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
-for (const one of cases) one.command = one.command.map((place) => words[place]).join(" ");
+for (const one of cases) {
+  one.command = one.command.map((place) => words[place]).join(" ");
+  one.keys = new Map(one.problem.split(";").map((word) => word.split("=")));
+  one.text = [one.operation, one.direction, one.direction === "bwd" ? "backward" : "forward", one.dtype, one.problem,
+    one.library].join(" ").toLowerCase();
+}
 const form = document.querySelector("form.filters");
 const body = document.querySelector("table.found tbody");
 const headings = [...document.querySelectorAll("table.found [data-column]")];
@@ -12,6 +17,8 @@ const CHOICES = ["operation", "direction", "dtype", "gpu", "library"];
 const TITLES = [...document.querySelectorAll("table.found th")].map((one) => one.textContent);
 const FEW = 100;
 const byText = new Intl.Collator("en", { numeric: true });
+const NEAREST = 2; // distances of problems that are shown where none is the one asked for
+let near = false;
 let order = null; // [column, 1 or -1]
 let all = false;
 
@@ -38,17 +45,33 @@ function keep() {
   history.replaceState(history.state, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`);
 }
 
-// `N=3072 D=128`: each word is one of the problem's keys with its value, or a part of the text.
-function matches(problem, wanted) {
-  const own = problem.split(";");
-  return wanted.every((word) => (/^\w+=\w/.test(word) ? own.includes(word) : problem.toLowerCase().includes(word.toLowerCase())));
+// `N=3072 D=128 causal`: a key with a value is the problem's own; another word is a part of what the row says.
+const isKey = (word) => /^\w+=\w/.test(word);
+const has = (one, word) => (isKey(word) ? one.keys.get(word.split("=")[0]) === word.split("=")[1] : one.text.includes(word.toLowerCase()));
+
+// How far a problem is from the one that was asked for: a factor of two in a key is one, a key that it lacks is three.
+function distance(one, wanted) {
+  return wanted.reduce((sum, word) => {
+    const [key, value] = word.split("=");
+    const factor = Math.abs(Math.log2(Number(one.keys.get(key)) / Number(value)));
+    return sum + (has(one, word) ? 0 : Number.isFinite(factor) ? factor : 3);
+  }, 0);
 }
 
+// Those with all that was asked for; where no problem has it, those of the nearest problems.
 function chosen() {
   const wanted = form.elements.problem.value.split(/[\s;,]+/).filter(Boolean);
-  const found = cases.filter((one) =>
+  const allowed = cases.filter((one) =>
     CHOICES.every((name) => !form.elements[name].value || String(one[name]) === form.elements[name].value) &&
-    (!form.elements.fastest.checked || one.fastest) && matches(one.problem, wanted));
+    (!form.elements.fastest.checked || one.fastest) && wanted.every((word) => isKey(word) || has(one, word)));
+  const keys = wanted.filter(isKey);
+  let found = allowed.filter((one) => keys.every((word) => has(one, word)));
+  near = !found.length && allowed.length > 0;
+  if (near) {
+    const far = new Map(allowed.map((one) => [one, distance(one, keys)]));
+    const nearest = [...new Set([...far.values()].sort((a, b) => a - b))].slice(0, NEAREST);
+    found = allowed.filter((one) => far.get(one) <= nearest.at(-1)).sort((a, b) => far.get(a) - far.get(b));
+  }
   if (!order) return found;
   const [column, direction] = order;
   return found.sort((left, right) => {
@@ -93,8 +116,10 @@ function show() {
   const found = chosen();
   const shown = all ? found : found.slice(0, FEW);
   body.replaceChildren(...shown.map(line));
-  document.getElementById("found").textContent =
-    `${found.length} of ${cases.length} cases${shown.length < found.length ? `, the first ${shown.length} shown` : ""}`;
+  shown.forEach((one, place) => body.rows[place].classList.toggle("group", !order && place > 0 && one.problem !== shown[place - 1].problem));
+  document.getElementById("found").textContent = near
+    ? `No case has this shape. These ${found.length} are of the nearest shapes, the nearest first.`
+    : `${found.length} of ${cases.length} cases${shown.length < found.length ? `, the first ${shown.length} shown` : ""}`;
   more.hidden = shown.length === found.length;
   for (const heading of headings) {
     const up = order && order[0] === heading.dataset.column ? order[1] : 0;
