@@ -29,6 +29,8 @@ LISTED = 2
 """Claims that a box names: those of the main kinds first."""
 NAMED = 3
 """Subjects that a title names; of more it counts their claims."""
+TODAY = "Today's best library"
+"""Over the box on it."""
 BEYOND = "Beyond the paper"
 """Where exhibits stand that the paper has not."""
 MAIN = (Kind.SPEEDUP, Kind.ABLATION, Kind.RATE)
@@ -87,8 +89,7 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
         first, *others = [text for _, _, text in fast]
         return "; ".join([first, *map(inside, others)])
     if results:
-        against = [one for one in results if one.claim.against == "paper"]  # those that the box below counts
-        return f"{report.exhibit.title}: {held(against or results)}"
+        return f"{report.exhibit.title}: {held(results)}"
     ours = _winners(report)
     if ours is None:
         return report.exhibit.title
@@ -154,12 +155,13 @@ def held(results: Sequence[ClaimResult]) -> str:
 
 def boxes(report: ExhibitReport, results: Sequence[ClaimResult]) -> list[Box]:
     """The verdict boxes of an exhibit, those that have something to say."""
-    found = (_paper_box(results), _released_box(report, results), _today_box(report, results))
+    paper = _claims_box([one for one in results if one.claim.against == "paper"], "Against the paper")
+    found = (paper, _released_box(report, results), _today_box(report, results))
     return [one for one in found if one is not None]
 
 
-def _paper_box(results: Sequence[ClaimResult]) -> Box | None:
-    own = [one for one in results if one.claim.against == "paper"]
+def _claims_box(own: Sequence[ClaimResult], over: str) -> Box | None:
+    """How many of some claims hold, and the numbers of the first; None without any."""
     if not own:
         return None
     verdicts = [one.verdict for one in own if one.verdict not in WITHOUT_NUMBER]
@@ -172,7 +174,7 @@ def _paper_box(results: Sequence[ClaimResult]) -> Box | None:
         lines = [own[0].reason]
     elif rest:
         lines.append(f"{rest} more claim{'s' if rest > 1 else ''} below.")
-    return Box(_tone(verdicts), "Against the paper", _sentence(held(own)), tuple(lines))
+    return Box(_tone(verdicts), over, _sentence(held(own)), tuple(lines))
 
 
 def _mark(result: ClaimResult) -> str:
@@ -244,8 +246,14 @@ def _ahead(ratios: Ratios) -> str:
 
 
 def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | None:
-    """Ours against the fastest library of today; None where nobody else competes."""
-    if not isinstance(report.exhibit, Exhibit) or not libraries(report.exhibit):
+    """Ours against the fastest library of today; None where nobody else competes.
+
+    An exhibit that is made from others has their claims alone.
+    """
+    today = [one for one in results if one.claim.against == "today"]
+    if not isinstance(report.exhibit, Exhibit):
+        return _claims_box(today, TODAY)
+    if not libraries(report.exhibit):
         return None
     ratios = _over(report.selections, OURS_DEFAULT, libraries(report.exhibit))
     winners = _winners(report)
@@ -263,12 +271,11 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
     if others:
         listed = ", ".join(f"{name} on {count}" for name, count in others.most_common(3))
         lines.append(f"Ahead of ours: {listed}.")
-    today = [one.verdict for one in results if one.claim.against == "today"]
     if today:
-        lines.append(f"Claims over today's fastest: {counted(today)}.")
+        lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
     if missing := [one for one in absent(report.exhibit, report.lines) if contestant_label(THEIRS) not in one]:
         lines.append(f"Absent: {', '.join(missing)}.")
-    return Box(_ahead(ratios), "Today's best library", f"Ours: {ratios.text} its speed", tuple(lines))
+    return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))
 
 
 def _winners(report: ExhibitReport) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
-from paper_figures.shown.page.finding import Ratios, alone, headline, outcome
+from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
 from paper_figures.shown.page.overview import Mark, Row, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
 
@@ -75,6 +75,22 @@ def test_lines_of_code_are_in_no_title_that_has_speeds(report: Report) -> None:
         "Attention forward matches FlashAttention-3; attention backward beats FlashAttention-3"
     )
     assert headline(fig8, [lines]) == "Kernels are short: not reproduced"
+
+
+def test_the_boxes_of_an_exhibit_made_from_others_count_what_its_title_counts(report: Report) -> None:
+    """Guard: the title counted claims over today's fastest, which no box did."""
+    table6 = exhibit(report, "table6_lines_and_speedups")
+    claims = [
+        result("table6-gemm-over-cutlass", Verdict.HOLDS, 1.1),
+        result("table6-attention-over-fa3", Verdict.HOLDS, 1.0),
+        result("table6-based-speedup", Verdict.HOLDS, 7.0),
+        result("table6-rotary-speedup", Verdict.SHORT, 1.0),
+        result("fig7-matches-todays-best", Verdict.HOLDS, 1.0),
+    ]
+    assert headline(table6, claims) == "Lines of code and speedups: 4 of 5 tested claims hold"
+    paper, today = boxes(table6, claims)
+    assert (paper.over, paper.title, paper.tone) == ("Against the paper", "3 of 4 tested claims hold", "some")
+    assert (today.over, today.title, today.tone) == ("Today's best library", "Its tested claim holds", "good")
 
 
 def test_a_card_does_not_repeat_its_title() -> None:
