@@ -25,6 +25,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "rotary": {"B": 1, "H": 3, "N": 20, "D": 64},
     "dropout_add_layernorm": {"B": 2, "N": 5, "D": 128},
     "fft_conv": {"B": 2, "D": 3, "N": 1024},
+    "mla_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4},
+    "paged_attention_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64},
 }
 
 

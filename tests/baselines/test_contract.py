@@ -15,7 +15,7 @@ from tests.baselines.problems import ROOT, configured, small
 
 HEAVY = (
     *("torch", "triton", "quack", "cutlass", "flash_attn", "flash_attn_interface", "numpy"),
-    *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm", "liger_kernel", "nvmath"),
+    *("fla", "mamba_ssm", "einops", "flashfftconv", "deep_gemm", "liger_kernel", "nvmath", "vllm"),
 )
 # Of contestants that do not take the sizes above.
 WHOLE_TILES = {

@@ -75,7 +75,7 @@ def test_what_experiments_want_brings_what_it_runs_on_and_goes_with_it(groups, w
 
 
 def test_unknown_part_is_named_with_the_known_ones(groups):
-    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, nvmath, wandb, madeup, kernels"
+    parts = "core, quack, flash_attn_4, linear, flash_attn_triton, liger, vllm_decode, nvmath, wandb, madeup, kernels"
     with pytest.raises(BundleError, match=f"got the part 'flash', a bundle has {parts}"):
         choose(groups, (), (), ("flash",), ["madeup"])
 

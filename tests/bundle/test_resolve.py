@@ -88,6 +88,12 @@ def test_never_and_already_packed_are_left_out(index):
     assert names(resolve(group("a", never=["huge"]), node(), index.fetch, packed)) == ["a 1.0"]
 
 
+def test_a_star_leaves_out_every_dependency_and_no_requirement(index):
+    index.add("a", requires=["b", "torch==9.9"])
+    index.add("c", requires=["b"])
+    assert names(resolve(group("a", "c", never=["*"]), node(), index.fetch)) == ["a 1.0", "c 1.0"]
+
+
 def test_a_circle_ends(index):
     index.add("a", requires=["b"])
     index.add("b", requires=["a"])

@@ -1,4 +1,5 @@
 from .attention import Attention
+from .decode import MlaDecode, PagedAttentionDecode
 from .fft_conv import FftConv
 from .gemm import Gemm, GemmEpilogue, GemmFp8
 from .kernel import TARGET_OF_DEVICE, Kernel, Operator
@@ -18,6 +19,8 @@ __all__ = [
     "Kernel",
     "LinearAttention",
     "Mamba2",
+    "MlaDecode",
     "Operator",
+    "PagedAttentionDecode",
     "Rotary",
 ]

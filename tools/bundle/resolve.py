@@ -13,6 +13,9 @@ from tools.bundle.plan import Group, Node
 from tools.bundle.wheels import Wheel
 
 Fetch = Callable[[str, SpecifierSet, bool], Wheel]
+ALL = "*"
+"""In a group's `never`: none of what its distributions ask for is packed."""
+
 _ROUNDS = 8  # every round narrows a version; real dependency graphs settle in two
 
 
@@ -63,7 +66,8 @@ def _walk(
             continue
         seen[(name, extras)] = None
         wheels[name] = wheels.get(name) or wheel_of(name)
-        todo += [_plain(r) for r in wheels[name].requires if _applies(r, environment, extras)]
+        if ALL not in group.never:
+            todo += [_plain(r) for r in wheels[name].requires if _applies(r, environment, extras)]
     return list(wheels.values())
 
 

@@ -1,0 +1,1 @@
+"""Decode from a paged cache: multi-head latent attention, and grouped heads."""

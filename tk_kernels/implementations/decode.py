@@ -1,0 +1,71 @@
+"""Paged decode as a harness wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from .. import ops
+from ..ops.decode_plan import SCHEDULES, decode_plan
+from .kernel import Kernel, Outputs
+
+PAGES = (16, 32, 64, 128, 256)
+
+
+class _Decode(Kernel):
+    """What both decode operators have in common. A variant's options are `schedule` and `blocks` of `tk.decode_plan`.
+
+    The plan is made in `prepare`: like every contestant's it depends on the lengths alone and serves all layers.
+    """
+
+    options = ("schedule", "blocks")
+    foreign = ("flash", "fmha", "cudnn")
+    kind: str
+    inputs: tuple[str, ...]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        schedule, blocks = self._options.get("schedule"), self._options.get("blocks")
+        if schedule not in (None, *SCHEDULES):
+            raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
+        if blocks is not None and (not isinstance(blocks, int) or blocks < 1):
+            raise ValueError(f"blocks: got {blocks!r}, needs a whole number of at least 1")
+
+    def refuse(self, problem: Any) -> str | None:
+        """Pages of 16 to 256 keys."""
+        return self.refuse_size("pages of", problem.page, PAGES)
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call with a plan for the problem's lengths."""
+        operator, tensors = ops.OPERATORS[self.name], [inputs[name] for name in self.inputs]
+        given = {name: value for name, value in self._options.items() if value is not None}
+        plan = decode_plan(
+            problem.seqlens,
+            new_tokens=problem.Q,
+            heads=problem.H,
+            kv_heads=1 if self.kind == "mla" else problem.Hkv,
+            kind=self.kind,
+            device=tensors[0].device,
+            **given,
+        )
+        return lambda: operator(*tensors, plan=plan)
+
+
+class MlaDecode(_Decode):
+    """`tk.mla_decode`."""
+
+    name, kind = "mla_decode", "mla"
+    inputs = ("q", "kv_cache", "block_table", "seqlens")
+
+
+class PagedAttentionDecode(_Decode):
+    """`tk.paged_attention_decode`, head dims 64 and 128."""
+
+    name, kind = "paged_attention_decode", "gqa"
+    inputs = ("q", "k_cache", "v_cache", "block_table", "seqlens")
+
+    def refuse(self, problem: Any) -> str | None:
+        """Head dims 64 and 128 too."""
+        return super().refuse(problem) or self.refuse_size("head dims", problem.D, (64, 128))
