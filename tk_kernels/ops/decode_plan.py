@@ -100,6 +100,7 @@ class DecodePlan:
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
         ints = 16 + 16 * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._scratch: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self._make(lengths)
         self.buffer = self._host.clone() if device.type == "cpu" else self._host.to(device)
 
@@ -167,6 +168,24 @@ class DecodePlan:
     def lengths(self) -> tuple[int, ...]:
         """What it was made for, or last refilled for."""
         return tuple(self._lengths.tolist())
+
+    @property
+    def longest(self) -> int:
+        """Keys of the longest sequence that it was made for, or last refilled for."""
+        return int(self._lengths.max())
+
+    def scratch(self, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Scratch memory of calls with results of `dim` columns: counters (int32, zero), and for each slot the rows of
+        a tile (float32) and their logarithms. Made once: a CUDA graph finds it again, and calls leave counters cleared.
+        """
+        if dim not in self._scratch:
+            rows = (self.slots, self.rows_per_tile)
+            self._scratch[dim] = (
+                torch.zeros(1 + self.counters, dtype=torch.int32, device=self.device),
+                torch.empty((*rows, dim), dtype=torch.float32, device=self.device),
+                torch.empty(rows, dtype=torch.float32, device=self.device),
+            )
+        return self._scratch[dim]
 
     @property
     def digest(self) -> tuple[int, int]:

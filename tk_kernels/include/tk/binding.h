@@ -28,7 +28,7 @@ using tvm::ffi::TensorView;
 
 constexpr std::int64_t alignment = 16;  // bytes, of the addresses and strides that the kernels read
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
-constexpr DLDataType bfloat16{kDLBfloat, 16, 1}, float32{kDLFloat, 32, 1};
+constexpr DLDataType bfloat16{kDLBfloat, 16, 1}, float32{kDLFloat, 32, 1}, int32{kDLInt, 32, 1};
 
 inline std::string text_of(const ShapeView& sizes) {
     std::string text = "(";

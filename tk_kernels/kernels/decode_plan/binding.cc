@@ -10,7 +10,7 @@ namespace {
 using namespace tk::binding;
 namespace plans = tk::decode_plan;
 
-constexpr DLDataType int32{kDLInt, 32, 1}, float64{kDLFloat, 64, 1};
+constexpr DLDataType float64{kDLFloat, 64, 1};
 
 // Numbers of one type that lie one after another in the host's memory.
 template <typename T> std::span<T> host(const char* name, const TensorView& tensor, const DLDataType& type) {

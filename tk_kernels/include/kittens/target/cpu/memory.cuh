@@ -312,6 +312,74 @@ kittens_device int load_integer(const Src& src, element_coord at, site where = k
     cpu::note_read(w, src, at, 1, 1, who);
     return src.row(at.b, at.d, at.r)[at.c];
 }
+// Rows that lie anywhere: row i of the tile is row `row_of(i)` of a matrix of as many columns, whose rows begin at
+// multiples of 4 bytes. Where that is negative, zeros are read and nothing is written.
+namespace cpu {
+template <global_tensor Gl> void check_row(const Gl& global, int row, int cols, const action& who) {
+    static_assert(sizeof(typename Gl::T) == 2, "16-bit elements");
+    check_global(global, element_coord{0, 0, row, 0}, who, true);
+    if (cols != global.cols())
+        fail(name(who), " moves rows of ", plural(cols, "column"), " of a tensor with ", global.cols());
+    if (reinterpret_cast<uintptr_t>(global.row(0, 0, row)) % 4 != 0)
+        fail(name(who), " moves two elements at a time: rows begin at multiples of 4 bytes");
+}
+}  // namespace cpu
+template <register_tile Dst, global_tensor Src, typename RowOf>
+kittens_device void load_rows(Dst& dst, const Src& src, RowOf row_of, site where = kittens_here) {
+    static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
+                  "load_rows: elements of one type, in row layout");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("load_rows", where);
+    dst.touch(true, "load_rows", &where);
+    for (int i = 0; i < Dst::rows; i++) {
+        const int row = row_of(i);
+        if (row >= 0) cpu::check_row(src, row, Dst::cols, who);
+        if (row >= 0) cpu::note_read(w, src, element_coord{0, 0, row, 0}, 1, Dst::cols, who);
+        for (int j = 0; j < Dst::cols; j++)
+            dst.data[i][j] = row >= 0 ? src.row(0, 0, row)[j] : from_float<typename Dst::T>(0.f);
+    }
+}
+template <global_tensor Dst, register_tile Src, typename RowOf>
+kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, site where = kittens_here) {
+    static_assert(Src::order == layout::row, "store_rows: from row layout");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("store_rows", where);
+    src.touch(false, "store_rows", &where);
+    for (int i = 0; i < Src::rows; i++) {
+        const int row = row_of(i);
+        if (row < 0) continue;
+        cpu::check_row(dst, row, Src::cols, who);
+        auto* to = dst.row(0, 0, row);
+        w.machine->note_write(to, Src::cols * sizeof(*to), who, is_exchanged<Dst>);
+        for (int j = 0; j < Src::cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
+    }
+}
+// Element i of the vector goes to element `at(i)` of a tensor's first row, or nowhere where that is negative.
+template <global_tensor Dst, register_vec Src, typename At>
+kittens_device void store_elements(const Dst& dst, const Src& src, At at, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("store_elements", where);
+    for (int i = 0; i < Src::length; i++) {
+        const int to = at(i);
+        if (to < 0) continue;
+        if (to >= dst.cols())
+            cpu::fail(cpu::name(who), " addresses column ", to, " of a tensor with ",
+                      cpu::plural(dst.cols(), "column"));
+        auto* place = dst.row(0, 0, 0) + to;
+        w.machine->note_write(place, sizeof(*place), who, is_exchanged<Dst>);
+        *place = from_float<typename Dst::T>(to_float(src.data[i]));
+    }
+}
+// A row of a table of int whose entries are asked for one by one, in any order; on a GPU 32 are read at a time.
+template <global_tensor Src> struct integer_row {
+    const Src& table;
+    int row;
+
+    kittens_device integer_row(const Src& src, int row_, site = kittens_here) : table(src), row(row_) {}
+    kittens_device int at(int i, site where = kittens_here) {
+        return load_integer(table, element_coord{0, 0, row, i}, where);
+    }
+};
 // On a GPU: asks for a tile, or a row's (a column's) next Length elements, to be brought into the L2 cache.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src&, element_coord) {}
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}

@@ -359,6 +359,68 @@ template <global_tensor Src> kittens_device int load_integer(const Src& src, ele
     static_assert(std::is_same_v<std::remove_const_t<typename Src::T>, int>, "load_integer: a tensor of int");
     return src.row(at.b, at.d, at.r)[at.c];
 }
+// Rows that lie anywhere: row i of the tile is row `row_of(i)` of a matrix of as many columns, whose rows begin at
+// multiples of 4 bytes. Where that is negative, zeros are read and nothing is written.
+template <register_tile Dst, global_tensor Src, typename RowOf>
+kittens_device void load_rows(Dst& dst, const Src& src, RowOf row_of, site = kittens_here) {
+    using T = typename Dst::T;
+    static_assert(
+        sizeof(T) == 2 && std::is_same_v<T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
+        "load_rows: 16-bit elements of one type, in row layout");
+#pragma unroll
+    for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {  // rows 0 .. 7, rows 8 .. 15
+            const int row = row_of(Dst::row(i, 2 * half));
+            const auto* from = reinterpret_cast<const uint32_t*>(src.row(0, 0, row < 0 ? 0 : row) + Dst::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Dst::width; j++) unpack(&dst.data[i][4 * j + 2 * half], row < 0 ? 0 : from[4 * j]);
+        }
+}
+template <global_tensor Dst, register_tile Src, typename RowOf>
+kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, site = kittens_here) {
+    using T = typename Dst::T;
+    static_assert(sizeof(T) == 2 && Src::order == layout::row, "store_rows: to 16-bit elements, from row layout");
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int row = row_of(Src::row(i, 2 * half));
+            if (row < 0) continue;
+            auto* to = reinterpret_cast<uint32_t*>(dst.row(0, 0, row) + Src::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Src::width; j++) {
+                const auto* two = &src.data[i][4 * j + 2 * half];
+                to[4 * j] = pack<T>(to_float(two[0]), to_float(two[1]));
+            }
+        }
+}
+// Element i of the vector goes to element `at(i)` of a tensor's first row, or nowhere where that is negative.
+template <global_tensor Dst, register_vec Src, typename At>
+kittens_device void store_elements(const Dst& dst, const Src& src, At at, site = kittens_here) {
+    each(
+        [&](int i, auto& x) {
+            const int to = at(i);
+            if (lane() == Src::owner(i) && to >= 0) dst.row(0, 0, 0)[to] = from_float<typename Dst::T>(to_float(x));
+        },
+        src);
+}
+// A row of a table of int whose entries are asked for one by one, in any order: 32 are read at a time, a lane each. What
+// lies behind an entry that is asked for is read too, and not used.
+template <global_tensor Src> struct integer_row {
+    const int* entries;
+    int count, first = -warp_threads, held = 0;
+
+    kittens_device integer_row(const Src& src, int row, site = kittens_here)
+        : entries(src.row(0, 0, row)), count(src.cols()) {}
+    kittens_device int at(int i, site = kittens_here) {
+        if (i < first || i >= first + warp_threads) {
+            first = i;
+            held = first + lane() < count ? entries[first + lane()] : 0;
+        }
+        return __shfl_sync(0xffffffffu, held, i - first);
+    }
+};
 // Asks for a tile of Rows x Cols to be brought into the L2 cache; nothing past the tensor's end.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src& src, element_coord at) {
     constexpr int sector = 32 / sizeof(typename Src::T), across = Cols / sector;

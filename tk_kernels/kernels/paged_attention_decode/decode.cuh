@@ -1,0 +1,307 @@
+// Paged decode with grouped heads: few new tokens attend long sequences whose keys and values lie in pages. Blocks read
+// what to do from a plan (../decode_plan/layout.h) and hand results to one another through counters, in one launch
+// (after ThunderMLA's and ThunderGQA's design: Spector et al., 2025).
+//
+// A tile is up to 64 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece of its
+// keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with the
+// logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order: the
+// result does not depend on who was first.
+//
+// One warp loads: it runs ahead of the four that multiply, over the ends of instructions, so that the memory is always
+// at work. All pages' keys are read once a tile: a launch is bound by memory.
+//
+// shared memory  a ring of `stages` tiles of 64 keys or values: 192 KB
+// registers      S 32, P 16, O dim / 2, Q dim / 4 a thread
+// any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
+// hold anything; table entries behind the end are not used
+#pragma once
+
+#include "kittens.cuh"
+
+#include "../decode_plan/layout.h"
+#include "decode.h"
+
+namespace tk::decode {
+
+using namespace kittens;
+namespace plan = tk::decode_plan;
+
+using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
+
+// One instruction, as a warp reads it from its block's queue.
+struct instruction {
+    int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, first_slot, slots, first_row, end_row;
+    int length;
+};
+
+// Results of one row, merged: relative to the largest of their logarithms so far.
+template <int Dim> struct merged_row {
+    rv_fl<Dim> sum;
+    float top = -INFINITY, total = 0.f;
+
+    kittens_device merged_row() { zero(sum); }
+
+    template <int Count> kittens_device void add(const rv_fl<Dim> (&parts)[Count], const float (&logs)[Count]) {
+        float high = top;
+#pragma unroll
+        for (int i = 0; i < Count; i++) high = logs[i] > high ? logs[i] : high;
+        const float base = high == -INFINITY ? 0.f : high;  // nothing has been seen yet
+        const float shrink = math::exp2((top - base) * log2_e);
+        mul(sum, sum, shrink);
+        total *= shrink;
+#pragma unroll
+        for (int i = 0; i < Count; i++) {
+            const float weight = math::exp2((logs[i] - base) * log2_e);
+            map(sum, sum, parts[i], [=](float s, float p) { return s + weight * p; });
+            total += weight;
+        }
+        top = high;
+    }
+    // The result, and the natural logarithm of its sum.
+    kittens_device float finish() {
+        mul(sum, sum, total == 0.f ? 0.f : 1.f / total);
+        return top + 0.6931471805599453f * math::log2(total);
+    }
+};
+
+template <int Dim, int PageKeys> struct paged_kernel {
+    static constexpr int warps = warpgroup_warps + 1, cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr int keys = plan::gqa_key_step;
+    static constexpr int consumers = 1;  // their barrier
+    static constexpr int together = 4;   // slots whose loads are under way at once
+
+    using tile = st_bf<keys, Dim>;
+    using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
+    struct part {                        // a warp's share of a row that few blocks reduce
+        sv_fl<Dim> sum;
+        sv_fl<16> log;
+    };
+    static constexpr int stages = limits::stages(192 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
+    using inputs = ring<tile, stages>;
+    static constexpr int shared_bytes =
+        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + inputs::semaphores * int(sizeof(semaphore));
+
+    using matrix = gl<bf16, 1, 1, dynamic, Dim>;
+    using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
+    using table = gl<const int, 1, 1, dynamic, dynamic>;
+    struct globals {
+        matrix q, out;  // rows (sequence, token, head)
+        cache k, v;
+        gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;    // (slot, row, col)
+        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;  // (slot, row)
+        table queues, pages;                                       // (block and instruction, field); (sequence, nth)
+        counters ready;
+        float scale;  // of the scores, with log2(e)
+        int capacity, new_tokens, heads;
+        divisor group, page;  // heads that share a key head; keys of a page
+    };
+
+    // The block's n-th instruction, if there is one.
+    kittens_device static bool read(instruction& t, const globals& g, int n) {
+        if (n == g.capacity) return false;
+        using namespace plan;
+        integer_row in(g.queues, block_index() * g.capacity + n);
+        t.opcode = in.at(field::opcode);
+        t.sequence = in.at(field::sequence), t.kv_head = in.at(field::kv_head), t.row_tile = in.at(field::row_tile);
+        t.first_key = in.at(field::first_key), t.end_key = in.at(field::end_key);
+        t.slot = in.at(field::slot), t.counter = in.at(field::counter);
+        t.first_slot = in.at(field::first_slot), t.slots = in.at(field::slots);
+        t.first_row = in.at(field::first_row), t.end_row = in.at(field::end_row);
+        t.length = in.at(field::length);
+        return t.opcode != opcode::stop;
+    }
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        inputs in;
+        in.allocate_stages(memory, "ring");
+        auto& parts = *memory.allocate<per_warp<part>>("parts");
+        in.allocate_semaphores(memory, "full", "empty");
+        const bool loader = warp_index() == warpgroup_warps;
+        if (loader) {
+            prefetch_maps(g.k, g.v);
+            in.init(1, warpgroup_warps);
+        }
+        start_pipeline<warps, 1>(loader);
+        instruction t;
+        if (loader) {
+            typename inputs::position at;
+            for (int n = 0; read(t, g, n); n++)
+                if (t.opcode == plan::opcode::attend) fetch(in, at, t, g);
+        } else {
+            ring_reader<inputs> tiles{in};
+            for (int n = 0; read(t, g, n); n++)
+                if (t.opcode == plan::opcode::attend) attend(tiles, t, g);
+                else reduce(parts, t, g);
+            if (warp_in_group() == 0) retire(g.ready);
+        }
+    }
+
+    // Keys and values in turn.
+    kittens_device static void fetch(inputs& in, typename inputs::position& at, const instruction& t,
+                                     const globals& g) {
+        integer_row pages(g.pages, t.sequence);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            fetch_tile(in, at, g.k, pages, key, t, g);
+            fetch_tile(in, at, g.v, pages, key, t, g);
+        }
+    }
+    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
+    template <typename Pages>
+    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, const cache& from, Pages& pages,
+                                          int key, const instruction& t, const globals& g) {
+        const auto into = in.fill(at);
+        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+#pragma unroll
+        for (int i = 0; i < keys / PageKeys; i++) {
+            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
+            int row;
+            const int page = pages.at(g.page.divide(first, row));
+            load_async(subtile<PageKeys, Dim>(into.stage, i, 0), from, element_coord{page, t.kv_head, row, 0},
+                       into.full);
+        }
+        at.advance();
+    }
+
+    // Row `row` of a tile: which token's and head's it is, by their place in q and in lse; -1 where there is none.
+    kittens_device static int place_in_q(int row, const instruction& t, const globals& g) {
+        int member;
+        const int token = g.group.divide(t.row_tile * g.partial.rows() + row, member);
+        if (token >= g.new_tokens) return -1;
+        return (t.sequence * g.new_tokens + token) * g.heads + t.kv_head * g.group.value + member;
+    }
+    kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
+        int member;
+        const int token = g.group.divide(t.row_tile * g.partial.rows() + row, member);
+        if (token >= g.new_tokens || g.lse.cols() == 0) return -1;
+        return (t.sequence * g.heads + t.kv_head * g.group.value + member) * g.new_tokens + token;
+    }
+
+    kittens_device static void attend(ring_reader<inputs>& tiles, const instruction& t, const globals& g) {
+        const int first_row = 16 * warp_in_group();
+        rt_bf<16, Dim> q;
+        rt_fl<16, keys> scores;
+        rt_bf<16, keys> weights;
+        rt_fl<16, Dim> o;
+        online_softmax<> state;
+        rows_vec shrink, factor, lse;
+        load_rows(q, g.q, [&](int row) { return place_in_q(first_row + row, t, g); });
+        zero(o);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            warpgroup::mm_ABt(scores, q, tiles.take());
+            warpgroup::mma_wait(scores);
+            tiles.release();
+            hide(scores, first_row, key, t, g);
+            if (state.step(scores, shrink, g.scale)) mul_row(o, o, shrink);
+            copy(weights, scores);
+            tile& v = tiles.take();
+            if (key + keys > t.length) clear_tail(v, t.length - key);
+            warpgroup::mma_AB(o, weights, v);
+            warpgroup::mma_wait(o);
+            tiles.release();
+        }
+        state.finish(factor, lse);
+        mul_row(o, o, factor);
+        if (t.slot < 0) {
+            store_rows(g.out, o, [&](int row) { return place_in_q(first_row + row, t, g); });
+            store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
+            return;
+        }
+        if (first_row < g.partial.rows()) {
+            store(g.partial, o, element_coord{0, t.slot, first_row, 0});
+            store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+        }
+        warpgroup::sync(consumers);
+        if (warp_in_group() == 0) signal(g.ready[t.counter]);
+    }
+
+    // A new token sees the keys up to its own, token 0 the fewest.
+    kittens_device static void hide(rt_fl<16, keys>& scores, int first_row, int key, const instruction& t,
+                                    const globals& g) {
+        const int oldest = t.length - (g.new_tokens - 1) - key;  // so many of these keys token 0 sees
+        if (oldest >= keys) return;
+        const int row0 = t.row_tile * g.partial.rows() + first_row, length = t.length - key;
+        mask(
+            scores, scores,
+            [=, &g](int row, int col) {
+                const int seen = oldest + g.group.divide(row0 + row);
+                return col < (seen < length ? seen : length);
+            },
+            -INFINITY);
+    }
+
+    // Zeros the rows of a tile of values from `tail` on: a weight of zero does not help against what is no number.
+    kittens_device static void clear_tail(tile& v, int tail) {
+        rt_bf<16, Dim> own;
+        auto& strip = subtile<16, Dim>(v, warp_in_group(), 0);
+        load(own, strip);
+        lower_fill(own, own, tail - 16 * warp_in_group());
+        store(strip, own);
+        fence_async();
+        warpgroup::sync(consumers);
+    }
+
+    // The rows of a tile that are this instruction's: one a warp, or, where there are fewer than warps, each by all.
+    kittens_device static void reduce(per_warp<part>& parts, const instruction& t, const globals& g) {
+        if (warp_in_group() == 0) await(g.ready[t.counter], t.slots);
+        warpgroup::sync(consumers);
+        if (t.end_row - t.first_row >= warpgroup_warps) {
+            for (int row = t.first_row + warp_in_group(); row < t.end_row; row += warpgroup_warps) {
+                merged_row<Dim> whole;
+                merge(whole, row, 0, t.slots, t, g);
+                put(whole, row, t, g);
+            }
+            return;
+        }
+        for (int row = t.first_row; row < t.end_row; row++) {
+            merged_row<Dim> own;
+            merge(own, row, t.slots * warp_in_group() / warpgroup_warps,
+                  t.slots * (warp_in_group() + 1) / warpgroup_warps, t, g);
+            const float log = own.finish();
+            store(parts.own().sum, own.sum);
+            store_value(parts.own().log, 0, log);
+            warpgroup::sync(consumers);
+            if (warp_in_group() == 0) {
+                rv_fl<Dim> sums[warpgroup_warps];
+                float logs[warpgroup_warps];
+                merged_row<Dim> whole;
+#pragma unroll
+                for (int i = 0; i < warpgroup_warps; i++) {
+                    load(sums[i], parts.of_warp[i].sum);
+                    logs[i] = load_value(parts.of_warp[i].log, 0);
+                }
+                whole.add(sums, logs);
+                put(whole, row, t, g);
+            }
+            warpgroup::sync(consumers);  // the parts have been read
+        }
+    }
+
+    kittens_device static void merge(merged_row<Dim>& into, int row, int from, int to, const instruction& t,
+                                     const globals& g) {
+        for (int i = from; i < to; i += together) {
+            rv_fl<Dim> sums[together];
+            float logs[together];
+#pragma unroll
+            for (int j = 0; j < together; j++) {
+                const int slot = t.first_slot + (i + j < to ? i + j : to - 1);
+                load(sums[j], g.partial, element_coord{0, slot, row, 0});
+                const float log = load_value(g.partial_lse, element_coord{0, 0, slot, row});
+                logs[j] = i + j < to ? log : -INFINITY;
+            }
+            into.add(sums, logs);
+        }
+    }
+
+    kittens_device static void put(merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
+        const int at = place_in_q(row, t, g), lse_at = place_in_lse(row, t, g);
+        if (at < 0) return;
+        rv_fl<16> lse;
+        fill(lse, whole.finish());
+        store(g.out, whole.sum, element_coord{0, 0, at, 0});
+        store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+    }
+};
+
+}  // namespace tk::decode

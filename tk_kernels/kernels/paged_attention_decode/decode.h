@@ -1,0 +1,39 @@
+// The host interface of paged decode with grouped heads: what binding.cc may call and nothing more.
+// It has no tile-library type in it, so that a plain C++ compiler can read it.
+#pragma once
+
+#include <cstdint>
+
+#include "tk/tensor.h"
+
+namespace tk::decode {
+
+struct problem {
+    const void* q;  // (batch, new_tokens, heads, dim)
+    tensor k, v;    // of each page: (pages, kv_heads, page, dim)
+    void* out;      // as q
+    float* lse;     // (batch, heads, new_tokens), or none
+    const int* table;
+    std::int64_t table_stride;
+    std::int64_t batch, new_tokens, heads, kv_heads, pages, page, table_width;
+    int dim;  // 64 or 128
+    double scale;
+};
+
+// A plan in the device's memory (../decode_plan/layout.h), and the scratch that it is for: `words` of counters, which are
+// zero, and for each slot `rows_per_tile` rows of results with their logarithms.
+struct planned {
+    const int* buffer;
+    int blocks, capacity, counters, slots, rows_per_tile;
+    int* words;
+    float *partial, *partial_lse;
+};
+
+// Ints of `words`.
+std::int64_t words_for(int counters);
+
+// out = softmax(scale q k^T) v, causal among the new tokens. `stream` is a cudaStream_t (ignored by the cpu target).
+// Throws std::invalid_argument for what no kernel is built for, and for more blocks than the device holds at once.
+void launch(const problem&, const planned&, void* stream);
+
+}  // namespace tk::decode
