@@ -52,7 +52,7 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
         TVM_FFI_THROW(ValueError) << "plan: got " << blocks << " blocks, " << capacity << " instructions and "
                                   << counters << " counters, needs at least one of each";
     const int* const instructions = integers("plan", plan, 16 + 16 * blocks * capacity, first);
-    int* const ready = integers("words", words, tk::decode::words_for(narrow(counters)), first);
+    int* const ready = integers("words", words, tk::paged_attention_decode::words_for(narrow(counters)), first);
     require_tensor("partial", partial, 3, {float32});
     const std::int64_t slots = partial.size(0), rows = partial.size(1);
     float* const results = numbers("partial", partial, {slots, rows, dim}, "slots, rows of a tile, head dim", first);
@@ -63,26 +63,26 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
     if (!is_dense(out)) TVM_FFI_THROW(ValueError) << "out: needs to be contiguous, at a multiple of 16 bytes";
     float* const lse_to = numbers("lse", lse, {batch, heads, new_tokens}, "a number for each row of q", first);
     if (!is_dense(q)) return 1;
-    const tk::decode::problem p{q.data_ptr(),
-                                as_tensor(k, rows_first),
-                                as_tensor(v, rows_first),
-                                out.data_ptr(),
-                                lse_to,
-                                static_cast<const int*>(table.data_ptr()),
-                                table.size(0) == 1 ? table.size(1) : table.stride(0),
-                                batch,
-                                new_tokens,
-                                heads,
-                                k.size(2),
-                                k.size(0),
-                                k.size(1),
-                                table.size(1),
-                                static_cast<int>(dim),
-                                scale};
-    const tk::decode::planned s{
+    const tk::paged_attention_decode::problem p{q.data_ptr(),
+                                                as_tensor(k, rows_first),
+                                                as_tensor(v, rows_first),
+                                                out.data_ptr(),
+                                                lse_to,
+                                                static_cast<const int*>(table.data_ptr()),
+                                                table.size(0) == 1 ? table.size(1) : table.stride(0),
+                                                batch,
+                                                new_tokens,
+                                                heads,
+                                                k.size(2),
+                                                k.size(0),
+                                                k.size(1),
+                                                table.size(1),
+                                                static_cast<int>(dim),
+                                                scale};
+    const tk::paged_attention_decode::planned s{
         instructions, narrow(blocks), narrow(capacity), narrow(counters), narrow(slots), narrow(rows), ready, results,
         logs};
-    launching([&] { tk::decode::launch(p, s, stream_of(q)); });
+    launching([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); });
     return 0;
 }
 

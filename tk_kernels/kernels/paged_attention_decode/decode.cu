@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tk::decode {
+namespace tk::paged_attention_decode {
 namespace {
 
 struct call {
@@ -59,4 +59,4 @@ void launch(const problem& p, const planned& s, void* stream) {
     else c.of_dim<128>();
 }
 
-}  // namespace tk::decode
+}  // namespace tk::paged_attention_decode

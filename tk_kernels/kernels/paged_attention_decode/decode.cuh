@@ -21,7 +21,7 @@
 #include "../decode_plan/layout.h"
 #include "decode.h"
 
-namespace tk::decode {
+namespace tk::paged_attention_decode {
 
 using namespace kittens;
 namespace plan = tk::decode_plan;
@@ -304,4 +304,4 @@ template <int Dim, int PageKeys> struct paged_kernel {
     }
 };
 
-}  // namespace tk::decode
+}  // namespace tk::paged_attention_decode

@@ -6,7 +6,7 @@
 
 #include "tk/tensor.h"
 
-namespace tk::decode {
+namespace tk::paged_attention_decode {
 
 struct problem {
     const void* q;  // (batch, new_tokens, heads, dim)
@@ -36,4 +36,4 @@ std::int64_t words_for(int counters);
 // Throws std::invalid_argument for what no kernel is built for, and for more blocks than the device holds at once.
 void launch(const problem&, const planned&, void* stream);
 
-}  // namespace tk::decode
+}  // namespace tk::paged_attention_decode
