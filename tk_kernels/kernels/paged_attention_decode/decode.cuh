@@ -32,6 +32,7 @@ using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 r
 struct instruction {
     int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, first_slot, slots, first_row, end_row;
     int length;
+    bool last;  // of its queue
 };
 
 // Results of one row, merged: relative to the largest of their logarithms so far.
@@ -67,8 +68,8 @@ template <int Dim> struct merged_row {
 template <int Dim, int PageKeys> struct paged_kernel {
     static constexpr int warps = warpgroup_warps + 1, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int keys = plan::gqa_key_step;
-    static constexpr int consumers = 1;  // their barrier
-    static constexpr int together = 4;   // slots whose loads are under way at once
+    static constexpr int consumers = 1;      // their barrier
+    static constexpr int rows_together = 4;  // whose slots a warp merges side by side
 
     using tile = st_bf<keys, Dim>;
     using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
@@ -79,7 +80,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
     static constexpr int stages = limits::stages(192 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
     using inputs = ring<tile, stages>;
     static constexpr int shared_bytes =
-        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + inputs::semaphores * int(sizeof(semaphore));
+        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + (inputs::semaphores + 1) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, Dim>;
     using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
@@ -97,20 +98,38 @@ template <int Dim, int PageKeys> struct paged_kernel {
         divisor group, page;  // heads that share a key head; keys of a page
     };
 
-    // The block's n-th instruction, if there is one.
-    kittens_device static bool read(instruction& t, const globals& g, int n) {
-        if (n == g.capacity) return false;
-        using namespace plan;
-        integer_row in(g.queues, block_index() * g.capacity + n);
-        t.opcode = in.at(field::opcode);
-        t.sequence = in.at(field::sequence), t.kv_head = in.at(field::kv_head), t.row_tile = in.at(field::row_tile);
-        t.first_key = in.at(field::first_key), t.end_key = in.at(field::end_key);
-        t.slot = in.at(field::slot), t.counter = in.at(field::counter);
-        t.first_slot = in.at(field::first_slot), t.slots = in.at(field::slots);
-        t.first_row = in.at(field::first_row), t.end_row = in.at(field::end_row);
-        t.length = in.at(field::length);
-        return t.opcode != opcode::stop;
-    }
+    // A block's queue, as one warp reads it: the next two instructions are on their way while it carries out this one.
+    struct queue {
+        const globals& g;
+        int n = 0;
+        integer_row<table> ahead, behind_it;
+
+        kittens_device explicit queue(const globals& g_) : g(g_), ahead(row(0)), behind_it(row(1)) {
+            ahead.bring(0);
+            behind_it.bring(0);
+        }
+        // Of the n-th instruction; a queue that is full ends with its last one.
+        kittens_device integer_row<table> row(int nth) const {
+            return {g.queues, block_index() * g.capacity + (nth < g.capacity ? nth : g.capacity - 1)};
+        }
+        kittens_device bool next(instruction& t) {
+            using namespace plan;
+            t.opcode = ahead.brought(field::opcode), t.sequence = ahead.brought(field::sequence);
+            t.kv_head = ahead.brought(field::kv_head), t.row_tile = ahead.brought(field::row_tile);
+            t.first_key = ahead.brought(field::first_key), t.end_key = ahead.brought(field::end_key);
+            t.slot = ahead.brought(field::slot), t.counter = ahead.brought(field::counter);
+            t.first_slot = ahead.brought(field::first_slot), t.slots = ahead.brought(field::slots);
+            t.first_row = ahead.brought(field::first_row), t.end_row = ahead.brought(field::end_row);
+            t.length = ahead.brought(field::length);
+            if (n == g.capacity || t.opcode == opcode::stop) return false;
+            t.last = n + 1 == g.capacity || behind_it.brought(field::opcode) == opcode::stop;
+            n++;
+            ahead = behind_it;
+            behind_it = row(n + 1);
+            behind_it.bring(0);
+            return true;
+        }
+    };
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
@@ -118,23 +137,27 @@ template <int Dim, int PageKeys> struct paged_kernel {
         in.allocate_stages(memory, "ring");
         auto& parts = *memory.allocate<per_warp<part>>("parts");
         in.allocate_semaphores(memory, "full", "empty");
+        auto& counted = *memory.allocate<semaphore>("counted");
         const bool loader = warp_index() == warpgroup_warps;
+        queue instructions(g);
         if (loader) {
             prefetch_maps(g.k, g.v);
             in.init(1, warpgroup_warps);
+            init(counted, 1);
         }
         start_pipeline<warps, 1>(loader);
         instruction t;
         if (loader) {
             typename inputs::position at;
-            for (int n = 0; read(t, g, n); n++)
+            while (instructions.next(t))
                 if (t.opcode == plan::opcode::attend) fetch(in, at, t, g);
+            if (instructions.n > 0) wait(counted, 0);
+            retire(g.ready);
         } else {
             ring_reader<inputs> tiles{in};
-            for (int n = 0; read(t, g, n); n++)
-                if (t.opcode == plan::opcode::attend) attend(tiles, t, g);
-                else reduce(parts, t, g);
-            if (warp_in_group() == 0) retire(g.ready);
+            while (instructions.next(t))
+                if (t.opcode == plan::opcode::attend) attend(tiles, counted, t, g);
+                else reduce(parts, counted, t, g);
         }
     }
 
@@ -178,7 +201,8 @@ template <int Dim, int PageKeys> struct paged_kernel {
         return (t.sequence * g.heads + t.kv_head * g.group.value + member) * g.new_tokens + token;
     }
 
-    kittens_device static void attend(ring_reader<inputs>& tiles, const instruction& t, const globals& g) {
+    kittens_device static void attend(ring_reader<inputs>& tiles, semaphore& counted, const instruction& t,
+                                      const globals& g) {
         const int first_row = 16 * warp_in_group();
         rt_bf<16, Dim> q;
         rt_fl<16, keys> scores;
@@ -206,8 +230,15 @@ template <int Dim, int PageKeys> struct paged_kernel {
         if (t.slot < 0) {
             store_rows(g.out, o, [&](int row) { return place_in_q(first_row + row, t, g); });
             store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
-            return;
+        } else {
+            leave(o, lse, first_row, t, g);
         }
+        if (warp_in_group() == 0 && t.last) arrive(counted);
+    }
+
+    // Leaves a part of a tile in its slot, and says so.
+    kittens_device static void leave(const rt_fl<16, Dim>& o, const rows_vec& lse, int first_row, const instruction& t,
+                                     const globals& g) {
         if (first_row < g.partial.rows()) {
             store(g.partial, o, element_coord{0, t.slot, first_row, 0});
             store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
@@ -242,24 +273,32 @@ template <int Dim, int PageKeys> struct paged_kernel {
         warpgroup::sync(consumers);
     }
 
-    // The rows of a tile that are this instruction's: one a warp, or, where there are fewer than warps, each by all.
-    kittens_device static void reduce(per_warp<part>& parts, const instruction& t, const globals& g) {
-        if (warp_in_group() == 0) await(g.ready[t.counter], t.slots);
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by all.
+    // What counters are used for is over with the last await: the loader retires while this goes on.
+    kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t,
+                                      const globals& g) {
+        if (warp_in_group() == 0) {
+            await(g.ready[t.counter], t.slots);
+            if (t.last) arrive(counted);
+        }
         warpgroup::sync(consumers);
         if (t.end_row - t.first_row >= warpgroup_warps) {
-            for (int row = t.first_row + warp_in_group(); row < t.end_row; row += warpgroup_warps) {
-                merged_row<Dim> whole;
-                merge(whole, row, 0, t.slots, t, g);
-                put(whole, row, t, g);
+            for (int row = t.first_row + rows_together * warp_in_group(); row < t.end_row;
+                 row += rows_together * warpgroup_warps) {
+                merged_row<Dim> whole[rows_together];
+                merge<2>(whole, row, 0, t.slots, t, g);
+#pragma unroll
+                for (int i = 0; i < rows_together; i++)
+                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
             }
             return;
         }
         for (int row = t.first_row; row < t.end_row; row++) {
-            merged_row<Dim> own;
-            merge(own, row, t.slots * warp_in_group() / warpgroup_warps,
-                  t.slots * (warp_in_group() + 1) / warpgroup_warps, t, g);
-            const float log = own.finish();
-            store(parts.own().sum, own.sum);
+            merged_row<Dim> own[1];
+            merge<8>(own, row, t.slots * warp_in_group() / warpgroup_warps,
+                     t.slots * (warp_in_group() + 1) / warpgroup_warps, t, g);
+            const float log = own[0].finish();
+            store(parts.own().sum, own[0].sum);
             store_value(parts.own().log, 0, log);
             warpgroup::sync(consumers);
             if (warp_in_group() == 0) {
@@ -278,19 +317,26 @@ template <int Dim, int PageKeys> struct paged_kernel {
         }
     }
 
-    kittens_device static void merge(merged_row<Dim>& into, int row, int from, int to, const instruction& t,
+    // Rows from `row` on, of the slots [from, to); Slots of each row are loaded together.
+    template <int Slots, int Rows>
+    kittens_device static void merge(merged_row<Dim> (&into)[Rows], int row, int from, int to, const instruction& t,
                                      const globals& g) {
-        for (int i = from; i < to; i += together) {
-            rv_fl<Dim> sums[together];
-            float logs[together];
+#pragma unroll 1
+        for (int i = from; i < to; i += Slots) {
+            rv_fl<Dim> sums[Rows][Slots];
+            float logs[Rows][Slots];
 #pragma unroll
-            for (int j = 0; j < together; j++) {
-                const int slot = t.first_slot + (i + j < to ? i + j : to - 1);
-                load(sums[j], g.partial, element_coord{0, slot, row, 0});
-                const float log = load_value(g.partial_lse, element_coord{0, 0, slot, row});
-                logs[j] = i + j < to ? log : -INFINITY;
-            }
-            into.add(sums, logs);
+            for (int r = 0; r < Rows; r++)
+#pragma unroll
+                for (int j = 0; j < Slots; j++) {
+                    const int slot = t.first_slot + (i + j < to ? i + j : to - 1);
+                    const int at = row + r < t.end_row ? row + r : t.end_row - 1;
+                    load(sums[r][j], g.partial, element_coord{0, slot, at, 0});
+                    const float log = load_value(g.partial_lse, element_coord{0, 0, slot, at});
+                    logs[r][j] = i + j < to ? log : -INFINITY;
+                }
+#pragma unroll
+            for (int r = 0; r < Rows; r++) into[r].add(sums[r], logs[r]);
         }
     }
 

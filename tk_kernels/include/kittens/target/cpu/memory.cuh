@@ -372,13 +372,16 @@ kittens_device void store_elements(const Dst& dst, const Src& src, At at, site w
 }
 // A row of a table of int whose entries are asked for one by one, in any order; on a GPU 32 are read at a time.
 template <global_tensor Src> struct integer_row {
-    const Src& table;
+    const Src* table;
     int row;
 
-    kittens_device integer_row(const Src& src, int row_, site = kittens_here) : table(src), row(row_) {}
+    kittens_device integer_row(const Src& src, int row_, site = kittens_here) : table(&src), row(row_) {}
+    // On a GPU: starts to read entry i and the 31 behind it, and does not wait.
+    kittens_device void bring(int, site = kittens_here) {}
     kittens_device int at(int i, site where = kittens_here) {
-        return load_integer(table, element_coord{0, 0, row, i}, where);
+        return load_integer(*table, element_coord{0, 0, row, i}, where);
     }
+    kittens_device int brought(int i, site where = kittens_here) { return at(i, where); }
 };
 // On a GPU: asks for a tile, or a row's (a column's) next Length elements, to be brought into the L2 cache.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src&, element_coord) {}

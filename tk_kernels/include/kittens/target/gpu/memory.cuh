@@ -413,13 +413,17 @@ template <global_tensor Src> struct integer_row {
 
     kittens_device integer_row(const Src& src, int row, site = kittens_here)
         : entries(src.row(0, 0, row)), count(src.cols()) {}
+    // Starts to read entry i and the 31 behind it, and does not wait.
+    kittens_device void bring(int i, site = kittens_here) {
+        first = i;
+        held = first + lane() < count ? entries[first + lane()] : 0;
+    }
     kittens_device int at(int i, site = kittens_here) {
-        if (i < first || i >= first + warp_threads) {
-            first = i;
-            held = first + lane() < count ? entries[first + lane()] : 0;
-        }
+        if (i < first || i >= first + warp_threads) bring(i);
         return __shfl_sync(0xffffffffu, held, i - first);
     }
+    // One of those that `bring(0)` has read last.
+    kittens_device int brought(int i, site = kittens_here) const { return __shfl_sync(0xffffffffu, held, i); }
 };
 // Asks for a tile of Rows x Cols to be brought into the L2 cache; nothing past the tensor's end.
 template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_tile(const Src& src, element_coord at) {
