@@ -1,0 +1,320 @@
+// Decode with multi-head latent attention, weights absorbed: all heads read one row of the cache, 512 latent and 64
+// rotary numbers, as their key, and its latent part as their value. Blocks read what to do from a plan
+// (../decode_plan/layout.h) and hand results to one another through counters, in one launch (after ThunderMLA's design:
+// Spector et al., 2025).
+//
+// A tile is 64 rows (new token, head). `attend` walks over a piece of its keys by online softmax and writes the result;
+// or, where the keys are divided, leaves it with the logarithm of its sum in a slot and signals. `reduce` awaits all
+// slots of a tile and merges them, in their order: the result does not depend on who was first.
+//
+// A step is 64 keys, in two tiles of 32. Each of two warpgroups has the scores of its own tile, and half the columns of
+// the result for both: scores are worked out once, and only maxima and weights change hands, through shared memory. One
+// more warp loads: it runs ahead over the ends of instructions, so that the memory is always at work. With 16 heads a
+// launch is bound by memory: a step of 32 keys takes 1.16 us of a multiprocessor's share at 4.2 TB/s.
+//
+// shared memory  queries 72 KB, a ring of 4 tiles of 32 keys 144 KB, weights 8 KB
+// registers      O 128, S 16 a thread
+// any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
+// hold anything; table entries behind the end are not used
+#pragma once
+
+#include "kittens.cuh"
+
+#include "../decode_plan/instructions.cuh"
+#include "mla_decode.h"
+
+namespace tk::mla {
+
+using namespace kittens;
+namespace plan = tk::decode_plan;
+using plan::instruction;
+
+using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
+
+constexpr int rows = plan::mla_rows_per_tile, keys = plan::mla_key_step;
+constexpr int groups = 2, columns = latent / groups;  // warpgroups that multiply, and what each has of a result
+
+// Online softmax of scores of which another warpgroup has the other half.
+struct shared_softmax : online_softmax<> {
+    // As online_softmax has it; `high` is the rows' largest score of both halves.
+    template <register_tile Scores>
+    kittens_device bool step(Scores& s, const rows_vec& high, rows_vec& shrink, float scale) {
+        rows_vec above, base;
+        map(above, high, top, [=](float h, float t) { return h * scale - t; });
+        const bool moves = any(above, [](float x) { return x > 8.f; });
+        if (moves) {
+            rows_vec next;
+            map(next, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
+            map(base, next, [](float h) { return h == -INFINITY ? 0.f : h; });
+            sub(shrink, top, base);
+            exp2(shrink, shrink);
+            copy(top, next);
+            mul(sum, sum, shrink);
+        }
+        map(base, top, [](float t) { return t == -INFINITY ? 0.f : t; });  // a row that sees nothing yet
+        map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
+        row_sum_partial(sum, s);
+        return moves;
+    }
+};
+
+template <int PageKeys> struct kernel {
+    static constexpr int consumers = groups * warpgroup_warps;
+    static constexpr int warps = consumers + warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr int registers = 216;    // of a thread that multiplies
+    static constexpr int both = groups + 1;  // the barrier of all that multiply; 1 and 2 are each warpgroup's own
+
+    using query = st_bf<rows, width>;
+    using tile = st_bf<keys, width>;
+    using piece = st_bf<PageKeys, width>;  // of a tile, that lies in one page
+    using weights = st_bf<rows, keys>;
+    // What the warpgroups tell one another: [warpgroup].
+    struct exchange {
+        union {
+            weights weight[groups];
+            per_warp<sv_fl<columns>> part[groups];  // a warp's share of a row that few blocks reduce
+        };
+        sv_fl<rows> high[groups], sum[groups];
+        per_warp<sv_fl<16>> log[groups];
+    };
+    static constexpr int stages = limits::stages(4, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
+    static_assert(stages >= 2, "a step's tiles do not fit");
+    using queries = ring<query, 1>;
+    using inputs = ring<tile, stages>;
+    static constexpr int shared_bytes = int(sizeof(query)) + stages * int(sizeof(tile)) + int(sizeof(exchange)) +
+                                        (queries::semaphores + inputs::semaphores) * int(sizeof(semaphore));
+
+    using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
+    using table = gl<const int, 1, 1, dynamic, dynamic>;
+    struct globals {
+        gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
+        matrix out;                                                 // (sequence and token and head)
+        gl<bf16, dynamic, 1, dynamic, width, piece> cache;          // (page, row)
+        gl<float, 1, 1, 1, dynamic> lse;                            // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;  // (slot, row, col)
+        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;   // (slot, row)
+        table queues, pages;                                        // (block and instruction, field); (sequence, nth)
+        counters ready;
+        float scale;  // of the scores, with log2(e)
+        int capacity, new_tokens;
+        divisor heads, page;  // keys of a page
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        queries asked;
+        inputs in;
+        asked.allocate_stages(memory, "queries");
+        in.allocate_stages(memory, "ring");
+        auto& between = *memory.allocate<exchange>("between");
+        asked.allocate_semaphores(memory, "queries_full", "queries_empty");
+        in.allocate_semaphores(memory, "full", "empty");
+        const bool loader = warp_index() == consumers;
+        if (loader) {
+            prefetch_maps(g.q, g.cache);
+            asked.init(1, consumers);
+            in.init(1, consumers);
+        }
+        start_pipeline<warps, 1>(loader);
+        instruction t;
+        if (warp_index() >= consumers) {
+            decrease_registers<limits::producer_registers(groups, registers)>();
+            if (!loader) return;
+            typename queries::position query_at;
+            typename inputs::position at;
+            for (int n = 0; t.read(g.queues, g.capacity, n); n++)
+                if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, t, g);
+        } else {
+            increase_registers<registers>();
+            ring_reader<queries> query{asked};
+            ring_reader<inputs> tiles{in};
+            for (int n = 0; t.read(g.queues, g.capacity, n); n++)
+                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, t, g);
+                else reduce(between, t, g);
+            if (warp_index() == 0) retire(g.ready);
+        }
+    }
+
+    // The queries come behind the first step's keys: those before may still be in use.
+    kittens_device static void fetch(queries& asked, typename queries::position& query_at, inputs& in,
+                                     typename inputs::position& at, const instruction& t, const globals& g) {
+        integer_row pages(g.pages, t.sequence);
+        const int first_step = t.first_key + keys < t.end_key ? t.first_key + keys : t.first_key;
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            fetch_tile(in, at, pages, key, t, g);
+            if (key != first_step) continue;
+            const auto into = asked.fill(query_at);
+            load_async(into.stage, g.q, element_coord{t.sequence, 0, t.row_tile * rows, 0}, into.full);
+            query_at.advance();
+        }
+    }
+    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
+    template <typename Pages>
+    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, Pages& pages, int key,
+                                          const instruction& t, const globals& g) {
+        const auto into = in.fill(at);
+        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+#pragma unroll
+        for (int i = 0; i < keys / PageKeys; i++) {
+            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
+            int row;
+            const int page = pages.at(g.page.divide(first, row));
+            load_async(subtile<PageKeys, width>(into.stage, i, 0), g.cache, element_coord{page, 0, row, 0}, into.full);
+        }
+        at.advance();
+    }
+
+    // Row `row` of a tile: its place in out and in lse; -1 where there is none.
+    kittens_device static int place_in_out(int row, const instruction& t, const globals& g) {
+        row += t.row_tile * rows;
+        return row < g.q.rows() ? t.sequence * g.q.rows() + row : -1;
+    }
+    kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
+        row += t.row_tile * rows;
+        int head;
+        const int token = g.heads.divide(row, head);
+        if (row >= g.q.rows() || g.lse.cols() == 0) return -1;
+        return (t.sequence * g.heads.value + head) * g.new_tokens + token;
+    }
+
+    kittens_device static void attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
+                                      const instruction& t, const globals& g) {
+        const int own = warpgroup_index(), first_row = 16 * warp_in_group();
+        rt_fl<16, keys> scores;
+        rt_fl<16, columns> o;
+        shared_softmax state;
+        rows_vec high, other, shrink, factor, lse;
+        zero(o);
+        for (int key = t.first_key; key < t.end_key; key += groups * keys) {
+            const bool pair = key + keys < t.end_key;
+            if (key == t.first_key) asked.take();
+            query& q = asked.read.stages[0];
+            // Either is waited for by who multiplies it first; a barrier tells the other.
+            tile& first = tiles.take(kittens_here, own == 0 || !pair);
+            tile& second = pair ? tiles.take(kittens_here, own == 1) : first;
+            tile& mine = own == 0 ? first : second;
+            const int own_key = key + own * keys;
+            warpgroup::mm_ABt(scores, q, mine);
+            warpgroup::mma_wait(scores);
+            if (key + groups * keys >= t.end_key) asked.release();
+            if (own_key < t.end_key) hide(scores, first_row, own_key, t, g);
+            else fill(scores, -INFINITY);
+            row_max(high, scores);
+            warpgroup::store(between.high[own], high);
+            sync_named(both, consumers);
+            warpgroup::load(other, between.high[1 - own]);
+            max(high, high, other);
+            if (state.step(scores, high, shrink, g.scale)) mul_row(o, o, shrink);
+            warpgroup::store(between.weight[own], scores);
+            if (own_key < t.end_key && own_key + keys > t.length) clear_tail(mine, t.length - own_key);
+            fence_async();
+            sync_named(both, consumers);
+            // Weights of a tile that is not there are zero, and the first one's values stand for its values.
+            warpgroup::mma_AB(o, between.weight[0], subtile<keys, columns>(first, 0, own));
+            warpgroup::mma_AB(o, between.weight[1], subtile<keys, columns>(second, 0, own));
+            warpgroup::mma_wait(o);
+            tiles.release();
+            if (pair) tiles.release();
+        }
+        if (t.first_key < t.end_key) {
+            row_sum_finish(state.sum);
+            warpgroup::store(between.sum[own], state.sum);
+            sync_named(both, consumers);
+            warpgroup::load(other, between.sum[1 - own]);
+            add(state.sum, state.sum, other);
+        }
+        map(factor, state.sum, [](float x) { return x == 0.f ? 0.f : 1.f / x; });
+        map(lse, state.top, state.sum, [](float top, float x) { return 0.6931471805599453f * (top + math::log2(x)); });
+        mul_row(o, o, factor);
+        if (t.slot < 0) {
+            store_rows(columns_from(g.out, own * columns), o,
+                       [&](int row) { return place_in_out(first_row + row, t, g); });
+            if (own == 0) store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
+            return;
+        }
+        if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
+            store(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
+            if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+        }
+        sync_named(both, consumers);
+        if (warp_index() == 0) signal(g.ready[t.counter]);
+    }
+
+    // A new token sees the keys up to its own, token 0 the fewest.
+    kittens_device static void hide(rt_fl<16, keys>& scores, int first_row, int key, const instruction& t,
+                                    const globals& g) {
+        const int oldest = t.length - (g.new_tokens - 1) - key;  // so many of these keys token 0 sees
+        if (oldest >= keys) return;
+        const int row0 = t.row_tile * rows + first_row, length = t.length - key;
+        mask(
+            scores, scores,
+            [=, &g](int row, int col) {
+                const int seen = oldest + g.heads.divide(row0 + row);
+                return col < (seen < length ? seen : length);
+            },
+            -INFINITY);
+    }
+
+    // Zeros the values of a tile from row `tail` on: a weight of zero does not help against what is no number. Its
+    // scores are known by then, to all warps of the warpgroup.
+    kittens_device static void clear_tail(tile& v, int tail) {
+        constexpr int strips = latent / 64 / warpgroup_warps;
+#pragma unroll 1
+        for (int i = 0; i < strips * (keys / 16); i++) {
+            rt_bf<16, 64> part;
+            auto& strip = subtile<16, 64>(v, i / strips, warp_in_group() * strips + i % strips);
+            load(part, strip);
+            lower_fill(part, part, tail - 16 * (i / strips));
+            store(strip, part);
+        }
+    }
+
+    // The rows of a tile that are this instruction's, half their columns a warpgroup: a row a warp, or, where there are
+    // fewer rows than warps, each by all four.
+    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g) {
+        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns, end = t.first_slot + t.slots;
+        if (warp_index() == 0) await(g.ready[t.counter], t.slots);
+        sync_named(both, consumers);
+        if (t.end_row - t.first_row >= warpgroup_warps) {
+            for (int row = t.first_row + warp; row < t.end_row; row += warpgroup_warps) {
+                plan::merged_row<columns> whole;
+                whole.add_slots(g.partial, g.partial_lse, t.first_slot, end, row, column);
+                put(whole, row, t, g);
+            }
+            return;
+        }
+        for (int row = t.first_row; row < t.end_row; row++) {
+            plan::merged_row<columns> share;
+            share.add_slots(g.partial, g.partial_lse, t.first_slot + t.slots * warp / warpgroup_warps,
+                            t.first_slot + t.slots * (warp + 1) / warpgroup_warps, row, column);
+            const float log = share.finish();
+            store(between.part[own].own(), share.sum);
+            store_value(between.log[own].own(), 0, log);
+            warpgroup::sync(1 + own);
+            if (warp == 0) {
+                rv_fl<columns> sums[warpgroup_warps];
+                float logs[warpgroup_warps];
+                plan::merged_row<columns> whole;
+#pragma unroll
+                for (int i = 0; i < warpgroup_warps; i++) {
+                    load(sums[i], between.part[own].of_warp[i]);
+                    logs[i] = load_value(between.log[own].of_warp[i], 0);
+                }
+                whole.add(sums, logs);
+                put(whole, row, t, g);
+            }
+            warpgroup::sync(1 + own);  // the parts have been read
+        }
+    }
+
+    kittens_device static void put(plan::merged_row<columns>& whole, int row, const instruction& t, const globals& g) {
+        const int at = place_in_out(row, t, g), lse_at = place_in_lse(row, t, g);
+        if (at < 0) return;
+        rv_fl<16> lse;
+        fill(lse, whole.finish());
+        store(g.out, whole.sum, element_coord{0, 0, at, warpgroup_index() * columns});
+        if (warpgroup_index() == 0) store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+    }
+};
+
+}  // namespace tk::mla

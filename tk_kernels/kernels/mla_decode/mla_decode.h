@@ -1,0 +1,41 @@
+// The host interface of MLA decode: what binding.cc may call and nothing more.
+// It has no tile-library type in it, so that a plain C++ compiler can read it.
+#pragma once
+
+#include <cstdint>
+
+#include "tk/tensor.h"
+
+namespace tk::mla {
+
+constexpr int latent = 512, rotary = 64, width = latent + rotary;
+
+struct problem {
+    const void* q;  // (batch, new_tokens, heads, width)
+    tensor cache;   // (pages, one head, page, width)
+    void* out;      // (batch, new_tokens, heads, latent)
+    float* lse;     // (batch, heads, new_tokens), or none
+    const int* table;
+    std::int64_t table_stride;
+    std::int64_t batch, new_tokens, heads, pages, page, table_width;
+    double scale;
+};
+
+// A plan in the device's memory (../decode_plan/layout.h), and the scratch that it is for: `words` of counters, which are
+// zero, and for each slot `rows_per_tile` rows of results with their logarithms.
+struct planned {
+    const int* buffer;
+    int blocks, capacity, counters, slots, rows_per_tile;
+    int* words;
+    float *partial, *partial_lse;
+};
+
+// Ints of `words`.
+std::int64_t words_for(int counters);
+
+// out = softmax(scale q k^T) v, causal among the new tokens; k is the cache, v its latent columns. `stream` is a
+// cudaStream_t (ignored by the cpu target). Throws std::invalid_argument for what no kernel is built for, and for more
+// blocks than the device holds at once.
+void launch(const problem&, const planned&, void* stream);
+
+}  // namespace tk::mla
