@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which run nothing
     from .hedgehog import hedgehog as hedgehog
     from .linear_attention import linear_attention as linear_attention
     from .mamba2 import mamba2 as mamba2
+    from .mla_decode import mla_decode as mla_decode
     from .paged_attention_decode import paged_attention_decode as paged_attention_decode
     from .rotary import rotary as rotary
     from .sdpa import scaled_dot_product_attention as scaled_dot_product_attention

@@ -227,7 +227,7 @@ template <int PageKeys> struct kernel {
         map(lse, state.top, state.sum, [](float top, float x) { return 0.6931471805599453f * (top + math::log2(x)); });
         mul_row(o, o, factor);
         if (t.slot < 0) {
-            store_rows(columns_from(g.out, own * columns), o,
+            store_rows(columns_from(g.out, own * columns, columns), o,
                        [&](int row) { return place_in_out(first_row + row, t, g); });
             if (own == 0) store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
             return;
