@@ -65,7 +65,8 @@ class DecodePlan:
     `buffer` (int32) has a header of 16 numbers and then a queue of instructions for each block; the layout is in
     `tk_kernels/kernels/decode_plan/layout.h`. Its address and sizes stay, so that a CUDA graph that was captured
     with it runs the plan of the last `refill`. `counters` and `slots` are the sizes of the kernel's scratch memory,
-    whatever the lengths. `predicted_us` is what the costs say.
+    whatever the lengths. `words` are the counters: zero, and left so by each launch. `predicted_us` is what the costs
+    say.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class DecodePlan:
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
         ints = 16 + 16 * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
         self._scratch: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self._make(lengths)
         self.buffer = self._host.clone() if device.type == "cpu" else self._host.to(device)

@@ -45,7 +45,7 @@ def mla_decode(
     entry within a sequence that is no page is not found out.
 
     plan: what `decode_plan` made for these lengths with kind "mla"; it serves all layers of a step. In a CUDA graph
-    its `refill` takes the lengths of the next one. It has the call's scratch memory: calls with one plan are for one
+    its `refill` takes the lengths of the next one. It has the counters of the launch: calls with one plan are for one
     stream. Without a plan one is made, which waits for the GPU to read seqlens.
 
     Returns out, (B, R, H, 512), and with `return_lse` also the natural logarithm of the softmax's sum, (B, H, R)
@@ -67,6 +67,7 @@ def mla_decode(
         plan = decode_plan(seqlens.cpu(), new_tokens=new_tokens, heads=heads, kv_heads=1, kind="mla", device=q.device)
     elif not isinstance(plan, DecodePlan):
         raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
+    known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
     plan.require(
         kind="mla",
         new_tokens=new_tokens,
@@ -74,16 +75,16 @@ def mla_decode(
         kv_heads=1,
         batch=batch,
         device=q.device,
-        lengths=seqlens if seqlens.device.type == "cpu" else None,
+        lengths=seqlens if known and seqlens.device.type == "cpu" else None,
     )
     if plan.schedule == "last":
         raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
-    _require_room(plan, block_table, kv_cache.shape[1])
-    words, partial, partial_lse = plan.scratch(LATENT)
+    if known:
+        _require_room(plan, block_table, kv_cache.shape[1])
     function = _run if is_plain_eager(*tensors.values()) else _mla_decode
-    sizes = [plan.blocks, plan.capacity, plan.counters]
+    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
     factor = float(WIDTH**-0.5 if scale is None else scale)
-    results = function(q, kv_cache, block_table, plan.buffer, words, partial, partial_lse, sizes, factor, return_lse)
+    results = function(q, kv_cache, block_table, plan.buffer, plan.words, *sizes, factor, return_lse)
     return (results[0], results[1]) if return_lse else results[0]
 
 
@@ -93,19 +94,23 @@ def _run(
     block_table: Tensor,
     plan: Tensor,
     words: Tensor,
-    partial: Tensor,
-    partial_lse: Tensor,
-    sizes: list[int],
+    blocks: int,
+    capacity: int,
+    counters: int,
+    slots: int,
+    rows: int,
     scale: float,
     return_lse: bool,
 ) -> list[Tensor]:
-    """The operator: out, and lse where it is asked for. `words` and the partial results are scratch."""
+    """The operator: out, and lse where it is asked for. `words` are zeros, which a launch leaves as it found them."""
     batch, new_tokens, heads, _ = q.shape
     out = q.new_empty((batch, new_tokens, heads, LATENT))
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
+        partial = q.new_empty((slots, rows, LATENT), dtype=torch.float32)
+        partial_lse = q.new_empty((slots, rows), dtype=torch.float32)
         operands = {"q": q}
-        rest = (kv_cache, block_table, plan, words, partial, partial_lse, out, lse, *sizes, scale)
+        rest = (kv_cache, block_table, plan, words, partial, partial_lse, out, lse, blocks, capacity, counters, scale)
         launch("mla_decode", "mla_decode", operands, rest)
     return [out] if lse is None else [out, lse]
 
@@ -136,4 +141,4 @@ def _require_room(plan: DecodePlan, block_table: Tensor, page: int) -> None:
         )
 
 
-_mla_decode = register("mla_decode", _run, changes=("words", "partial", "partial_lse"))
+_mla_decode = register("mla_decode", _run)
