@@ -52,20 +52,22 @@ template <int Dim> struct merged_row {
         }
         top = high;
     }
-    // The slots [from, to) of a row, from one of its columns on; the loads of a few are under way at once.
+    // The slots [from, to) of a row, from one of its columns on; the loads of eight are under way at once.
     template <global_tensor Sums, global_tensor Logs>
     kittens_device void add_slots(const Sums& sums, const Logs& logs, int from, int to, int row, int column) {
-        constexpr int together = 4;
-        for (int i = from; i < to; i += together) {
+        constexpr int together = 8;
+        for (int slot = from; slot < to; slot += together) {
             rv_fl<Dim> part[together];
             float log[together];
 #pragma unroll
-            for (int j = 0; j < together; j++) {
-                const int slot = i + j < to ? i + j : to - 1;
-                load(part[j], sums, element_coord{0, slot, row, column});
-                const float found = load_value(logs, element_coord{0, 0, slot, row});
-                log[j] = i + j < to ? found : -INFINITY;
-            }
+            for (int i = 0; i < together; i++)
+                if (slot + i < to) {
+                    load(part[i], sums, element_coord{0, slot + i, row, column});
+                    log[i] = load_value(logs, element_coord{0, 0, slot + i, row});
+                } else {
+                    zero(part[i]);
+                    log[i] = -INFINITY;
+                }
             add(part, log);
         }
     }

@@ -212,9 +212,12 @@ template <int PageKeys> struct kernel {
             // Weights of a tile that is not there are zero, and the first one's values stand for its values.
             warpgroup::mma_AB(o, between.weight[0], subtile<keys, columns>(first, 0, own));
             warpgroup::mma_AB(o, between.weight[1], subtile<keys, columns>(second, 0, own));
+            if (pair) {
+                warpgroup::mma_wait<1>();  // the loader fills the first tile while the second one is multiplied
+                tiles.release();
+            }
             warpgroup::mma_wait(o);
             tiles.release();
-            if (pair) tiles.release();
         }
         if (t.first_key < t.end_key) {
             row_sum_finish(state.sum);
