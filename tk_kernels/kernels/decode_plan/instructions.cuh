@@ -9,23 +9,44 @@ namespace tk::decode_plan {
 
 using namespace kittens;
 
-// One instruction, as a warp reads it from its block's queue.
 struct instruction {
     int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, first_slot, slots, first_row, end_row;
     int length;
+    bool last;  // of its queue
+};
 
-    // The block's n-th, if there is one. queues: (block and instruction, field).
-    template <global_tensor Queues> kittens_device bool read(const Queues& queues, int capacity, int n) {
-        if (n == capacity) return false;
-        integer_row in(queues, block_index() * capacity + n);
-        opcode = in.at(field::opcode);
-        sequence = in.at(field::sequence), kv_head = in.at(field::kv_head), row_tile = in.at(field::row_tile);
-        first_key = in.at(field::first_key), end_key = in.at(field::end_key);
-        slot = in.at(field::slot), counter = in.at(field::counter);
-        first_slot = in.at(field::first_slot), slots = in.at(field::slots);
-        first_row = in.at(field::first_row), end_row = in.at(field::end_row);
-        length = in.at(field::length);
-        return opcode != opcode::stop;
+// A block's queue, as one warp reads it: the next two instructions are on their way while it carries out this one.
+// Table: (block and instruction, field).
+template <global_tensor Table> struct queue {
+    const Table& table;
+    int capacity, n = 0;
+    integer_row<Table> ahead, behind_it;
+
+    kittens_device queue(const Table& table_, int capacity_)
+        : table(table_), capacity(capacity_), ahead(row(0)), behind_it(row(1)) {
+        ahead.bring(0);
+        behind_it.bring(0);
+    }
+    // Of the n-th instruction; a queue that is full ends with its last one.
+    kittens_device integer_row<Table> row(int nth) const {
+        return {table, block_index() * capacity + (nth < capacity ? nth : capacity - 1)};
+    }
+    // The next one, if there is one.
+    kittens_device bool next(instruction& t) {
+        t.opcode = ahead.brought(field::opcode), t.sequence = ahead.brought(field::sequence);
+        t.kv_head = ahead.brought(field::kv_head), t.row_tile = ahead.brought(field::row_tile);
+        t.first_key = ahead.brought(field::first_key), t.end_key = ahead.brought(field::end_key);
+        t.slot = ahead.brought(field::slot), t.counter = ahead.brought(field::counter);
+        t.first_slot = ahead.brought(field::first_slot), t.slots = ahead.brought(field::slots);
+        t.first_row = ahead.brought(field::first_row), t.end_row = ahead.brought(field::end_row);
+        t.length = ahead.brought(field::length);
+        if (n == capacity || t.opcode == opcode::stop) return false;
+        t.last = n + 1 == capacity || behind_it.brought(field::opcode) == opcode::stop;
+        n++;
+        ahead = behind_it;
+        behind_it = row(n + 1);
+        behind_it.bring(0);
+        return true;
     }
 };
 
@@ -52,30 +73,36 @@ template <int Dim> struct merged_row {
         }
         top = high;
     }
-    // The slots [from, to) of a row, from one of its columns on; the loads of eight are under way at once.
-    template <global_tensor Sums, global_tensor Logs>
-    kittens_device void add_slots(const Sums& sums, const Logs& logs, int from, int to, int row, int column) {
-        constexpr int together = 8;
-        for (int slot = from; slot < to; slot += together) {
-            rv_fl<Dim> part[together];
-            float log[together];
-#pragma unroll
-            for (int i = 0; i < together; i++)
-                if (slot + i < to) {
-                    load(part[i], sums, element_coord{0, slot + i, row, column});
-                    log[i] = load_value(logs, element_coord{0, 0, slot + i, row});
-                } else {
-                    zero(part[i]);
-                    log[i] = -INFINITY;
-                }
-            add(part, log);
-        }
-    }
     // The result, and the natural logarithm of its sum.
     kittens_device float finish() {
         mul(sum, sum, total == 0.f ? 0.f : 1.f / total);
         return top + 0.6931471805599453f * math::log2(total);
     }
 };
+
+// Adds the slots [from, to) to Rows rows from `row` on, of which those before `end` are there, from one of their columns
+// on. Slots of each row are loaded together.
+template <int Slots, int Rows, int Dim, global_tensor Sums, global_tensor Logs>
+kittens_device void add_slots(merged_row<Dim> (&into)[Rows], const Sums& sums, const Logs& logs, int from, int to,
+                              int row, int end, int column) {
+#pragma unroll 1
+    for (int slot = from; slot < to; slot += Slots) {
+        rv_fl<Dim> part[Rows][Slots];
+        float log[Rows][Slots];
+#pragma unroll
+        for (int r = 0; r < Rows; r++)
+#pragma unroll
+            for (int i = 0; i < Slots; i++)
+                if (slot + i < to && row + r < end) {
+                    load(part[r][i], sums, element_coord{0, slot + i, row + r, column});
+                    log[r][i] = load_value(logs, element_coord{0, 0, slot + i, row + r});
+                } else {
+                    zero(part[r][i]);
+                    log[r][i] = -INFINITY;
+                }
+#pragma unroll
+        for (int r = 0; r < Rows; r++) into[r].add(part[r], log[r]);
+    }
+}
 
 }  // namespace tk::decode_plan

@@ -78,11 +78,11 @@ template <int PageKeys> struct kernel {
         per_warp<sv_fl<16>> log[groups];
     };
     static constexpr int stages = limits::stages(4, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
-    static_assert(stages >= 2, "a step's tiles do not fit");
+    static_assert(stages >= groups, "a step's tiles do not fit");
     using queries = ring<query, 1>;
     using inputs = ring<tile, stages>;
     static constexpr int shared_bytes = int(sizeof(query)) + stages * int(sizeof(tile)) + int(sizeof(exchange)) +
-                                        (queries::semaphores + inputs::semaphores) * int(sizeof(semaphore));
+                                        (queries::semaphores + inputs::semaphores + 1) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
     using table = gl<const int, 1, 1, dynamic, dynamic>;
@@ -109,12 +109,15 @@ template <int PageKeys> struct kernel {
         auto& between = *memory.allocate<exchange>("between");
         asked.allocate_semaphores(memory, "queries_full", "queries_empty");
         in.allocate_semaphores(memory, "full", "empty");
+        auto& counted = *memory.allocate<semaphore>("counted");
         const bool loader = warp_index() == consumers;
         if (loader) {
             prefetch_maps(g.q, g.cache);
             asked.init(1, consumers);
             in.init(1, consumers);
+            init(counted, 1);
         }
+        plan::queue instructions(g.queues, g.capacity);
         start_pipeline<warps, 1>(loader);
         instruction t;
         if (warp_index() >= consumers) {
@@ -122,16 +125,17 @@ template <int PageKeys> struct kernel {
             if (!loader) return;
             typename queries::position query_at;
             typename inputs::position at;
-            for (int n = 0; t.read(g.queues, g.capacity, n); n++)
+            while (instructions.next(t))
                 if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, t, g);
+            if (instructions.n > 0) wait(counted, 0);
+            retire(g.ready);
         } else {
             increase_registers<registers>();
             ring_reader<queries> query{asked};
             ring_reader<inputs> tiles{in};
-            for (int n = 0; t.read(g.queues, g.capacity, n); n++)
-                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, t, g);
-                else reduce(between, t, g);
-            if (warp_index() == 0) retire(g.ready);
+            while (instructions.next(t))
+                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, counted, t, g);
+                else reduce(between, counted, t, g);
         }
     }
 
@@ -178,7 +182,7 @@ template <int PageKeys> struct kernel {
     }
 
     kittens_device static void attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
-                                      const instruction& t, const globals& g) {
+                                      semaphore& counted, const instruction& t, const globals& g) {
         const int own = warpgroup_index(), first_row = 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_fl<16, columns> o;
@@ -233,14 +237,15 @@ template <int PageKeys> struct kernel {
             store_rows(columns_from(g.out, own * columns, columns), o,
                        [&](int row) { return place_in_out(first_row + row, t, g); });
             if (own == 0) store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
-            return;
+        } else {
+            if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
+                store(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
+                if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+            }
+            sync_named(both, consumers);
+            if (warp_index() == 0) signal(g.ready[t.counter]);
         }
-        if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
-            store(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
-            if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
-        }
-        sync_named(both, consumers);
-        if (warp_index() == 0) signal(g.ready[t.counter]);
+        if (warp_index() == 0 && t.last) arrive(counted);
     }
 
     // A new token sees the keys up to its own, token 0 the fewest.
@@ -272,24 +277,33 @@ template <int PageKeys> struct kernel {
         }
     }
 
-    // The rows of a tile that are this instruction's, half their columns a warpgroup: a row a warp, or, where there are
-    // fewer rows than warps, each by all four.
-    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g) {
-        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns, end = t.first_slot + t.slots;
-        if (warp_index() == 0) await(g.ready[t.counter], t.slots);
+    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there are
+    // fewer rows than warps, each by all four. What counters are used for is over with the last await: the loader
+    // retires while this goes on.
+    kittens_device static void reduce(exchange& between, semaphore& counted, const instruction& t, const globals& g) {
+        constexpr int together = 2;  // rows that a warp merges side by side
+        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
+        const int first = t.first_slot, end = t.first_slot + t.slots;
+        if (warp_index() == 0) {
+            await(g.ready[t.counter], t.slots);
+            if (t.last) arrive(counted);
+        }
         sync_named(both, consumers);
         if (t.end_row - t.first_row >= warpgroup_warps) {
-            for (int row = t.first_row + warp; row < t.end_row; row += warpgroup_warps) {
-                plan::merged_row<columns> whole;
-                whole.add_slots(g.partial, g.partial_lse, t.first_slot, end, row, column);
-                put(whole, row, t, g);
+            for (int row = t.first_row + together * warp; row < t.end_row; row += together * warpgroup_warps) {
+                plan::merged_row<columns> whole[together];
+                plan::add_slots<4>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, column);
+#pragma unroll
+                for (int i = 0; i < together; i++)
+                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
             }
             return;
         }
         for (int row = t.first_row; row < t.end_row; row++) {
-            plan::merged_row<columns> share;
-            share.add_slots(g.partial, g.partial_lse, t.first_slot + t.slots * warp / warpgroup_warps,
-                            t.first_slot + t.slots * (warp + 1) / warpgroup_warps, row, column);
+            plan::merged_row<columns> shares[1];
+            auto& share = shares[0];
+            plan::add_slots<8>(shares, g.partial, g.partial_lse, first + t.slots * warp / warpgroup_warps,
+                               first + t.slots * (warp + 1) / warpgroup_warps, row, t.end_row, column);
             const float log = share.finish();
             store(between.part[own].own(), share.sum);
             store_value(between.log[own].own(), 0, log);
