@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import compiled
+from .library import compiled, has_elements
 
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
@@ -102,7 +102,6 @@ class DecodePlan:
         ints = 16 + 16 * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
-        self._scratch: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self._make(lengths)
         self.buffer = self._host.clone() if device.type == "cpu" else self._host.to(device)
 
@@ -175,19 +174,6 @@ class DecodePlan:
     def longest(self) -> int:
         """Keys of the longest sequence that it was made for, or last refilled for."""
         return int(self._lengths.max())
-
-    def scratch(self, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Scratch memory of calls with results of `dim` columns: counters (int32, zero), and for each slot the rows of
-        a tile (float32) and their logarithms. Made once: a CUDA graph finds it again, and calls leave counters cleared.
-        """
-        if dim not in self._scratch:
-            rows = (self.slots, self.rows_per_tile)
-            self._scratch[dim] = (
-                torch.zeros(1 + self.counters, dtype=torch.int32, device=self.device),
-                torch.empty((*rows, dim), dtype=torch.float32, device=self.device),
-                torch.empty(rows, dtype=torch.float32, device=self.device),
-            )
-        return self._scratch[dim]
 
     @property
     def digest(self) -> tuple[int, int]:
@@ -267,6 +253,38 @@ def decode_plan(
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )
+
+
+def plan_of_call(
+    plan: DecodePlan | None, kind: str, q: Tensor, kv_heads: int, block_table: Tensor, seqlens: Tensor, page: int
+) -> DecodePlan:
+    """The plan that was given, if it is one for this call, else a new one; q is (sequences, new tokens, heads, ...).
+
+    Raises ValueError for a plan of another call, and where the host knows a length for which the table has no room.
+    """
+    batch, new_tokens, heads = q.shape[:3]
+    if plan is None:
+        plan = decode_plan(
+            seqlens.cpu(), new_tokens=new_tokens, heads=heads, kv_heads=kv_heads, kind=kind, device=q.device
+        )
+    elif not isinstance(plan, DecodePlan):
+        raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
+    known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
+    plan.require(
+        kind=kind,
+        new_tokens=new_tokens,
+        heads=heads,
+        kv_heads=kv_heads,
+        batch=batch,
+        device=q.device,
+        lengths=seqlens if known and seqlens.device.type == "cpu" else None,
+    )
+    if plan.schedule == "last":
+        raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
+    width = block_table.shape[1]
+    if known and plan.longest > width * page:
+        raise ValueError(f"block_table: has {width} pages of {page} keys a sequence, the longest has {plan.longest}")
+    return plan
 
 
 def _whole(name: str, value: Any, largest: int) -> None:

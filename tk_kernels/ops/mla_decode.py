@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .decode_plan import DecodePlan, decode_plan
+from .decode_plan import DecodePlan, plan_of_call
 from .library import has_elements, is_plain_eager, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
@@ -62,25 +62,7 @@ def mla_decode(
         raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
     refuse_unusable(**tensors)
     refuse_gradient("mla_decode", q=q, kv_cache=kv_cache)
-    batch, new_tokens, heads, _ = q.shape
-    if plan is None:
-        plan = decode_plan(seqlens.cpu(), new_tokens=new_tokens, heads=heads, kv_heads=1, kind="mla", device=q.device)
-    elif not isinstance(plan, DecodePlan):
-        raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
-    known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
-    plan.require(
-        kind="mla",
-        new_tokens=new_tokens,
-        heads=heads,
-        kv_heads=1,
-        batch=batch,
-        device=q.device,
-        lengths=seqlens if known and seqlens.device.type == "cpu" else None,
-    )
-    if plan.schedule == "last":
-        raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
-    if known:
-        _require_room(plan, block_table, kv_cache.shape[1])
+    plan = plan_of_call(plan, "mla", q, 1, block_table, seqlens, kv_cache.shape[1])
     function = _run if is_plain_eager(*tensors.values()) else _mla_decode
     sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
     factor = float(WIDTH**-0.5 if scale is None else scale)
@@ -130,15 +112,6 @@ def _require_problem(q: Tensor, kv_cache: Tensor, block_table: Tensor, seqlens: 
         raise ValueError(f"kv_cache: got pages of {page} keys, needs {PAGES}")
     require_shape("block_table", block_table, (batch, block_table.shape[1]), "a row for each sequence of q")
     require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
-
-
-def _require_room(plan: DecodePlan, block_table: Tensor, page: int) -> None:
-    """Raises ValueError where a sequence of the plan is longer than its row of the table."""
-    room = block_table.shape[1] * page
-    if plan.longest > room:
-        raise ValueError(
-            f"block_table: has {block_table.shape[1]} pages of {page} keys a sequence, the longest has {plan.longest}"
-        )
 
 
 _mla_decode = register("mla_decode", _run)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .decode_plan import DecodePlan, decode_plan
+from .decode_plan import DecodePlan, plan_of_call
 from .library import has_elements, is_plain_eager, refuse_gradient, refuse_unusable, register
 from .operands import launch, require_shape, require_tensor
 from .options import flag
@@ -41,7 +41,7 @@ def paged_attention_decode(
     entry within a sequence that is no page is not found out.
 
     plan: what `decode_plan` made for these lengths; it serves all layers of a step, and in a CUDA graph its `refill`
-    takes the lengths of the next one. It has the call's scratch memory, so that calls with one plan are for one stream.
+    takes the lengths of the next one. It has the counters of the call, so that calls with one plan are for one stream.
     Without a plan one is made, which waits for the GPU to read seqlens.
 
     Returns out, as q, and with `return_lse` also the natural logarithm of the softmax's sum, (B, H, R) float32, of the
@@ -54,36 +54,15 @@ def paged_attention_decode(
     tensors = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "block_table": block_table, "seqlens": seqlens}
     _require_problem(**tensors)
     return_lse = flag("return_lse", return_lse)
-    if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale)):
-        raise ValueError(f"scale: got {scale!r}, needs a finite number")
+    if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
+        raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
     refuse_unusable(**tensors)
     refuse_gradient("paged_attention_decode", q=q, k_cache=k_cache, v_cache=v_cache)
-    batch, new_tokens, heads, _ = q.shape
-    kv_heads = k_cache.shape[2]
-    if plan is None:
-        lengths = seqlens.cpu()
-        plan = decode_plan(lengths, new_tokens=new_tokens, heads=heads, kv_heads=kv_heads, device=q.device)
-    elif not isinstance(plan, DecodePlan):
-        raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
-    plan.require(
-        kind="gqa",
-        new_tokens=new_tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        batch=batch,
-        device=q.device,
-        lengths=seqlens if seqlens.device.type == "cpu" else None,
-    )
-    if plan.schedule == "last":
-        raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
-    _require_room(plan, block_table, k_cache.shape[1])
-    words, partial, partial_lse = plan.scratch(q.shape[3])
+    plan = plan_of_call(plan, "gqa", q, k_cache.shape[2], block_table, seqlens, k_cache.shape[1])
     function = _run if is_plain_eager(*tensors.values()) else _paged_attention_decode
-    sizes = [plan.blocks, plan.capacity, plan.counters]
+    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
     factor = float(q.shape[3] ** -0.5 if scale is None else scale)
-    results = function(
-        q, k_cache, v_cache, block_table, plan.buffer, words, partial, partial_lse, sizes, factor, return_lse
-    )
+    results = function(q, k_cache, v_cache, block_table, plan.buffer, plan.words, *sizes, factor, return_lse)
     return (results[0], results[1]) if return_lse else results[0]
 
 
@@ -94,20 +73,24 @@ def _run(
     block_table: Tensor,
     plan: Tensor,
     words: Tensor,
-    partial: Tensor,
-    partial_lse: Tensor,
-    sizes: list[int],
+    blocks: int,
+    capacity: int,
+    counters: int,
+    slots: int,
+    rows: int,
     scale: float,
     return_lse: bool,
 ) -> list[Tensor]:
-    """The operator: out, and lse where it is asked for. `words` and the partial results are scratch."""
-    out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    batch, new_tokens, heads, _ = q.shape
+    """The operator: out, and lse where it is asked for. `words` are zeros, which a launch leaves as it found them."""
+    batch, new_tokens, heads, dim = q.shape
+    out = q.new_empty((batch, new_tokens, heads, dim))
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
-        operands = {"q": q}
-        rest = (k_cache, v_cache, block_table, plan, words, partial, partial_lse, out, lse, *sizes, scale)
-        launch("paged_attention_decode", "paged_attention_decode", operands, rest)
+        partial = q.new_empty((slots, rows, dim), dtype=torch.float32)
+        partial_lse = q.new_empty((slots, rows), dtype=torch.float32)
+        caches = (k_cache, v_cache, block_table, plan, words, partial, partial_lse, out, lse)
+        rest = (*caches, blocks, capacity, counters, scale)
+        launch("paged_attention_decode", "paged_attention_decode", {"q": q}, rest)
     return [out] if lse is None else [out, lse]
 
 
@@ -132,13 +115,4 @@ def _require_problem(q: Tensor, k_cache: Tensor, v_cache: Tensor, block_table: T
     require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
 
 
-def _require_room(plan: DecodePlan, block_table: Tensor, page: int) -> None:
-    """Raises ValueError where a sequence of the plan is longer than its row of the table."""
-    room = block_table.shape[1] * page
-    if plan.longest > room:
-        raise ValueError(
-            f"block_table: has {block_table.shape[1]} pages of {page} keys a sequence, the longest has {plan.longest}"
-        )
-
-
-_paged_attention_decode = register("paged_attention_decode", _run, changes=("words", "partial", "partial_lse"))
+_paged_attention_decode = register("paged_attention_decode", _run)

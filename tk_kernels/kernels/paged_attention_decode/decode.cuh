@@ -10,7 +10,7 @@
 // One warp loads: it runs ahead of the four that multiply, over the ends of instructions, so that the memory is always
 // at work. All pages' keys are read once a tile: a launch is bound by memory.
 //
-// shared memory  a ring of `stages` tiles of 64 keys or values: 192 KB
+// shared memory  a ring of `stages` tiles of 64 keys or values: 96 KB
 // registers      S 32, P 16, O dim / 2, Q dim / 4 a thread
 // any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
 // hold anything; table entries behind the end are not used
@@ -18,52 +18,16 @@
 
 #include "kittens.cuh"
 
-#include "../decode_plan/layout.h"
+#include "../decode_plan/instructions.cuh"
 #include "decode.h"
 
 namespace tk::paged_attention_decode {
 
 using namespace kittens;
 namespace plan = tk::decode_plan;
+using plan::instruction;
 
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
-
-// One instruction, as a warp reads it from its block's queue.
-struct instruction {
-    int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, first_slot, slots, first_row, end_row;
-    int length;
-    bool last;  // of its queue
-};
-
-// Results of one row, merged: relative to the largest of their logarithms so far.
-template <int Dim> struct merged_row {
-    rv_fl<Dim> sum;
-    float top = -INFINITY, total = 0.f;
-
-    kittens_device merged_row() { zero(sum); }
-
-    template <int Count> kittens_device void add(const rv_fl<Dim> (&parts)[Count], const float (&logs)[Count]) {
-        float high = top;
-#pragma unroll
-        for (int i = 0; i < Count; i++) high = logs[i] > high ? logs[i] : high;
-        const float base = high == -INFINITY ? 0.f : high;  // nothing has been seen yet
-        const float shrink = math::exp2((top - base) * log2_e);
-        mul(sum, sum, shrink);
-        total *= shrink;
-#pragma unroll
-        for (int i = 0; i < Count; i++) {
-            const float weight = math::exp2((logs[i] - base) * log2_e);
-            map(sum, sum, parts[i], [=](float s, float p) { return s + weight * p; });
-            total += weight;
-        }
-        top = high;
-    }
-    // The result, and the natural logarithm of its sum.
-    kittens_device float finish() {
-        mul(sum, sum, total == 0.f ? 0.f : 1.f / total);
-        return top + 0.6931471805599453f * math::log2(total);
-    }
-};
 
 template <int Dim, int PageKeys> struct paged_kernel {
     static constexpr int warps = warpgroup_warps + 1, cluster_blocks = 1, blocks_per_sm = 1;
@@ -77,7 +41,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
         sv_fl<Dim> sum;
         sv_fl<16> log;
     };
-    static constexpr int stages = limits::stages(192 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
+    static constexpr int stages = limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
     using inputs = ring<tile, stages>;
     static constexpr int shared_bytes =
         stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + (inputs::semaphores + 1) * int(sizeof(semaphore));
@@ -98,39 +62,6 @@ template <int Dim, int PageKeys> struct paged_kernel {
         divisor group, page;  // heads that share a key head; keys of a page
     };
 
-    // A block's queue, as one warp reads it: the next two instructions are on their way while it carries out this one.
-    struct queue {
-        const globals& g;
-        int n = 0;
-        integer_row<table> ahead, behind_it;
-
-        kittens_device explicit queue(const globals& g_) : g(g_), ahead(row(0)), behind_it(row(1)) {
-            ahead.bring(0);
-            behind_it.bring(0);
-        }
-        // Of the n-th instruction; a queue that is full ends with its last one.
-        kittens_device integer_row<table> row(int nth) const {
-            return {g.queues, block_index() * g.capacity + (nth < g.capacity ? nth : g.capacity - 1)};
-        }
-        kittens_device bool next(instruction& t) {
-            using namespace plan;
-            t.opcode = ahead.brought(field::opcode), t.sequence = ahead.brought(field::sequence);
-            t.kv_head = ahead.brought(field::kv_head), t.row_tile = ahead.brought(field::row_tile);
-            t.first_key = ahead.brought(field::first_key), t.end_key = ahead.brought(field::end_key);
-            t.slot = ahead.brought(field::slot), t.counter = ahead.brought(field::counter);
-            t.first_slot = ahead.brought(field::first_slot), t.slots = ahead.brought(field::slots);
-            t.first_row = ahead.brought(field::first_row), t.end_row = ahead.brought(field::end_row);
-            t.length = ahead.brought(field::length);
-            if (n == g.capacity || t.opcode == opcode::stop) return false;
-            t.last = n + 1 == g.capacity || behind_it.brought(field::opcode) == opcode::stop;
-            n++;
-            ahead = behind_it;
-            behind_it = row(n + 1);
-            behind_it.bring(0);
-            return true;
-        }
-    };
-
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         inputs in;
@@ -139,7 +70,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
         in.allocate_semaphores(memory, "full", "empty");
         auto& counted = *memory.allocate<semaphore>("counted");
         const bool loader = warp_index() == warpgroup_warps;
-        queue instructions(g);
+        plan::queue instructions(g.queues, g.capacity);
         if (loader) {
             prefetch_maps(g.k, g.v);
             in.init(1, warpgroup_warps);
@@ -277,6 +208,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
     // What counters are used for is over with the last await: the loader retires while this goes on.
     kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t,
                                       const globals& g) {
+        const int first = t.first_slot, end = t.first_slot + t.slots;
         if (warp_in_group() == 0) {
             await(g.ready[t.counter], t.slots);
             if (t.last) arrive(counted);
@@ -285,8 +217,8 @@ template <int Dim, int PageKeys> struct paged_kernel {
         if (t.end_row - t.first_row >= warpgroup_warps) {
             for (int row = t.first_row + rows_together * warp_in_group(); row < t.end_row;
                  row += rows_together * warpgroup_warps) {
-                merged_row<Dim> whole[rows_together];
-                merge<2>(whole, row, 0, t.slots, t, g);
+                plan::merged_row<Dim> whole[rows_together];
+                plan::add_slots<2>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
 #pragma unroll
                 for (int i = 0; i < rows_together; i++)
                     if (row + i < t.end_row) put(whole[i], row + i, t, g);
@@ -294,9 +226,9 @@ template <int Dim, int PageKeys> struct paged_kernel {
             return;
         }
         for (int row = t.first_row; row < t.end_row; row++) {
-            merged_row<Dim> own[1];
-            merge<8>(own, row, t.slots * warp_in_group() / warpgroup_warps,
-                     t.slots * (warp_in_group() + 1) / warpgroup_warps, t, g);
+            plan::merged_row<Dim> own[1];
+            plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * warp_in_group() / warpgroup_warps,
+                               first + t.slots * (warp_in_group() + 1) / warpgroup_warps, row, t.end_row, 0);
             const float log = own[0].finish();
             store(parts.own().sum, own[0].sum);
             store_value(parts.own().log, 0, log);
@@ -304,7 +236,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
             if (warp_in_group() == 0) {
                 rv_fl<Dim> sums[warpgroup_warps];
                 float logs[warpgroup_warps];
-                merged_row<Dim> whole;
+                plan::merged_row<Dim> whole;
 #pragma unroll
                 for (int i = 0; i < warpgroup_warps; i++) {
                     load(sums[i], parts.of_warp[i].sum);
@@ -317,30 +249,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
         }
     }
 
-    // Rows from `row` on, of the slots [from, to); Slots of each row are loaded together.
-    template <int Slots, int Rows>
-    kittens_device static void merge(merged_row<Dim> (&into)[Rows], int row, int from, int to, const instruction& t,
-                                     const globals& g) {
-#pragma unroll 1
-        for (int i = from; i < to; i += Slots) {
-            rv_fl<Dim> sums[Rows][Slots];
-            float logs[Rows][Slots];
-#pragma unroll
-            for (int r = 0; r < Rows; r++)
-#pragma unroll
-                for (int j = 0; j < Slots; j++) {
-                    const int slot = t.first_slot + (i + j < to ? i + j : to - 1);
-                    const int at = row + r < t.end_row ? row + r : t.end_row - 1;
-                    load(sums[r][j], g.partial, element_coord{0, slot, at, 0});
-                    const float log = load_value(g.partial_lse, element_coord{0, 0, slot, at});
-                    logs[r][j] = i + j < to ? log : -INFINITY;
-                }
-#pragma unroll
-            for (int r = 0; r < Rows; r++) into[r].add(sums[r], logs[r]);
-        }
-    }
-
-    kittens_device static void put(merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
+    kittens_device static void put(plan::merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
         const int at = place_in_q(row, t, g), lse_at = place_in_lse(row, t, g);
         if (at < 0) return;
         rv_fl<16> lse;
