@@ -18,6 +18,11 @@ def smaller(workload: str, problem: ProblemSpec, most_flops: float) -> ProblemSp
     module = workloads.load(workload)
     values = dict(problem.as_mapping())
     while module.flops(problem) > most_flops:
+        if hasattr(module, "halved"):  # whose sizes are not all numbers
+            problem = module.halved(problem)
+            if problem is None:
+                return None
+            continue
         sizes = {key: size for key, size in values.items() if type(size) is int}
         counts = {key: size for key, size in sizes.items() if size > 1 and key.startswith(_COUNTS)}
         lengths = {key: size for key, size in sizes.items() if size > SMALL_LENGTH}

@@ -57,6 +57,13 @@ def lengths_of(text: str, batch: int) -> tuple[int, ...]:
     return tuple(lengths)
 
 
+def halved_lengths(lengths: tuple[int, ...]) -> str | None:
+    """Text of lengths half as long, None where all are down to one."""
+    if max(lengths) <= 1:
+        return None
+    return "+".join(str(length // 2) for length in lengths)
+
+
 def require_page(page: int) -> None:
     """Raises `HarnessError` for a page size that no contestant has."""
     if page not in PAGES:

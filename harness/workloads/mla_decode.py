@@ -8,7 +8,7 @@ out: (B, Q, H, 512) = softmax(576^-1/2 q k^T) v, causal among the Q new tokens, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -48,6 +48,12 @@ class Problem(ProblemSpec):
     def scale(self) -> float:
         """Factor of q k^T; FlashMLA's where none is given."""
         return float(WIDTH**-0.5)
+
+
+def halved(problem: Problem) -> Problem | None:
+    """A smaller problem like this one, with lengths half as long; None where there is none."""
+    lengths = _paged.halved_lengths(problem.seqlens)
+    return None if lengths is None else replace(problem, lengths=lengths)
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:

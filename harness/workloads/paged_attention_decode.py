@@ -8,7 +8,7 @@ which `seqlens` counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -50,6 +50,12 @@ class Problem(ProblemSpec):
     def scale(self) -> float:
         """Factor of q k^T."""
         return float(self.D**-0.5)
+
+
+def halved(problem: Problem) -> Problem | None:
+    """A smaller problem like this one, with lengths half as long; None where there is none."""
+    lengths = _paged.halved_lengths(problem.seqlens)
+    return None if lengths is None else replace(problem, lengths=lengths)
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:

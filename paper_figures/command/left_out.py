@@ -39,20 +39,13 @@ class Refused:
 def refusals(experiments: Sequence[str]) -> tuple[Refused, ...]:
     """Those of the experiments of which our kernels refuse problems on the GPU that this process uses."""
     from harness.planning import make_plan
-    from harness.worker.measure import inspect
+    from harness.refusals import refusals as reasons_of
 
     found = []
     for experiment in experiments:
-        plan = make_plan(composed(experiment))
-        problems = tuple(group.problem for group in plan.groups)
-        asked = [inspect(one, problems, "cuda") for one in plan.contestants if one.implementation == OURS]
-        reasons = [
-            [one.missing or one.mistake or one.unsupported.get(problem.title, "") for one in asked]
-            for problem in problems
-        ]
-        refused = [own for own in reasons if all(own)]
-        if refused:
-            found.append(Refused(experiment, len(refused), len(problems), refused[0][0]))
+        reasons = reasons_of(make_plan(composed(experiment)), OURS, "cuda")
+        if given := [reason for reason in reasons if reason]:
+            found.append(Refused(experiment, len(given), len(reasons), given[0]))
     return tuple(found)
 
 

@@ -55,7 +55,9 @@ def test_a_workload_names_its_problem_and_its_contestants(path):
     text = help_text([f"workload={path.stem}", "--help"])
     held = yaml.safe_load(path.read_text())
     for key, value in held["problem"].items():
-        assert re.search(rf"[ ]{key}={'null' if value is None else value}( |$)", text, flags=re.MULTILINE), key
+        assert re.search(
+            rf"[ ]{key}={'null' if value is None else re.escape(str(value))}( |$)", text, flags=re.MULTILINE
+        ), key
     for name in held["workload"]["implementations"]:
         assert re.search(rf"^  {name}\b", text, flags=re.MULTILINE), name
 

@@ -57,6 +57,8 @@ CASES = {
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "fig10_fp8": (12, [*FP8, "cublas_fast", "cublas", "cublas_tuned_fast", "cublas_tuned", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
+    "thundergqa": (5, ["tk", "tk[schedule=static]", "flash_attn_3"]),
+    "thundermla": (6, ["tk", "tk[schedule=static]", "flash_mla", "flash_attn_3"]),
     "ampere_attention": (20, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_instructions": (2, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),

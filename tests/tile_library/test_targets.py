@@ -45,6 +45,8 @@ INTERNAL = {
     "store_unit",
     "allocate",
     "at",
+    "bring",  # of an integer_row
+    "brought",
     "col",
     "col_slot",
     "descriptor",

@@ -31,8 +31,8 @@ def mla_decode(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v of each sequence's new tokens over its keys, which lie in pages.
 
-    Multi-head latent attention (DeepSeek-V2 and later) with absorbed weights: all heads share a row of the cache, which
-    is 512 latent and 64 rotary numbers, as their key, and its latent part as their value.
+    Multi-head latent attention (DeepSeek-V2 and later) with absorbed weights. All heads share a row of the cache, 512
+    latent and 64 rotary numbers, as their key, and its latent part as their value.
 
     q: (B, R, H, 576) bfloat16, the R newest tokens, the oldest first. kv_cache: (pages, page, 576) bfloat16, a page of
     16 or a multiple of 32 keys. block_table: (B, width) int32, row b's n-th entry the page of keys n page ..
@@ -52,8 +52,8 @@ def mla_decode(
     float32, of the scaled scores. The same call with the same plan gives the same bits every time.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, for a plan of another call, and
-    where the host knows the lengths (it makes the plan, or they are on the CPU) for one that the table does not hold.
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
+    So is a length for which the table has no room, where the host knows it: it makes the plan, or seqlens is there.
     """
     tensors = {"q": q, "kv_cache": kv_cache, "block_table": block_table, "seqlens": seqlens}
     _require_problem(**tensors)

@@ -30,8 +30,9 @@ def paged_attention_decode(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v of each sequence's new tokens over its keys, which lie in pages.
 
-    q: (B, R, H, D) bfloat16, the R newest tokens, the oldest first; D 64 or 128. k_cache, v_cache: (pages, page, Hkv, D)
-    bfloat16, a page of 16, 32 or a multiple of 64 keys; H a multiple of Hkv: query head h reads key head h // (H / Hkv).
+    q: (B, R, H, D) bfloat16, the R newest tokens, the oldest first; D 64 or 128. k_cache, v_cache: (pages, page, Hkv,
+    D) bfloat16, a page of 16, 32 or a multiple of 64 keys; H a multiple of Hkv: query head h reads key head h // (H /
+    Hkv).
     block_table: (B, width) int32, row b's n-th entry the page of keys n page .. (n + 1) page - 1. seqlens: (B,) int32,
     the keys of each sequence, its new tokens among them. All on one device: a Hopper GPU (current stream; CUDA graphs
     can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not given.
@@ -48,8 +49,8 @@ def paged_attention_decode(
     scaled scores. The same call with the same plan gives the same bits every time.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, for a plan of another call, and
-    where the host knows the lengths (it makes the plan, or they are on the CPU) for one that the table does not hold.
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
+    So is a length for which the table has no room, where the host knows it: it makes the plan, or seqlens is there.
     """
     tensors = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "block_table": block_table, "seqlens": seqlens}
     _require_problem(**tensors)

@@ -80,8 +80,8 @@ template <int Dim> struct merged_row {
     }
 };
 
-// Adds the slots [from, to) to Rows rows from `row` on, of which those before `end` are there, from one of their columns
-// on. Slots of each row are loaded together.
+// Adds the slots [from, to) to Rows rows from `row` on, of which those before `end` are there, from one of their
+// columns on. Slots of each row are loaded together.
 template <int Slots, int Rows, int Dim, global_tensor Sums, global_tensor Logs>
 kittens_device void add_slots(merged_row<Dim> (&into)[Rows], const Sums& sums, const Logs& logs, int from, int to,
                               int row, int end, int column) {

@@ -277,8 +277,8 @@ template <int PageKeys> struct kernel {
         }
     }
 
-    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there are
-    // fewer rows than warps, each by all four. What counters are used for is over with the last await: the loader
+    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
+    // are fewer rows than warps, each by all four. What counters are used for is over with the last await: the loader
     // retires while this goes on.
     kittens_device static void reduce(exchange& between, semaphore& counted, const instruction& t, const globals& g) {
         constexpr int together = 2;  // rows that a warp merges side by side

@@ -204,7 +204,8 @@ template <int Dim, int PageKeys> struct paged_kernel {
         warpgroup::sync(consumers);
     }
 
-    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by all.
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
+    // all.
     // What counters are used for is over with the last await: the loader retires while this goes on.
     kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t,
                                       const globals& g) {

@@ -20,8 +20,8 @@ struct problem {
     double scale;
 };
 
-// A plan in the device's memory (../decode_plan/layout.h), and the scratch that it is for: `words` of counters, which are
-// zero, and for each slot `rows_per_tile` rows of results with their logarithms.
+// A plan in the device's memory (../decode_plan/layout.h), and the scratch that it is for: `words` of counters, which
+// are zero, and for each slot `rows_per_tile` rows of results with their logarithms.
 struct planned {
     const int* buffer;
     int blocks, capacity, counters, slots, rows_per_tile;

@@ -83,8 +83,8 @@ template <typename X> inline constexpr bool is_gl = false;
 template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 
-// A tensor that blocks of one launch both write and read, handed over by counters. Its elements are not const, so that no
-// compiler may load them by a path that is not coherent; the cpu target knows who wrote and who read each byte last.
+// A tensor that blocks of one launch both write and read, handed over by counters. Its elements are not const, so that
+// no compiler may load them by a path that is not coherent; the cpu target knows who wrote and read each byte last.
 template <typename Gl> struct exchanged : Gl {
     static_assert(!std::is_const_v<typename Gl::T>, "exchanged: blocks write this tensor; its elements are not const");
     using Gl::Gl;

@@ -405,8 +405,8 @@ kittens_device void store_elements(const Dst& dst, const Src& src, At at, site =
         },
         src);
 }
-// A row of a table of int whose entries are asked for one by one, in any order: 32 are read at a time, a lane each. What
-// lies behind an entry that is asked for is read too, and not used.
+// A row of a table of int whose entries are asked for one by one, in any order: 32 are read at a time, a lane each.
+// What lies behind an entry that is asked for is read too, and not used.
 template <global_tensor Src> struct integer_row {
     const int* entries;
     int count, first = -warp_threads, held = 0;

@@ -1,4 +1,5 @@
-// The state of what runs together, a cluster or a whole grid: blocks, warps, semaphores, barriers, and effects that have not landed yet.
+// The state of what runs together, a cluster or a whole grid: blocks, warps, semaphores, barriers, and effects that
+// have not landed yet.
 #pragma once
 
 #include <deque>

@@ -1,0 +1,20 @@
+"""What of a plan an implementation does not take on this machine, asked before anything is measured."""
+
+from __future__ import annotations
+
+from harness.planning import Plan
+from harness.worker.measure import inspect
+
+
+def refusals(plan: Plan, implementation: str, device: str) -> tuple[str, ...]:
+    """A reason for each problem of the plan that no variant of the implementation takes; empty for one that is taken.
+
+    device: "cuda" or "cpu". Asking needs the device, and this process keeps some of its memory.
+    """
+    problems = tuple(group.problem for group in plan.groups)
+    asked = [inspect(one, problems, device) for one in plan.contestants if one.implementation == implementation]
+    found = []
+    for problem in problems:
+        reasons = [one.missing or one.mistake or one.unsupported.get(problem.title, "") for one in asked]
+        found.append(reasons[0] if reasons and all(reasons) else "")
+    return tuple(found)
