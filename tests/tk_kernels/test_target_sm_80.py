@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 import torch
 
@@ -10,6 +12,9 @@ from tk_kernels.ops import library
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
+BUILT = (*ROWS, "attention_warps")
+LOAD = toolchain.load
+"""Kept from the fixture `gpu`, which loads nothing."""
 
 
 @pytest.mark.parametrize("kernel", ROWS)
@@ -69,6 +74,20 @@ def test_a_gpu_that_is_too_old_is_refused_in_a_sentence(gpu: pytest.MonkeyPatch)
 def test_hoppers_code_on_another_gpu_is_refused_in_a_sentence(gpu: pytest.MonkeyPatch) -> None:
     with library.built_for("sm_90a"), pytest.raises(RuntimeError, match="does not run code for sm_90a; leave the"):
         call(gpu, (8, 9))
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (12, 0)])
+@pytest.mark.parametrize("kernel", [name for name in toolchain.kernel_names() if name not in BUILT])
+def test_what_is_not_built_is_refused_at_the_call_without_a_compiler(
+    gpu: pytest.MonkeyPatch, kernel: str, capability: tuple[int, int]
+) -> None:
+    gpu.setattr(toolchain, "load", LOAD)
+    gpu.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
+    gpu.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a refused kernel started a program"))
+    with pytest.raises(toolchain.RefusedError) as refusal:
+        library.compiled(kernel, torch.device("cuda", 0))
+    reason = toolchain.find_kernel(kernel).refusals["sm_80"]
+    assert str(refusal.value) == f"{kernel} is not built for sm_80: {reason}"
 
 
 def test_a_variant_names_its_target() -> None:
