@@ -50,10 +50,21 @@ def sources(folder: Path, kernel: str, mutant: Mutant | None, program: str) -> t
         shutil.copy(INCLUDE_ROOT / "kittens" / name, library / name)
     shutil.copy(INCLUDE_ROOT / "kittens.cuh", changed)  # what it includes is looked for beside it first
     shutil.copytree(KERNELS_ROOT / kernel, copy)
+    lent = []  # what it has of other kernels: `../other/header` becomes `other/header`
+    for path in [path for path in copy.iterdir() if path.is_file()]:
+        text = path.read_text()
+        lent += re.findall(r'#include "\.\./(\w+)/', text)
+        path.write_text(re.sub(r'#include "\.\./', '#include "', text))
+    for name in dict.fromkeys(lent):
+        shutil.copytree(KERNELS_ROOT / name, copy / name)
     source = Path(shutil.copy(Path(__file__).with_name(f"{program}_mutants.cu"), copy))
     edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
     for name, old, new in edits:
-        file = next(place / name for place in (copy, *library.iterdir()) if (place / name).exists())
+        file = next(
+            place / name
+            for place in (copy, *(copy / one for one in lent), *library.iterdir())
+            if (place / name).exists()
+        )
         text = file.read_text()
         wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
         found = re.findall(wanted, text)

@@ -151,7 +151,7 @@ def _key(command: list[str], sources: Path | None, changed: Path | None) -> str:
     digest = hashlib.sha256(repr(parts).encode())
     read = [*INCLUDE_ROOT.rglob("*.cuh"), *INCLUDE_ROOT.rglob("*.h")]
     read += [*changed.rglob("*.cuh")] if changed else []
-    read += [*sources.glob("*.cu*"), *sources.glob("*.h")] if sources else []
+    read += [*sources.rglob("*.cu*"), *sources.rglob("*.h")] if sources else []
     for path in sorted(read):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:32]

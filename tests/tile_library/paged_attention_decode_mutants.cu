@@ -1,0 +1,122 @@
+// The project's paged decode kernel: what test_decode_mutants.py changes, a line at a time. Two sequences of 620 and 40
+// keys in pages of 16, whose tails are poisoned; the first one in three pieces, of which one is longer than the ring.
+// Its rows are reduced by two blocks, few by all warps together and the others by a warp each; the second sequence's
+// block writes its rows itself.
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "decode.cu"
+
+using namespace kittens;
+
+namespace {
+
+constexpr int B = 2, R = 4, H = 6, D = 64, page = 16, width = 40, blocks = 4, capacity = 3, slots = 8, rows = 64;
+constexpr int lengths[B] = {620, 40};
+namespace layout = tk::decode_plan;
+
+struct data {
+    std::vector<bf16> q, k, v, out;
+    std::vector<float> lse, partial, partial_lse;
+    std::vector<int> table, words, plan;
+    std::vector<double> expected;
+
+    data()
+        : q(B * R * H * D),
+          k(B * width * page * D),
+          v(k.size()),
+          out(q.size()),
+          lse(B * R * H),
+          partial(slots * rows * D),
+          partial_lse(slots * rows),
+          table(B * width, 1 << 30),
+          words(1 + blocks),
+          plan(layout::header_ints + blocks * capacity * layout::instruction_ints),
+          expected(q.size()) {
+        unsigned random = 1;
+        for (auto* values : {&q, &k, &v})
+            for (bf16& x : *values) {
+                random = random * 1664525u + 1013904223u;
+                x = from_float<bf16>(float(int(random >> 24) - 128) / 64.f);
+            }
+        for (int b = 0; b < B; b++)
+            for (int i = 0; i * page < lengths[b]; i++) table[b * width + i] = i * B + b;
+        for (int b = 0; b < B; b++)
+            for (int token = 0; token < R; token++)
+                for (int head = 0; head < H; head++) expect(b, token, head);
+        for (int b = 0; b < B; b++)
+            for (int key = lengths[b]; key < width * page; key++)
+                for (int d = 0; d < D; d++) row(k, b, key)[d] = row(v, b, key)[d] = bf16{0x7fc0};
+        using namespace layout::opcode;
+        put(0, 0, attend, 0, 0, 64, 0), put(0, 1, reduce, 0, 0, 0, 0), part(0, 1, 0, 2);
+        put(1, 0, attend, 0, 64, 576, 1);
+        put(2, 0, attend, 1, 0, 40, -1), put(2, 1, attend, 0, 576, 620, 2);
+        put(3, 0, reduce, 0, 0, 0, 0), part(3, 0, 2, R * H);
+    }
+    // Where a key lies: its page's number is that of the table, also behind the end.
+    bf16* row(std::vector<bf16>& cache, int b, int key) {
+        return &cache[((key / page * B + b) * page + key % page) * D];
+    }
+    void expect(int b, int token, int head) {
+        const bf16* own = &q[((b * R + token) * H + head) * D];
+        std::vector<double> weights(lengths[b] - (R - 1 - token));
+        double total = 0, *to = &expected[((b * R + token) * H + head) * D];
+        for (size_t key = 0; key < weights.size(); key++) {
+            double s = 0;
+            for (int d = 0; d < D; d++) s += 0.125 * to_float(own[d]) * to_float(row(k, b, int(key))[d]);
+            total += weights[key] = std::exp(s);
+        }
+        for (size_t key = 0; key < weights.size(); key++)
+            for (int d = 0; d < D; d++) to[d] += weights[key] / total * to_float(row(v, b, int(key))[d]);
+    }
+    int* at(int block, int n) { return &plan[layout::header_ints + (block * capacity + n) * layout::instruction_ints]; }
+    void put(int block, int n, int opcode, int sequence, int first, int end, int slot) {
+        int* to = at(block, n);
+        to[layout::field::opcode] = opcode, to[layout::field::sequence] = sequence;
+        to[layout::field::first_key] = first, to[layout::field::end_key] = end, to[layout::field::slot] = slot;
+        to[layout::field::counter] = slot < 0 ? -1 : 0, to[layout::field::length] = lengths[sequence];
+        to[layout::field::slots] = 3;
+    }
+    void part(int block, int n, int first, int end) {
+        at(block, n)[layout::field::first_row] = first, at(block, n)[layout::field::end_row] = end;
+    }
+
+    // ||out - expected|| / ||expected||
+    double error() const {
+        double wrong = 0, all = 0;
+        for (size_t i = 0; i < expected.size(); i++) {
+            const double difference = to_float(out[i]) - expected[i];
+            wrong += difference * difference;
+            all += expected[i] * expected[i];
+        }
+        return std::sqrt(wrong / all);
+    }
+};
+
+}  // namespace
+
+// 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
+extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
+    static data d;
+    cpu::forced_options = cpu::options{seed, 1};
+    for (bf16& x : d.out) x = bf16{0x7fc0};
+    for (float& x : d.partial) x = NAN;
+    for (float& x : d.partial_lse) x = NAN;
+    for (int& x : d.words) x = 0;
+    const auto cache = [](std::vector<bf16>& values) { return tk::tensor{values.data(), page * D, D, D}; };
+    try {
+        tk::paged_attention_decode::launch({d.q.data(), cache(d.k), cache(d.v), d.out.data(), d.lse.data(),
+                                            d.table.data(), width, B, R, H, 1, B * width, page, width, D, 0.125},
+                                           {d.plan.data(), blocks, capacity, blocks, slots, rows, d.words.data(),
+                                            d.partial.data(), d.partial_lse.data()},
+                                           nullptr);
+    } catch (const kittens::error& found) {
+        std::snprintf(message, size, "%s", found.what());
+        return 1;
+    }
+    const double error = d.error();
+    if (error < 4e-3) return 0;
+    std::snprintf(message, size, "relative error %g", error);
+    return 2;
+}
