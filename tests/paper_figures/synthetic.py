@@ -42,6 +42,8 @@ def plausible_rate(problem: str, contestant: Contestant) -> float | str:
     keys = problem_keys(problem)
     if "F" in keys or "P" in keys or "decay" in keys:
         return _linear_rate(keys, contestant)
+    if "lengths" in keys:
+        return 80.0 * {"tk": 1.0, "flash_attn_3": 0.9}.get(contestant.implementation, 0.8)
     if "tensors" in keys or list(keys)[:3] == ["B", "N", "D"]:
         return _row_rate(keys, contestant)
     if "D" in keys and "H" not in keys and "p" not in keys:

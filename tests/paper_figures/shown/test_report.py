@@ -275,6 +275,8 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
         "gemm_in_use",
         "input_distribution",
         "rotary_cuda_graph",
+        "thundergqa",
+        "thundermla",
         "unaligned_gemm",
         "unaligned_attention",
         "batch_scaling",
