@@ -46,9 +46,9 @@ def paged_attention_decode(
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
-    So are a length for which the table has no room and an entry before a sequence's end that is no page, where the
-    host knows them: the call makes the plan, or the tensors are on the CPU. Entries on a GPU are not checked where a
-    plan is given.
+    So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the
+    host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
+    is given.
     """
     caches = {"k_cache": k_cache, "v_cache": v_cache}
     _require_problem(q, caches, block_table, seqlens)
