@@ -6,8 +6,11 @@ import os
 import re
 import shutil
 import signal
+import sys
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,48 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
+    parser.addoption(
+        "--ptx",
+        action="store_true",
+        help="CPU tensors run the kernels for sm_80 by interpreting their PTX; what it does not build is skipped",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    try:
+        return (yield)
+    except ValueError as error:
+        if item.config.getoption("--ptx") and "no kernel is built with these options" in str(error):
+            pytest.skip("sm_80 has no kernel with these options")
+        raise
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interpreted_ptx(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With --ptx, what a CPU tensor's operators load."""
+    if not request.config.getoption("--ptx"):
+        yield
+        return
+    sys.path.insert(0, str(Path(__file__).parent / "ptx"))
+    import library
+
+    from tk_kernels import toolchain
+
+    folder, loaded, load = library.cache(), {}, toolchain.load
+
+    def interpreted(name: str, target: str, *root: Path) -> Any:
+        if target != toolchain.CPU.name or root:
+            return load(name, target, *root)
+        if refusal := toolchain.find_kernel(name).refusal(toolchain.SM_80.name):
+            pytest.skip(refusal)
+        if name not in loaded:
+            loaded[name] = library.load(name, folder)
+        return loaded[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolchain, "load", interpreted)
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -28,6 +28,7 @@ inline int multiprocessors() { return %d; }
 #define multiprocessors machine::multiprocessors
 #include "choice.cuh"
 using namespace tk::gemm;
+void start(const problem<product>&, const options&, void*) {}
 const built<product> kernels[] = {%s};
 problem<product> sized(int m, int n, int k) { return {nullptr, nullptr, nullptr, m, n, k, k, n, n}; }
 extern "C" __attribute__((visibility("default"))) int split(int index, int m, int n, int k, int forced) {
@@ -79,7 +80,7 @@ def compile_chooser(tmp_path_factory: pytest.TempPathFactory, multiprocessors: i
     for kernel in BUILT:
         _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
         sizes = ", ".join([*tile.split("x"), stages, *cluster.split("x")])
-        entries.append(f"{{{{{sizes}, {schedule}, {str(bool(order)).lower()}}}}}")
+        entries.append(f"{{{{{sizes}, {schedule}, {str(bool(order)).lower()}}}, start}}")
     folder = tmp_path_factory.mktemp("choice")
     source, output = folder / "choice.cc", folder / "choice.so"
     source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))

@@ -12,7 +12,9 @@ from tk_kernels.ops import library
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
-BUILT = (*ROWS, "attention_warps")
+TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode")
+"""Of the same source as for Hopper GPUs, by their pipelines."""
+BUILT = (*ROWS, *TILES, "attention_warps", "decode_plan")
 LOAD = toolchain.load
 """Kept from the fixture `gpu`, which loads nothing."""
 
@@ -29,6 +31,17 @@ def test_one_build_has_code_for_each_machine(kernel: str) -> None:
         assert code["shared_memory"] <= 48 * 1024
         assert code["hgmma_count"] in (0, None)
     assert {entry["machine"] for entry in manifest["entries"]} == MACHINES
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", TILES)
+def test_pipelines_fit_every_machine_without_a_spill(kernel: str) -> None:
+    manifest = toolchain.manifest(kernel, "sm_80")
+    assert {entry["machine"] for entry in manifest["entries"]} == MACHINES
+    for machine, code in manifest["machine_codes"].items():
+        assert (machine, code["spills"]) == (machine, 0)
+        assert code["hmma_count"] in (None, *range(1, 100_000))
+        assert code["hgmma_count"] in (0, None)
 
 
 @pytest.fixture

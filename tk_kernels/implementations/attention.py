@@ -25,6 +25,7 @@ class Attention(Kernel):
     name = "attention"
     directions = ("fwd", "bwd")
     options = ("order", "synchronous", "blocks_per_sm", "deterministic")
+    of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
 
     def __init__(self, **options: Any) -> None:
@@ -34,14 +35,6 @@ class Attention(Kernel):
             raise ValueError(f"deterministic: got {deterministic!r}, needs 0 or 1")
         self._deterministic = bool(deterministic)
         attention_options.encode_options(**self._options)
-
-    def supports(self, problem: Any, device: str) -> str | None:
-        """None, or why not: the kernel for GPUs without a copy engine has no options."""
-        reason = super().supports(problem, device)
-        given = [name for name, value in self._options.items() if value is not None]
-        if reason is None and given and self.folder(self._on(device), problem.direction) != self.name:
-            return f"the option {given[0]} is one of the kernel for Hopper GPUs"
-        return reason
 
     def refuse(self, problem: Any) -> str | None:
         """Head dims 64 and 128; options that concern another direction or head dim."""

@@ -21,6 +21,7 @@ class Gemm(Kernel):
 
     name = "gemm"
     options: tuple[str, ...] = ("stages", "persistent", "order", "tile", "cluster", "schedule", "split")
+    of_copy_engine = ("stages", "order", "tile", "cluster", "schedule", "split")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

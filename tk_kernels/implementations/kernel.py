@@ -23,7 +23,8 @@ class Kernel:
 
     name: the kernel's folder. workload: what messages call it, where that is another name. dtype, directions: what it
     takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
-    for its capability. foreign: more of other people's kernels. Raises TypeError for an option that does not exist,
+    for its capability. of_copy_engine: those of the options that Hopper GPUs alone have kernels for. foreign: more of
+    other people's kernels. Raises TypeError for an option that does not exist,
     ValueError for a target that is none of GPUs.
     """
 
@@ -32,6 +33,7 @@ class Kernel:
     dtype = "bf16"
     directions: tuple[str, ...] = ("fwd",)
     options: tuple[str, ...] = ()
+    of_copy_engine: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
 
     def __init__(self, **options: Any) -> None:
@@ -86,7 +88,14 @@ class Kernel:
             if reason:
                 return reason
         target = self._on(device)
+        forced = [name for name in self.of_copy_engine if self._options.get(name) is not None]
+        if forced and not toolchain.TARGETS[target].copy_engine and not self.is_refused(target, problem.direction):
+            return f"the option {forced[0]} is one of the kernel for Hopper GPUs"
         return toolchain.obstacle(self.folder(target, problem.direction), target)
+
+    def is_refused(self, target: str, direction: str) -> bool:
+        """Whether no kernel is built for the target at all."""
+        return toolchain.find_kernel(self.folder(target, direction)).refusal(target) is not None
 
     def refuse(self, problem: Any) -> str | None:
         """None, or why the kernel was not built for this problem, or not with these options."""

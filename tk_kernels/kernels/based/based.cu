@@ -18,9 +18,10 @@ constexpr double step_alone = 2000 * 4096., step_shared = 2800 * 4096.;
 // Clocks that a problem takes in so many segments (README.md): steps by rounds of blocks, and the segments' states,
 // which the blocks of the later ones read.
 double clocks(const problem& p, int segments) {
-    const double sequences = double(p.batch * p.heads), resident = 2. * multiprocessors();
+    const double sequences = double(p.batch * p.heads), resident = double(walk::blocks_per_sm) * multiprocessors();
     const double tasks = sequences * segments, steps = std::ceil(double(steps_of(p)) / segments);
-    const double step = (tasks > multiprocessors() ? step_shared : step_alone) / limits::multiply_bytes;
+    const bool alone = walk::blocks_per_sm == 1 || tasks <= multiprocessors();
+    const double step = (alone ? step_alone : step_shared) / limits::multiply_bytes;
     const double walk = std::ceil(tasks / resident) * steps * step;
     if (segments == 1) return walk;
     const double state_bytes = 4. * (state_elements + pair_elements);

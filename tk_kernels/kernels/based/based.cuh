@@ -100,7 +100,7 @@ struct segment_order {
 };
 // What both kernels do.
 struct walk : lcsf_defaults {
-    static constexpr int consumers = 1, blocks_per_sm = 2;
+    static constexpr int consumers = 1, blocks_per_sm = limits::blocks_of_one_consumer(2);
     static constexpr int consumer_registers = limits::consumer_registers(24, consumers, blocks_per_sm);
     using task = based::task;
     template <typename Globals> kittens_device static bool get_task(task& t, const Globals& g, int i) {

@@ -5,6 +5,7 @@
 // operands in L2.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -18,8 +19,6 @@ namespace tk::gemm {
 template <operation Operation> struct problem : matrices {
     typename Operation::extra extra = {};
 };
-
-constexpr int most_split = 8;  // blocks of a cluster, on every GPU that has clusters
 
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o);
@@ -76,9 +75,22 @@ template <operation Operation> struct built {
     config shape;
     void (*start)(const problem<Operation>&, const options&, void*);
 };
+// Whether the target has a cluster so large, room for two stages of what should have several, and registers for the
+// sums of a thread beside 40 others.
+template <operation Operation> constexpr bool fits(const config& asked, const config& c) {
+    const int rows = c.consumers == cooperative && c.tile_m > 64 ? c.tile_m / 2 : c.tile_m;
+    return c.cluster_m * c.cluster_n <= limits::most_cluster_blocks && (c.stages >= 2 || c.stages == asked.stages) &&
+           (c.consumers == swapped ||
+            rows * c.tile_n / 128 + 40 + limits::spare_registers <= Operation::consumer_registers);
+}
+// The launch of a configuration's kernel, if it fits.
+template <operation Operation, config Shape> constexpr auto start_of() {
+    constexpr config c = fitted<Operation>(Shape);
+    if constexpr (fits<Operation>(Shape, c)) return &start<c, Operation>;
+    else return static_cast<decltype(built<Operation>::start)>(nullptr);
+}
 template <operation Operation, config... Shapes>
-constexpr built<Operation> built_kernels[] = {
-    {fitted<Operation>(Shapes), &start<fitted<Operation>(Shapes), Operation>}...};
+constexpr built<Operation> built_kernels[] = {{fitted<Operation>(Shapes), start_of<Operation, Shapes>()}...};
 
 // Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
 // lies in two lines and costs 2.8 times as much, of which blocks that share a tile of B share the surplus (H200, N =
@@ -137,7 +149,7 @@ template <operation Operation> double swapped_clocks(const config& c, const prob
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o) {
     const int64_t steps = steps_of(p);
-    const int most = int(steps < most_split ? steps : most_split);
+    const int most = int(std::min<int64_t>(steps, limits::most_cluster_blocks));
     if (o.split > 0) return o.split < most ? o.split : most;
     return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
 }
@@ -150,7 +162,7 @@ inline bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
     return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
            agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.consumers) &&
-           c.hilbert == (o.order == int(tile_order::hilbert)) &&
+           c.hilbert == (o.order == int(tile_order::hilbert)) && o.split <= limits::most_cluster_blocks &&
            (c.consumers == swapped ? o.persistent <= 0 && o.order < 0 : o.split <= 0);
 }
 
@@ -173,11 +185,13 @@ const built<Operation>& choose(const built<Operation> (&kernels)[Count], int cho
     require_counts(caller, 2, {divide_up(p.m, 64) * divide_up(p.n, 64)});
     const built<Operation>* best = nullptr;
     for (int i = 0; i < Count && !(best && i == choices); i++)
-        if (matches(kernels[i].shape, o) && (!best || clocks(kernels[i].shape, p) < clocks(best->shape, p)))
+        if (kernels[i].start && matches(kernels[i].shape, o) &&
+            (!best || clocks(kernels[i].shape, p) < clocks(best->shape, p)))
             best = &kernels[i];
     if (best) return *best;
     std::string list;
-    for (const auto& candidate : kernels) list += "\n  " + name(candidate.shape);
+    for (const auto& candidate : kernels)
+        if (candidate.start) list += "\n  " + name(candidate.shape);
     throw std::invalid_argument(caller + std::string(": no kernel is built with these options together; there are:") +
                                 list);
 }

@@ -27,6 +27,8 @@ using namespace kittens;
 // How a block's consumers share the work: on one tile together, each on a tile of its own in turn, or, for few rows,
 // together on a tile of C's transpose whose K the blocks of a cluster divide (swapped.cuh).
 enum schedule { cooperative = 1, pingpong, swapped };
+// In turn, where multiplies go on behind an epilogue; where they have ended when they return, all warps must multiply.
+constexpr schedule in_turn = limits::multiplies_behind ? pingpong : cooperative;
 
 struct config {
     int tile_m, tile_n, stages, cluster_m, cluster_n;

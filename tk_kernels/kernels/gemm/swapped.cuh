@@ -104,7 +104,10 @@ template <config C, operation Operation = product> struct swapped_kernel {
             if constexpr (transposed_b)
                 warpgroup::mma_ABt(acc, subtile<64, tile_k>(now.b, warpgroup_index(), 0), now.a, step > t.from);
             else warpgroup::mma_AtBt(acc, subtile<tile_k, 64>(now.b, 0, warpgroup_index()), now.a, step > t.from);
-            if (step > t.from) {
+            if constexpr (!limits::multiplies_behind) {
+                warpgroup::mma_wait<0>();
+                in.release(at.stage);
+            } else if (step > t.from) {
                 warpgroup::mma_wait<1>();
                 in.release(at.stage_before());
             }

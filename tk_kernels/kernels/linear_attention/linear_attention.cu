@@ -26,11 +26,12 @@ double cost(int chunks, int segments) {
 plan plan_of(const problem& p, const options& o) {
     const int halves = p.value_dim / unit_cols, units = int(p.heads) * halves, chunks = int(divide_up(p.rows, chunk));
     require_counts("linear_attention", 4, {p.rows, p.batch * p.heads * 2 * (p.rows / chunk + 1)});
-    const int64_t together = 2 * multiprocessors() / (p.batch * units);  // segments that run at the same time
+    const int64_t blocks = limits::blocks_of_one_consumer(2) * multiprocessors();
+    const int64_t together = blocks / (p.batch * units);  // segments that run at the same time
     const auto cheapest = [&] {
         return cheapest_segments(std::min<int64_t>(chunks, together), [&](int n) { return cost(chunks, n); });
     };
-    return {units, p.heads / p.groups * halves % 2 == 0,
+    return {units, limits::moves_registers && p.heads / p.groups * halves % 2 == 0,
             segmentation(chunks, o.segments < 1 ? cheapest() : std::min(o.segments, chunks))};
 }
 
@@ -105,9 +106,9 @@ int64_t scratch_elements(const problem& p, const options& o) {
 void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const decays& d,
              const states& s, const skip& extra, float* scratch, const options& o, void* stream) {
     const call c{p, q, k, v, out, d, s, extra, scratch, plan_of(p, o), stream};
-    if (p.key_dim == 64 && c.of.shared) c.run_all<64, 2, 4, 6>();
-    else if (p.key_dim == 64) c.run_all<64, 1, 3, 4>();
-    else if (c.of.shared) c.run_all<128, 2, 3, 5>();
+    if constexpr (limits::moves_registers)
+        if (c.of.shared) return p.key_dim == 64 ? c.run_all<64, 2, 4, 6>() : c.run_all<128, 2, 3, 5>();
+    if (p.key_dim == 64) c.run_all<64, 1, 3, 4>();
     else c.run_all<128, 1, 2, 3>();
 }
 

@@ -41,7 +41,8 @@ struct segment_order {
 };
 
 template <config C> struct chunk_kernel : lcsf_defaults {
-    static constexpr int consumers = C.consumers, preparing_warps = consumers, blocks_per_sm = consumers == 1 ? 2 : 1;
+    static constexpr int consumers = C.consumers, preparing_warps = consumers;
+    static constexpr int blocks_per_sm = consumers == 1 ? limits::blocks_of_one_consumer(2) : 1;
     static constexpr int consumer_registers = limits::consumer_registers(40, consumers, blocks_per_sm);
     static constexpr bool starts_early = C.outputs;      // where there are segments
     static constexpr int copies = C.keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it

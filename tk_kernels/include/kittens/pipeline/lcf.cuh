@@ -35,7 +35,7 @@ template <typename K> struct lcf {
     static constexpr int cluster_blocks = K::cluster_blocks;
     static constexpr int blocks_per_sm = 1;
     static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    static constexpr int warps = limits::pipeline_warps(K::consumers, 1);
     // Warps that release a stage in one block: with pingpong, those of the one consumer whose task it is.
     static constexpr int releasing_warps = warpgroup_warps * (K::pingpong ? 1 : K::consumers);
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::consumers * int(sizeof(output)) +
@@ -115,7 +115,7 @@ template <typename K> struct lcf {
                 multiply(s, at, acc, t, 0, t.steps);
                 if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
                 warpgroup::mma_wait(acc);
-                if constexpr (K::stages > 1) s.in.release(at.stage_before());
+                if constexpr (releases_behind) s.in.release(at.stage_before());
             }
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
@@ -123,12 +123,14 @@ template <typename K> struct lcf {
     }
 
     // Steps of a task. A stage is released once the next step's multiply is in the queue and its own has ended; the
-    // last one is left to the caller. A single stage cannot wait for the next step: it is released at once.
+    // last one is left to the caller. A single stage cannot wait for the next step: it is released at once, and so is
+    // any where a multiply has ended when it returns.
+    static constexpr bool releases_behind = K::stages > 1 && limits::multiplies_behind;
     kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t, int from,
                                         int to) {
         for (int step = from; step < to; step++, at.advance()) {
             K::compute(acc, s.in.take(at), t, step);
-            if constexpr (K::stages == 1) {
+            if constexpr (!releases_behind) {
                 warpgroup::mma_wait<0>();
                 s.in.release(at.stage);
             } else if (step > from) {
@@ -147,7 +149,7 @@ template <typename K> struct lcf {
             typename K::accumulator recent;
             multiply(s, at, recent, t, from, from + lot < t.steps ? from + lot : t.steps);
             warpgroup::mma_wait(recent);
-            s.in.release(at.stage_before());
+            if constexpr (releases_behind) s.in.release(at.stage_before());
             add(acc, acc, recent);
         }
     }

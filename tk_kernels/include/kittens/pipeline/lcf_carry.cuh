@@ -35,7 +35,7 @@ template <typename K> struct lcf_carry {
 
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    static constexpr int warps = limits::pipeline_warps(K::consumers, 1);
     static constexpr int consuming_warps = warpgroup_warps * K::consumers;
     static constexpr int carrier = K::consumers - 1;  // its warpgroup
     static constexpr bool hands_over = carrier > 0;

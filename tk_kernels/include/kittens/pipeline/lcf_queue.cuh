@@ -32,7 +32,7 @@ template <typename K> struct lcf_queue {
 
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    static constexpr int warps = limits::pipeline_warps(K::consumers, 2);
     static constexpr int computing_warps = warpgroup_warps * K::consumers;
 
     using tiles = ring<tile, K::stages>;

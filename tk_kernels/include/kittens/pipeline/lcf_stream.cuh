@@ -32,7 +32,7 @@ template <typename K> struct lcf_stream {
     static constexpr int cluster_blocks = 1;
     static constexpr int blocks_per_sm = 1;
     static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    static constexpr int warps = limits::pipeline_warps(K::consumers, 2);
     static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(tile)) + int(sizeof(resident)) +
                                         K::consumers * int(sizeof(output)) +

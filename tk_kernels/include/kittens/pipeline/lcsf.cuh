@@ -44,7 +44,9 @@ template <typename K> struct lcsf {
     static constexpr int cluster_blocks = 1;
     static constexpr int blocks_per_sm = K::blocks_per_sm;
     static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = warpgroup_warps * (K::consumers + 1);
+    // The producer's that have work: one loads, one stores, and from the third on they prepare.
+    static constexpr int producing_warps = preparing_warps > 0 ? 2 + preparing_warps : stores ? 2 : 1;
+    static constexpr int warps = limits::pipeline_warps(K::consumers, producing_warps);
     static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +
                                         (has_workspace ? int(sizeof(workspace)) : 0) +

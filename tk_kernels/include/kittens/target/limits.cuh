@@ -9,9 +9,10 @@ namespace kittens {
 // Numbers of a machine: shared_bytes (of a block), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
 // costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), spare_registers (that a
 // thread takes more of than on Hopper), moves_registers (whether warpgroups may take from one another);
-// dependent_launch (whether a kernel may start before the one ahead of it has ended); and, for models of cost, l2_bytes
-// and, a clock, multiply_bytes (a multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a
-// multiprocessor from L2), written_sums (that leave it), memory_bytes (of all multiprocessors); launch_clocks.
+// dependent_launch (whether a kernel may start before the one ahead of it has ended); most_cluster_blocks;
+// multiplies_behind (whether a multiply goes on when it returns); and, for models of cost, l2_bytes and, a clock,
+// multiply_bytes (a multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a multiprocessor from
+// L2), written_sums (that leave it), memory_bytes (of all multiprocessors); launch_clocks.
 template <typename Numbers> struct limits_of : Numbers {
     // Of each of so many blocks that share a multiprocessor.
     static constexpr int shared_bytes_of(int blocks_per_sm) {
@@ -30,6 +31,18 @@ template <typename Numbers> struct limits_of : Numbers {
     static constexpr int warps_of(int on_hopper) {
         const int warps = Numbers::registers / 32;
         return warps / (warps / on_hopper + Numbers::spare_registers);
+    }
+
+    // Warps of a block with so many consumer warpgroups and so many warps of a producer's that have work. Where
+    // registers move between warpgroups, the producer is a whole one.
+    static constexpr int pipeline_warps(int consumers, int producing) {
+        return 4 * consumers + (Numbers::moves_registers ? 4 : producing);
+    }
+
+    // Blocks of one consumer warpgroup that share a multiprocessor, where so many do if a producer's warps give up
+    // their registers; one where they keep them, so that the consumer's have as many as a thread may.
+    static constexpr int blocks_of_one_consumer(int where_registers_move) {
+        return Numbers::moves_registers ? where_registers_move : 1;
     }
 
     // Registers of a thread where a block starts with a producer's warpgroup and so many others.
