@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import compiled, has_elements
+from .library import compiled
 
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
@@ -253,38 +253,6 @@ def decode_plan(
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )
-
-
-def plan_of_call(
-    plan: DecodePlan | None, kind: str, q: Tensor, kv_heads: int, block_table: Tensor, seqlens: Tensor, page: int
-) -> DecodePlan:
-    """The plan that was given, if it is one for this call, else a new one; q is (sequences, new tokens, heads, ...).
-
-    Raises ValueError for a plan of another call, and where the host knows a length for which the table has no room.
-    """
-    batch, new_tokens, heads = q.shape[:3]
-    if plan is None:
-        plan = decode_plan(
-            seqlens.cpu(), new_tokens=new_tokens, heads=heads, kv_heads=kv_heads, kind=kind, device=q.device
-        )
-    elif not isinstance(plan, DecodePlan):
-        raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
-    known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
-    plan.require(
-        kind=kind,
-        new_tokens=new_tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        batch=batch,
-        device=q.device,
-        lengths=seqlens if known and seqlens.device.type == "cpu" else None,
-    )
-    if plan.schedule == "last":
-        raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
-    width = block_table.shape[1]
-    if known and plan.longest > width * page:
-        raise ValueError(f"block_table: has {width} pages of {page} keys a sequence, the longest has {plan.longest}")
-    return plan
 
 
 def _whole(name: str, value: Any, largest: int) -> None:

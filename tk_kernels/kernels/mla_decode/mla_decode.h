@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "../decode_plan/planned.h"
 #include "tk/tensor.h"
 
 namespace tk::mla {
@@ -21,16 +22,9 @@ struct problem {
     double scale;
 };
 
-// A plan in the device's memory (../decode_plan/layout.h), and the scratch that it is for: `words` of counters, which
-// are zero, and for each slot `rows_per_tile` rows of results with their logarithms.
-struct planned {
-    const int* buffer;
-    int blocks, capacity, counters, slots, rows_per_tile;
-    int* words;
-    float *partial, *partial_lse;
-};
+using decode_plan::planned;
 
-// Ints of `words`.
+// Ints of `planned::words`.
 std::int64_t words_for(int counters);
 
 // out = softmax(scale q k^T) v, causal among the new tokens; k is the cache, v its latent columns. `stream` is a

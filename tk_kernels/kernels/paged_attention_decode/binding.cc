@@ -1,7 +1,7 @@
 // Exports paged decode with grouped heads to Python: checks every argument, then launches on the caller's stream.
 #include <cstdint>
-#include <utility>
 
+#include "../decode_plan/planned_binding.h"
 #include "decode.h"
 #include "tk/binding.h"
 
@@ -9,59 +9,26 @@ namespace {
 
 using namespace tk::binding;
 
-int* integers(const char* name, const TensorView& tensor, std::int64_t least, const named& first) {
-    require_tensor(name, tensor, 1, {int32});
-    require_device(name, tensor, first);
-    if (!tensor.IsContiguous() || tensor.size(0) < least)
-        TVM_FFI_THROW(ValueError) << name << ": got shape " << text_of(tensor.shape()) << ", needs " << least
-                                  << " contiguous numbers at least";
-    return static_cast<int*>(tensor.data_ptr());
-}
-
-// Of the cache, which is not copied: it is as large as a GPU.
-void require_cache(const char* name, const TensorView& tensor, const named& first) {
-    require_tensor(name, tensor, 4, {bfloat16});
-    require_device(name, tensor, first);
-    if (!is_addressable(tensor))
-        TVM_FFI_THROW(ValueError) << name << ": needs a 16-byte aligned base, unit stride along the last dimension and "
-                                  << "other strides that are multiples of 16 bytes";
-}
-
 // Returns 0 when it is launched, else launches nothing and returns 1: q needs a dense copy.
 std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, TensorView table, TensorView plan,
                                     TensorView words, TensorView partial, TensorView partial_lse, TensorView out,
                                     Optional<TensorView> lse, std::int64_t blocks, std::int64_t capacity,
                                     std::int64_t counters, double scale) {
+    using namespace tk::decode_plan;
     const named first{"q", q};
+    const planned_arguments rest{table, plan, words, partial, partial_lse, out, lse, blocks, capacity, counters};
     require_tensor("q", q, 4, {bfloat16});
-    const std::int64_t batch = q.size(0), new_tokens = q.size(1), heads = q.size(2), dim = q.size(3);
+    const std::int64_t heads = q.size(2), dim = q.size(3);
     if (dim != 64 && dim != 128) TVM_FFI_THROW(ValueError) << "q: got head dim " << dim << ", supported are 64 and 128";
-    require_cache("k_cache", k, first);
-    require_cache("v_cache", v, first);
+    require_cache("k_cache", k, 4, first);
+    require_cache("v_cache", v, 4, first);
     require_shape("v_cache", v, k.shape(), "that of k_cache");
     require_shape("k_cache", k, {k.size(0), k.size(1), k.size(2), dim}, "the head dim of q");
     if (heads % k.size(2) != 0)
         TVM_FFI_THROW(ValueError) << "q: got " << heads << " heads, needs a multiple of the cache's " << k.size(2);
-    require_tensor("block_table", table, 2, {int32});
-    require_device("block_table", table, first);
-    require_unit_stride("block_table", table);
-    if (table.size(0) != batch)
-        TVM_FFI_THROW(ValueError) << "block_table: got " << table.size(0) << " rows, needs one for each of " << batch
-                                  << " sequences";
-    if (blocks < 1 || capacity < 1 || counters < 1)
-        TVM_FFI_THROW(ValueError) << "plan: got " << blocks << " blocks, " << capacity << " instructions and "
-                                  << counters << " counters, needs at least one of each";
-    const int* const instructions = integers("plan", plan, 16 + 16 * blocks * capacity, first);
-    int* const ready = integers("words", words, tk::paged_attention_decode::words_for(narrow(counters)), first);
-    require_tensor("partial", partial, 3, {float32});
-    const std::int64_t slots = partial.size(0), rows = partial.size(1);
-    float* const results = numbers("partial", partial, {slots, rows, dim}, "slots, rows of a tile, head dim", first);
-    float* const logs = numbers("partial_lse", partial_lse, {slots, rows}, "slots, rows of a tile", first);
-    require_tensor("out", out, 4, {bfloat16});
-    require_device("out", out, first);
-    require_shape("out", out, q.shape(), "that of q");
-    if (!is_dense(out)) TVM_FFI_THROW(ValueError) << "out: needs to be contiguous, at a multiple of 16 bytes";
-    float* const lse_to = numbers("lse", lse, {batch, heads, new_tokens}, "a number for each row of q", first);
+    require_table(table, first);
+    const planned s = require_planned(rest, dim, first, tk::paged_attention_decode::words_for);
+    float* const lse_to = require_lse(rest, first);
     if (!is_dense(q)) return 1;
     const tk::paged_attention_decode::problem p{q.data_ptr(),
                                                 as_tensor(k, rows_first),
@@ -69,9 +36,9 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                                 out.data_ptr(),
                                                 lse_to,
                                                 static_cast<const int*>(table.data_ptr()),
-                                                table.size(0) == 1 ? table.size(1) : table.stride(0),
-                                                batch,
-                                                new_tokens,
+                                                stride_of_table(table),
+                                                q.size(0),
+                                                q.size(1),
                                                 heads,
                                                 k.size(2),
                                                 k.size(0),
@@ -79,9 +46,6 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                                 table.size(1),
                                                 static_cast<int>(dim),
                                                 scale};
-    const tk::paged_attention_decode::planned s{
-        instructions, narrow(blocks), narrow(capacity), narrow(counters), narrow(slots), narrow(rows), ready, results,
-        logs};
     launching([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); });
     return 0;
 }

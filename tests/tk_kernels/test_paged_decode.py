@@ -1,0 +1,159 @@
+"""Both paged decode operators: memory that no token sees is poisoned, graphs, wrong arguments, other calls' plans."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from decode_operators import OPERATORS, Decode
+
+import tk_kernels as tk
+
+
+@pytest.fixture(params=list(OPERATORS))
+def decode(request: pytest.FixtureRequest) -> Decode:
+    return OPERATORS[request.param]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_order_of_blocks(decode: Decode, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows of a long sequence: pieces of all blocks, each row reduced by several warps."""
+    monkeypatch.setenv("KITTENS_SEED", str(seed))
+    one = decode.problem("450+3", 1, 2, 16, Hkv=1)
+    decode.assert_right(one, decode.poisoned(one, "cpu", seed), decode.plan(one, "cpu"))
+
+
+def test_a_plan_is_refilled(decode: Decode, device: str) -> None:
+    one, other = decode.problem("100+7", 1, 4, 16), decode.problem("3+260", 1, 4, 16)
+    plan = decode.plan(one, device)
+    decode.assert_right(one, decode.poisoned(one, device), plan)
+    inputs = decode.poisoned(other, device)
+    decode.assert_right(other, inputs, plan.refill(other.seqlens))
+    wide = {
+        **inputs,
+        **{
+            name: torch.full_like(inputs[name].repeat(1, 2, *[1] * (inputs[name].dim() - 2)), math.nan)
+            for name in decode.caches
+        },
+    }
+    for name in decode.caches:
+        wide[name][:, ::2] = inputs[name]
+        wide[name] = wide[name][:, ::2]
+    assert torch.equal(decode(*wide.values(), plan=plan), decode(*inputs.values(), plan=plan))
+
+
+def test_the_operator_is_one_of_pytorchs(decode: Decode) -> None:
+    one = decode.problem("20+40", 1, 4, 16)
+    inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu")
+    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
+    torch.library.opcheck(
+        getattr(torch.ops.tk_kernels, decode.name).default,
+        (*list(inputs.values())[:-1], plan.buffer, plan.words, *sizes, one.scale, True),
+    )
+    assert not plan.words.any()
+
+
+def test_it_compiles_as_a_whole(decode: Decode) -> None:
+    one = decode.problem("20+40", 1, 4, 16)
+    inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu")
+    operator = tk.ops.OPERATORS[decode.name]
+    call = torch.compile(lambda *tensors: operator(*tensors, plan=plan), backend="eager", fullgraph=True)
+    assert torch.equal(call(*inputs.values()), decode(*inputs.values(), plan=plan))
+
+
+def int32(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"block_table": torch.zeros(2, 2, dtype=torch.int64)}, "block_table: got dtype int64, needs int32"),
+    ({"block_table": torch.zeros(3, 2, dtype=torch.int32)}, "block_table: got shape"),
+    ({"block_table": int32([[1, 0], [3, -1]])}, "block_table: entry 1 of sequence 1 is -1, needs a page from 0 to 3"),
+    ({"block_table": int32([[4, 0], [3, 2]])}, "block_table: entry 0 of sequence 0 is 4, needs a page from 0 to 3"),
+    ({"seqlens": torch.tensor([20, 30])}, "seqlens: got dtype int64, needs int32"),
+    ({"seqlens": int32([20, 30, 5])}, "seqlens: got shape"),
+    ({"seqlens": int32([20, 33])}, "block_table: has 2 pages of 16 keys a sequence, the longest has 33"),
+    ({"seqlens": int32([20, -1])}, "seqlens: sequence 1 has -1 keys, needs 0 to"),
+    ({"scale": -1.0}, "scale: got -1.0, needs a finite number of at least 0"),
+    ({"scale": math.inf}, "scale: got inf, needs a finite number of at least 0"),
+    ({"plan": 3}, "plan: got a int, needs what tk.decode_plan returns"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_wrong_arguments_are_named(decode: Decode, number: int) -> None:
+    different, words = WRONG[number]
+    with pytest.raises(ValueError, match=f"^{words}"):
+        decode(**{**decode.operands(), **different})
+
+
+OTHER_PLANS: list[tuple[dict[str, Any], str]] = [
+    ({"schedule": "last"}, "its schedule is 'last', and the kernel has none"),
+    ({"heads": 8}, "is for heads 8, the call has 4"),
+    ({"new_tokens": 2}, "is for new tokens 2, the call has 1"),
+    ({"seqlens": [20, 31]}, "is for other lengths, sequence 1 has 31 keys there and 30 in seqlens"),
+    ({"seqlens": [20]}, "is for sequences 1, the call has 2"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OTHER_PLANS)))
+def test_plans_of_other_calls_are_refused(decode: Decode, number: int) -> None:
+    different, words = OTHER_PLANS[number]
+    operands = decode.operands()
+    right: dict[str, Any] = {"seqlens": [20, 30], "new_tokens": 1, "heads": 4, "kind": decode.kind, "device": "cpu"}
+    given = {**right, "kv_heads": 1 if decode.kind == "mla" else 2, **different}
+    with pytest.raises(ValueError, match=f"^plan: {words}"):
+        decode(**operands, plan=tk.decode_plan(given.pop("seqlens"), **given))
+
+
+def test_plans_of_the_other_operator_or_device_are_refused(decode: Decode) -> None:
+    operands = decode.operands()
+    other = {"mla": "gqa", "gqa": "mla"}[decode.kind]
+    plan = tk.decode_plan([20, 30], new_tokens=1, heads=4, kv_heads=1, kind=other, device="cpu")
+    with pytest.raises(ValueError, match=f"^plan: is for kind {other}, the call has {decode.kind}"):
+        decode(**operands, plan=plan)
+    heads = 1 if decode.kind == "mla" else 2
+    plan = tk.decode_plan([20, 30], new_tokens=1, heads=4, kv_heads=heads, kind=decode.kind, device="cpu")
+    plan.device = torch.device("cuda", 0)
+    with pytest.raises(ValueError, match="^plan: is for device cuda:0, the call has cpu"):
+        decode(**operands, plan=plan)
+
+
+def test_entries_behind_the_end_are_not_judged(decode: Decode) -> None:
+    operands = decode.operands()
+    operands["seqlens"] = int32([16, 0])
+    wanted = decode(**operands)
+    operands["block_table"] = int32([[1, 2**31 - 1], [-(2**31), -1]])
+    assert torch.equal(decode(**operands), wanted)
+
+
+@pytest.mark.gpu
+def test_entries_on_a_gpu_are_judged_where_the_call_plans(decode: Decode) -> None:
+    operands = {name: tensor.cuda() for name, tensor in decode.operands().items()}
+    operands["block_table"][1, 1] = 4
+    with pytest.raises(ValueError, match="^block_table: entry 1 of sequence 1 is 4, needs a page from 0 to 3"):
+        decode(**operands)
+
+
+@pytest.mark.gpu
+def test_a_graph_replays_with_other_lengths(decode: Decode) -> None:
+    one, other = (decode.problem(lengths, 2, 16, 64, D=128) for lengths in ("1000+7", "90+870"))
+    first, second = decode.poisoned(one, "cuda"), decode.poisoned(other, "cuda", 1)
+    width = max(inputs["block_table"].shape[1] for inputs in (first, second))
+    pages = max(inputs[decode.caches[0]].shape[0] for inputs in (first, second))
+    table = torch.zeros(2, width, dtype=torch.int32, device="cuda")
+    caches = {name: first[name].new_full((pages, *first[name].shape[1:]), math.nan) for name in decode.caches}
+    q, lengths, plan = torch.zeros_like(first["q"]), first["seqlens"].clone(), decode.plan(one, "cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = decode(q, *caches.values(), table, lengths, plan=plan)
+    for which, inputs in ((one, first), (other, second), (one, first)):
+        q.copy_(inputs["q"])
+        for name, cache in caches.items():
+            cache[: len(inputs[name])] = inputs[name]
+        table[:, : inputs["block_table"].shape[1]] = inputs["block_table"]
+        plan.refill(which.seqlens)
+        graph.replay()
+        assert torch.equal(out, decode(*inputs.values(), plan=plan))
