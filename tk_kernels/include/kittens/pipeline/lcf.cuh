@@ -43,6 +43,8 @@ template <typename K> struct lcf {
     static_assert(shared_bytes <= limits::shared_bytes,
                   "lcf: the ring and the outputs exceed a block's shared memory; use fewer stages");
 
+    static constexpr bool releases_behind = K::stages > 1 && limits::multiplies_behind;  // the next step's multiply
+
     using inputs = ring<input, K::stages, cluster_blocks>;
     using position = typename inputs::position;
     struct shared {
@@ -125,7 +127,6 @@ template <typename K> struct lcf {
     // Steps of a task. A stage is released once the next step's multiply is in the queue and its own has ended; the
     // last one is left to the caller. A single stage cannot wait for the next step: it is released at once, and so is
     // any where a multiply has ended when it returns.
-    static constexpr bool releases_behind = K::stages > 1 && limits::multiplies_behind;
     kittens_device static void multiply(shared& s, position& at, typename K::accumulator& acc, const task& t, int from,
                                         int to) {
         for (int step = from; step < to; step++, at.advance()) {
@@ -143,13 +144,13 @@ template <typename K> struct lcf {
     // A task's steps, some at a time; the sums of each lot are added to `acc`.
     kittens_device static void multiply_promoted(shared& s, position& at, typename K::accumulator& acc, const task& t) {
         constexpr int lot = promoted_steps<K>();
-        static_assert(!K::pingpong && K::stages > 1, "lcf: promoted sums are for consumers that share a task");
+        static_assert(!K::pingpong && releases_behind, "lcf: promoted sums are for consumers that share a task");
         zero(acc);
         for (int from = 0; from < t.steps; from += lot) {
             typename K::accumulator recent;
             multiply(s, at, recent, t, from, from + lot < t.steps ? from + lot : t.steps);
             warpgroup::mma_wait(recent);
-            if constexpr (releases_behind) s.in.release(at.stage_before());
+            s.in.release(at.stage_before());
             add(acc, acc, recent);
         }
     }
