@@ -14,9 +14,11 @@ def test_nothing_given_is_automatic() -> None:
 
 
 def test_every_option_has_its_place() -> None:
-    assert encode_options(order="head_major") == (0, -1, -1)
-    assert encode_options(order="row_major", synchronous=True, blocks_per_sm=3) == (1, 1, 3)
-    assert encode_options(synchronous=0) == (-1, 0, -1)
+    assert encode_options(order="head_major") == (0, -1, -1, -1)
+    assert encode_options(order="row_major", synchronous=True, blocks_per_sm=3) == (1, 1, 3, -1)
+    assert encode_options(synchronous=0) == (-1, 0, -1, -1)
+    assert encode_options(path="whole") == (-1, -1, -1, 0)
+    assert encode_options(path="decode") == (-1, -1, -1, 1)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,8 @@ def test_every_option_has_its_place() -> None:
         ({"synchronous": 1, "blocks_per_sm": 0}, "blocks_per_sm: got 0, needs an integer from 1 to 4"),
         ({"synchronous": 1, "blocks_per_sm": 5}, "blocks_per_sm: got 5, needs an integer from 1 to 4"),
         ({"blocks_per_sm": 2}, "blocks_per_sm: got 2, needs synchronous=True"),
+        ({"path": "paged"}, "path: got 'paged', needs one of whole, decode"),
+        ({"path": "decode", "order": "row_major"}, "path: 'decode' takes another kernel"),
         ({"synchronous": False, "blocks_per_sm": 2}, "blocks_per_sm: got 2, needs synchronous=True"),
     ],
     ids=str,

@@ -15,7 +15,7 @@ from .kernel import Kernel, Outputs
 
 
 class Attention(Kernel):
-    """`tk.attention` with a variant's options: order, synchronous, blocks_per_sm, deterministic.
+    """`tk.attention` with a variant's options: order, synchronous, blocks_per_sm, path, deterministic.
 
     Forward: the call, on (B, H, N, D) tensors. Backward: the operator behind the gradient alone, which computes dq, dk
     and dv; the forward pass that gives it out and lse is outside the clock. `deterministic` says something about the
@@ -24,7 +24,7 @@ class Attention(Kernel):
 
     name = "attention"
     directions = ("fwd", "bwd")
-    options = ("order", "synchronous", "blocks_per_sm", "deterministic")
+    options = ("order", "synchronous", "blocks_per_sm", "path", "deterministic")
     of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
 
@@ -46,7 +46,11 @@ class Attention(Kernel):
         return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
     def folder(self, target: str, direction: str = "fwd") -> str:
-        """Without a copy engine another kernel runs, forward alone: the backward is refused by this one's folder."""
+        """The decode path is another kernel. So is what runs without a copy engine, forward alone: the backward is
+        refused by this one's folder.
+        """
+        if direction == "fwd" and self._options.get("path") == "decode":
+            return "paged_attention_decode"
         return self.name if direction == "bwd" or toolchain.TARGETS[target].copy_engine else "attention_warps"
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:

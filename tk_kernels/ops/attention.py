@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .attention_options import AUTOMATIC, encode_options
+from . import attention_decode
+from .attention_decode import attention_by_decode
+from .attention_options import AUTOMATIC, PATHS, encode_options
 from .library import has_copy_engine, has_elements, is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, require_scale
@@ -31,6 +33,7 @@ def attention(
     order: str | None = None,
     synchronous: bool | int | None = None,
     blocks_per_sm: int | None = None,
+    path: str | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
 
@@ -54,6 +57,11 @@ def attention(
     head together; "row_major": one row of blocks of every head together); `synchronous` for a kernel without a
     pipeline; `blocks_per_sm` (1-4) of that kernel.
 
+    `path` "decode" is for few queries on many keys: blocks share the keys of a head, by the kernel of
+    `paged_attention_decode`, without a copy of k and v. It plans at the first call of a shape, which a CUDA graph's
+    capture cannot. It has not been timed on a GPU: left out, `path` is "whole", the kernel whose blocks each go over
+    all keys of a head.
+
     Scores need |scale q.k| < 2^31 ln 2, about 1.5e9. From there on the largest score of a row, times scale log2(e), is
     rounded to float32 by 2^7 and more, which exp2 takes out of range. The row may be zeros or NaN, and no error is
     raised. PyTorch's attention is right there. Gradients take their weights from lse and lose precision before: the
@@ -65,10 +73,10 @@ def attention(
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
-    if order is None and synchronous is None and blocks_per_sm is None:
+    if order is None and synchronous is None and blocks_per_sm is None and path is None:
         options: list[int] | None = None
     else:
-        options = list(encode_options(order, synchronous, blocks_per_sm))
+        options = list(encode_options(order, synchronous, blocks_per_sm, path))
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
@@ -114,14 +122,27 @@ def _run(
         return out, lse
     if scale is None:
         scale = q.shape[3] ** -0.5
+    given = tuple(options or AUTOMATIC)
+    of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
+    if path == PATHS.index("decode") or (path < 0 and options is None and _decodes(q, k)):
+        _require_problem(q, k, v, scale)
+        return attention_by_decode(q, k, v, causal, scale)
     operands = {"q": q, "k": k, "v": v}
     if has_copy_engine(q.device):
-        launch("attention", "attention_forward", operands, (out, lse, causal, scale, *(options or AUTOMATIC)))
-    elif options is None:
+        launch("attention", "attention_forward", operands, (out, lse, causal, scale, *of_kernel))
+    elif of_kernel == AUTOMATIC[:3]:
         launch("attention_warps", "attention_warps", operands, (out, lse, causal, scale))
     else:
         raise ValueError("order, synchronous, blocks_per_sm: are options of the kernel for Hopper GPUs; leave them out")
     return out, lse
+
+
+def _decodes(q: Tensor, k: Tensor) -> bool:
+    """Whether a call that does not say takes the decode path."""
+    if not attention_decode.AUTOMATIC or not q.is_cuda or k.dim() != 4:
+        return False
+    count = torch.cuda.get_device_properties(q.device).multi_processor_count
+    return attention_decode.predicts_faster(tuple(q.shape), tuple(k.shape), count)
 
 
 def _run_backward(

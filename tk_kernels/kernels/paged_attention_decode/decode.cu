@@ -38,12 +38,13 @@ struct call {
         launch_resident<kernel>({s.blocks, kernel::shared_bytes}, stream, g);
     }
     template <int Dim> void of_dim() const {
-        if (p.page % 64 == 0) run<Dim, 64>();
+        // Where a page is a whole sequence no tile lies in two, and the copy engine fills what lies behind with zeros.
+        if (p.page % 64 == 0 || p.table_width == 1) run<Dim, 64>();
         else if (p.page == 32) run<Dim, 32>();
         else if (p.page == 16) run<Dim, 16>();
         else
             throw std::invalid_argument("page: got " + std::to_string(p.page) +
-                                        ", needs 16, 32 or a multiple of 64 keys");
+                                        ", needs 16, 32 or a multiple of 64 keys, or one page a sequence");
     }
 };
 

@@ -1,0 +1,123 @@
+"""tk.attention with path="decode": the same numbers as the formulas, whatever the layout, and its plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from test_attention import assert_good, attend, operands
+
+import tk_kernels as tk
+from tk_kernels.implementations.attention import Attention
+from tk_kernels.ops import attention_decode
+from tk_kernels.ops.attention_decode import decode_us, predicts_faster, whole_us
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("shape", "D"),
+    [((1, 8, 2, 1, 300), 64), ((2, 4, 1, 5, 193), 128), ((2, 2, 2, 20, 3), 64), ((1, 4, 1, 17, 257), 64)],
+    ids=["one", "few", "more_queries_than_keys", "two_tiles"],
+)
+def test_it_is_right(shape: tuple[int, int, int, int, int], D: int, causal: bool, device: str) -> None:
+    inputs = operands(shape, D, device)
+    assert_good(attend(*inputs, causal=causal, path="decode"), inputs, causal)
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_layouts(queries: int, device: str) -> None:
+    """Heads inside rows, keys as a part of a longer cache, and a stride that only a copy can serve."""
+    q, k, v, _ = operands((2, 4, 2, queries, 70), 64, device)
+    for causal in (False, True):
+        wanted = tk.attention(q, k, v, causal=causal, path="decode", scale=-0.2)
+        inside = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in (q, k, v)]
+        out = tk.attention(*inside, causal=causal, path="decode", scale=-0.2)
+        assert out.stride() == tk.attention(*inside, causal=causal).stride()
+        assert torch.equal(out, wanted)
+        cached = [torch.full((2, 2, 128, 64), torch.nan, dtype=torch.bfloat16, device=device) for _ in range(2)]
+        for cache, tensor in zip(cached, (k, v), strict=True):
+            cache[:, :, :70] = tensor
+        parts = [cache[:, :, :70] for cache in cached]
+        assert torch.equal(tk.attention(q, *parts, causal=causal, path="decode", scale=-0.2), wanted)
+        odd = [torch.nn.functional.pad(tensor, (0, 1))[..., :64] for tensor in (k, v)]
+        assert torch.equal(tk.attention(q, *odd, causal=causal, path="decode", scale=-0.2), wanted)
+        same = [tensor[:1].expand(2, -1, -1, -1) for tensor in (k, v)]
+        assert torch.equal(
+            tk.attention(q, *same, causal=causal, path="decode")[:1],
+            tk.attention(q[:1], k[:1], v[:1], causal=causal, path="decode"),
+        )
+
+
+def test_plans_are_kept_and_left_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    real = attention_decode.decode_plan
+    monkeypatch.setattr(attention_decode, "KEPT", 2)
+    monkeypatch.setattr(attention_decode, "decode_plan", lambda *a, **k: made.append(real(*a, **k)) or made[-1])
+    attention_decode._plans.clear()
+    for keys in (50, 50, 60, 50, 70, 60):
+        q, k, v, _ = operands((1, 2, 1, 1, keys), 64, "cpu")
+        tk.attention(q, k, v, path="decode")
+    assert [plan.lengths for plan in made] == [(50,), (60,), (70,), (60,)]
+    assert not any(plan.words.any() for plan in made)
+
+
+def test_the_operator_is_one_of_pytorchs() -> None:
+    q, k, v, _ = operands((1, 2, 1, 3, 70), 64, "cpu")
+    operator = torch.ops.tk_kernels.attention.default
+    torch.library.opcheck(operator, (q, k, v, True, None, False, [-1, -1, -1, 1]))
+    call = torch.compile(lambda *t: tk.attention(*t, path="decode"), backend="eager", fullgraph=True)
+    assert torch.equal(call(q, k, v), tk.attention(q, k, v, path="decode"))
+
+
+def test_the_cost_model() -> None:
+    """Few queries on many keys; what fills the GPU anyway and what is short stay with the whole kernel."""
+    for queries in (1, 17):
+        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132)
+    for q, k in (
+        ((16, 16, 3072, 128), (16, 16, 3072, 128)),
+        ((1, 32, 1024, 128), (1, 8, 4096, 128)),
+        ((1, 32, 1, 128), (1, 8, 64, 128)),
+        ((128, 32, 1, 64), (128, 32, 4096, 64)),
+    ):
+        assert not predicts_faster(q, k, 132), (q, k)
+        assert decode_us(q, k, 132) >= whole_us(q, k, 132)
+
+
+def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The constant is off; on a CPU, whose kernels are emulated, it would change nothing."""
+    assert not attention_decode.AUTOMATIC
+    monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
+    monkeypatch.setattr(attention_decode, "launch_planned", lambda *a: pytest.fail("taken"))
+    q, k, v, _ = operands((1, 8, 2, 1, 300), 64, "cpu")
+    tk.attention(q, k, v)
+
+
+def test_too_many_rows_are_refused() -> None:
+    q = torch.zeros(1, 2, 40000, 64, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="^path: got 40000 queries of 2 heads, 'decode' takes 65536 of each"):
+        tk.attention(q, q[:, :, :4], q[:, :, :4], path="decode")
+
+
+def test_the_variant() -> None:
+    variant = Attention(path="decode")
+    assert variant.folder("sm_90a") == "paged_attention_decode"
+    assert variant.folder("sm_90a", "bwd") == "attention"
+    with pytest.raises(ValueError, match="path: got 'paged', needs one of whole, decode"):
+        Attention(path="paged")
+
+
+@pytest.mark.gpu
+def test_a_graph_needs_a_plan_that_is_there() -> None:
+    q, k, v, _ = operands((1, 8, 2, 1, 3001), 64, "cuda")
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="call it once before the capture"), torch.cuda.graph(graph):
+        tk.attention(q, k, v, path="decode")
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        wanted = tk.attention(q, k, v, path="decode")
+    with torch.cuda.graph(graph, stream=stream):
+        out = tk.attention(q, k, v, path="decode")
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, wanted)
