@@ -27,6 +27,7 @@ from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
+from paper_figures.shown.render.table_library import table_library
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_details, kernels_json, samples_csv, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -103,6 +104,7 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
     """Writes the start page, a page an exhibit, and what they share."""
     for name in ASSETS:
         (out / "assets" / name).write_text(asset(name), encoding="utf-8")
+    (out / "assets" / "tables.js").write_text(table_library(), encoding="utf-8")
     exhibits = values["exhibits"]
     (out / "badge.svg").write_text(badge_svg(badge_name(), values["held"]), encoding="utf-8")
     for name in ("index.html", *(page for page, _ in values["pages"])):

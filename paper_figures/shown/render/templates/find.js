@@ -1,6 +1,7 @@
 "use strict";
 
-// One table of all timed cases.  Filters and order are in the address, so that a view can be sent to somebody.
+// One table of all timed cases, by DataTables (tables.js): rows, order, pages.  Ours are the words of a shape, the
+// nearest shapes where none is the one asked for, and an address that holds filters and order.
 const { names, words, rows } = JSON.parse(document.getElementById("cases").textContent);
 const cases = rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
 for (const one of cases) {
@@ -10,37 +11,33 @@ for (const one of cases) {
     one.library].join(" ").toLowerCase();
 }
 const form = document.querySelector("form.filters");
-const body = document.querySelector("table.found tbody");
-const headings = [...document.querySelectorAll("table.found [data-column]")];
-const more = document.getElementById("more");
 const CHOICES = ["operation", "direction", "dtype", "gpu", "library"];
+const COLUMNS = [...document.querySelectorAll("table.found th")].map((one) => one.dataset.column);
 const TITLES = [...document.querySelectorAll("table.found th")].map((one) => one.textContent);
-const FEW = 100;
-const byText = new Intl.Collator("en", { numeric: true });
+const LEAST_FIRST = ["latency_us", "rel_l2_error"];
 const NEAREST = 2; // distances of problems that are shown where none is the one asked for
-let near = false;
-let order = null; // [column, 1 or -1]
-let all = false;
+let far = null; // of each case that is shown, where no problem is the one asked for
 
 for (const name of CHOICES) {
-  const values = [...new Set(cases.map((one) => one[name]))].sort(byText.compare);
+  const values = [...new Set(cases.map((one) => one[name]))].sort(new Intl.Collator("en", { numeric: true }).compare);
   form.elements[name].append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
 }
 
+// The order that the address asks for, as DataTables says it.
 function restore() {
   const state = new URLSearchParams(location.search);
   for (const name of [...CHOICES, "problem"]) form.elements[name].value = state.get(name) || "";
   for (const name of CHOICES) if (form.elements[name].selectedIndex < 0) form.elements[name].value = "";
   form.elements.fastest.checked = state.has("fastest");
   const [column, direction] = (state.get("sort") || "").split(".");
-  if (headings.some((one) => one.dataset.column === column)) order = [column, direction === "down" ? -1 : 1];
+  return COLUMNS.includes(column) ? [[COLUMNS.indexOf(column), direction === "down" ? "desc" : "asc"]] : [];
 }
 
-function keep() {
+function keep(order) {
   const state = new URLSearchParams();
   for (const name of [...CHOICES, "problem"]) if (form.elements[name].value) state.set(name, form.elements[name].value);
   if (form.elements.fastest.checked) state.set("fastest", "");
-  if (order) state.set("sort", `${order[0]}.${order[1] < 0 ? "down" : "up"}`);
+  if (order.length) state.set("sort", `${COLUMNS[order[0][0]]}.${order[0][1] === "desc" ? "down" : "up"}`);
   const text = state.toString();
   history.replaceState(history.state, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`);
 }
@@ -65,87 +62,88 @@ function chosen() {
     CHOICES.every((name) => !form.elements[name].value || String(one[name]) === form.elements[name].value) &&
     (!form.elements.fastest.checked || one.fastest) && wanted.every((word) => isKey(word) || has(one, word)));
   const keys = wanted.filter(isKey);
-  let found = allowed.filter((one) => keys.every((word) => has(one, word)));
-  near = !found.length && allowed.length > 0;
-  if (near) {
-    const far = new Map(allowed.map((one) => [one, distance(one, keys)]));
-    const nearest = [...new Set([...far.values()].sort((a, b) => a - b))].slice(0, NEAREST);
-    found = allowed.filter((one) => far.get(one) <= nearest.at(-1)).sort((a, b) => far.get(a) - far.get(b));
-  }
-  if (!order) return found;
-  const [column, direction] = order;
-  return found.sort((left, right) => {
-    const a = left[column], b = right[column];
-    if (a === null || b === null) return (a === null) - (b === null);
-    return direction * (typeof a === "number" ? a - b : byText.compare(a, b));
-  });
+  const found = allowed.filter((one) => keys.every((word) => has(one, word)));
+  far = null;
+  if (found.length || !allowed.length) return new Set(found);
+  far = new Map(allowed.map((one) => [one, distance(one, keys)]));
+  const nearest = [...new Set(far.values())].sort((a, b) => a - b).slice(0, NEAREST).at(-1);
+  return new Set(allowed.filter((one) => far.get(one) <= nearest));
 }
 
-function cell(text, kind) {
-  const one = document.createElement("td");
-  if (kind) one.className = kind;
-  one.append(text);
-  return one;
-}
-
-function number(value, digits) {
-  return cell(value === null ? "–" : digits === undefined ? String(Number(value.toPrecision(3))) : value.toFixed(digits), "number");
-}
-
-function line(one) {
-  const row = document.createElement("tr");
-  const link = document.createElement("a");
-  link.className = "case";
-  link.href = one.page;
-  link.textContent = one.library;
+function copyButton(one) {
   const copy = document.createElement("button");
   copy.type = "button";
   copy.textContent = "Copy";
   copy.title = one.command;
   copy.setAttribute("aria-label", `Copy the command of ${one.library}, ${one.problem}`);
   copy.addEventListener("click", () => copyText(one.command, copy));
-  row.append(cell(`${one.operation} ${one.direction}, ${one.dtype}`), cell(one.problem.replaceAll(";", " ")),
-    cell(link, one.fastest ? "winner" : ""), number(one.tflops), number(one.times_fastest, 3), number(one.roof_pct_datasheet, 1),
-    number(one.roof_pct_measured, 1), number(one.latency_us), cell(one.rel_l2_error === null ? "–" : one.rel_l2_error.toExponential(1), "number"),
-    cell(copy));
-  [...row.cells].forEach((one, place) => { one.dataset.label = TITLES[place]; }); // a phone shows it before the number
-  return row;
+  return copy;
 }
 
-function show() {
-  const found = chosen();
-  const shown = all ? found : found.slice(0, FEW);
-  body.replaceChildren(...shown.map(line));
-  shown.forEach((one, place) => body.rows[place].classList.toggle("group", !order && place > 0 && one.problem !== shown[place - 1].problem));
-  document.getElementById("found").textContent = near
-    ? `No case has this shape. These ${found.length} are of the nearest shapes, the nearest first.`
-    : `${found.length} of ${cases.length} cases${shown.length < found.length ? `, the first ${shown.length} shown` : ""}`;
-  more.hidden = shown.length === found.length;
-  for (const heading of headings) {
-    const up = order && order[0] === heading.dataset.column ? order[1] : 0;
-    const th = heading.closest("th");
-    if (up) th.setAttribute("aria-sort", up > 0 ? "ascending" : "descending"); else th.removeAttribute("aria-sort");
-  }
+function link(one) {
+  const name = document.createElement("a");
+  name.className = "case";
+  name.href = one.page;
+  name.textContent = one.library;
+  return name;
 }
 
-function changed() {
-  all = false;
-  keep();
-  show();
-}
+// What stands in a cell; for the order of texts, numbers in them count as numbers.
+const padded = (text) => text.replace(/\d+/g, (digits) => digits.padStart(9, "0"));
+const text = (name, show) => ({ data: name, type: "string", render: (value, purpose, one) => (purpose === "display" ? show(one) : padded(value)) });
+const number = (name, show) => ({
+  data: name, type: "num", className: "number", orderSequence: LEAST_FIRST.includes(name) ? ["asc", "desc", ""] : ["desc", "asc", ""],
+  render: (value, purpose) => (purpose === "display" ? (value === null ? "–" : show(value)) : value),
+});
+const three = (value) => String(Number(value.toPrecision(3)));
+const columns = [
+  text("operation", (one) => `${one.operation} ${one.direction}, ${one.dtype}`),
+  text("problem", (one) => one.problem.replaceAll(";", " ")),
+  text("library", link),
+  number("tflops", three),
+  number("times_fastest", (value) => value.toFixed(3)),
+  number("roof_pct_datasheet", (value) => value.toFixed(1)),
+  number("roof_pct_measured", (value) => value.toFixed(1)),
+  number("latency_us", three),
+  number("rel_l2_error", (value) => value.toExponential(1)),
+  { data: "command", orderable: false, render: (value, purpose, one) => (purpose === "display" ? copyButton(one) : value) },
+  { data: null, visible: false, type: "num", render: (value, purpose, one) => (far ? far.get(one) : 0) },
+];
 
-form.addEventListener("input", changed);
-form.addEventListener("submit", (event) => event.preventDefault());
-more.addEventListener("click", () => { all = true; show(); });
-for (const heading of headings) {
-  heading.addEventListener("click", () => {
-    const column = heading.dataset.column;
-    const first = heading.closest("th").classList.contains("number") && !["latency_us", "rel_l2_error"].includes(column) ? -1 : 1;
-    order = !order || order[0] !== column ? [column, first] : order[1] === first ? [column, -first] : null;
-    changed();
-  });
-}
-restore();
+const order = restore();
+let shown = chosen();
 form.hidden = false;
 document.querySelector("[aria-label=Cases]").hidden = false;
-show();
+document.querySelector("table.found thead tr").append(document.createElement("th"));
+const table = new DataTable("table.found", {
+  data: cases, columns, order, orderMulti: false, orderFixed: { pre: [[columns.length - 1, "asc"]] },
+  deferRender: true, autoWidth: false, pageLength: 100, lengthMenu: [100, 500, { label: "all", value: -1 }],
+  layout: { topStart: null, topEnd: null, bottomStart: "pageLength", bottomEnd: "paging" },
+  language: { lengthMenu: "_MENU_ rows a page", zeroRecords: "No case has all of this.", emptyTable: "No case has all of this." },
+  createdRow(row, one) {
+    [...row.cells].forEach((cell, place) => { cell.dataset.label = TITLES[place]; }); // a phone shows it before the number
+    row.cells[2].classList.toggle("winner", Boolean(one.fastest));
+  },
+  drawCallback() {
+    const now = this.api();
+    const drawn = now.rows({ page: "current" });
+    const problems = drawn.data().toArray().map((one) => one.problem);
+    drawn.nodes().toArray().forEach((row, place) =>
+      row.classList.toggle("group", !now.order().length && place > 0 && problems[place] !== problems[place - 1]));
+    const { recordsDisplay: found, pages, page } = now.page.info();
+    document.getElementById("found").textContent = far
+      ? `No case has this shape. These ${found} are of the nearest shapes, the nearest first.`
+      : `${found} of ${cases.length} cases${pages > 1 ? `, page ${page + 1} of ${pages}` : ""}`;
+  },
+});
+table.search.fixed("chosen", (said, one) => shown.has(one)).draw();
+table.on("order", () => keep(table.order()));
+
+form.addEventListener("input", () => {
+  const measured = far !== null;
+  shown = chosen();
+  keep(table.order());
+  if (measured || far) table.rows().invalidate("data");
+  table.draw();
+});
+form.addEventListener("submit", (event) => event.preventDefault());
