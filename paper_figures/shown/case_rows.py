@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.naming import Contestant
+from harness.naming import Contestant, problem_keys
 from harness.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import (
@@ -25,7 +25,7 @@ from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.published.reference import Published, find, load_gpus, load_reference
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.recorded.selection import Cell, Selected
-from paper_figures.shown.exhibit import Exhibit, ProfileColumn
+from paper_figures.shown.exhibit import Exhibit, ProfileColumn, RowColumn
 
 POWER_LIMIT = "power limit"
 THROTTLE = {POWER_CAP: POWER_LIMIT}
@@ -200,7 +200,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
-        columns=tuple(_stored(cell, column.name) for column in exhibit.columns),
+        columns=tuple(_shown(cell, column) for column in exhibit.columns),
         clock_mhz=_clock(selected, cell),
     )
 
@@ -268,6 +268,11 @@ def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileCo
     published = _published(exhibit, selected, cell, column.published_metric) if column.published_metric else None
     measured = profile_value(cell, cell.contestant, column.metric)
     return ProfileEntry(column, published, None if isinstance(measured, Missing) else measured)
+
+
+def _shown(cell: Cell, column: RowColumn) -> float | None:
+    value = _stored(cell, column.name)
+    return None if value is None else column.shown(problem_keys(cell.problem), value)
 
 
 def _stored(cell: Cell, column: str) -> float | None:

@@ -28,6 +28,11 @@ class ProfileColumn:
     """The metric of the published row; empty where the paper has none."""
 
 
+def as_stored(keys: Mapping[str, str], value: float) -> float:
+    """The number itself, whatever the problem."""
+    return value
+
+
 @dataclass(frozen=True)
 class RowColumn:
     """A measured column of a case's row that an exhibit shows beside the rate."""
@@ -38,6 +43,8 @@ class RowColumn:
     """The column of measurements.csv."""
     digits: int = 0
     """Decimals shown."""
+    shown: Callable[[Mapping[str, str], float], float] = as_stored
+    """What is shown of the stored number, from the problem's keys and it."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "dropout_add_layernorm": {"B": 2, "N": 5, "D": 128},
     "fft_conv": {"B": 2, "D": 3, "N": 1024},
     "mla_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4},
+    "gpt_training": {"L": 2, "H": 2, "D": 64, "V": 256, "B": 2, "T": 40, "steps": 2},
+    "prefill": {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "N": 40},
     "paged_attention_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64},
 }
 

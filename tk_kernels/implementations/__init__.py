@@ -4,6 +4,7 @@ from .fft_conv import FftConv
 from .gemm import Gemm, GemmEpilogue, GemmFp8
 from .kernel import TARGET_OF_DEVICE, Kernel, Operator
 from .linear import Based, Hedgehog, LinearAttention, Mamba2
+from .models import GptTraining, Prefill
 from .rows import DropoutAddLayernorm, Rotary
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Gemm",
     "GemmEpilogue",
     "GemmFp8",
+    "GptTraining",
     "Hedgehog",
     "Kernel",
     "LinearAttention",
@@ -22,5 +24,6 @@ __all__ = [
     "MlaDecode",
     "Operator",
     "PagedAttentionDecode",
+    "Prefill",
     "Rotary",
 ]

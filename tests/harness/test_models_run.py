@@ -1,0 +1,24 @@
+"""Runs of whole language models on the CPU: training and prefill, ours beside the definition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness_support import main, only_run
+
+from harness.results import load_run
+
+PROBLEMS = {
+    "gpt_training": "problems=[{L: 1, H: 2, D: 64, V: 256, B: 2, T: 33, steps: 2}]",
+    "prefill": "problems=[{L: 1, H: 4, Hkv: 2, D: 64, F: 128, V: 128, B: 1, N: 40}]",
+}
+
+
+@pytest.mark.parametrize("workload", sorted(PROBLEMS))
+def test_both_are_cases_that_pass(workload: str, tmp_path: Path) -> None:
+    given = [f"workload={workload}", "device=cpu", "wandb=disabled", "implementations=[tk,sdpa_math]"]
+    assert main([*given, PROBLEMS[workload], f"results_dir={tmp_path}"]) == 0
+    rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
+    assert rows["status"].to_dict() == {"tk": "passed", "sdpa_math": "passed"}
+    assert set(rows["n_samples"]) == {0}

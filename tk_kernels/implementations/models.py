@@ -1,0 +1,65 @@
+"""This repository's attention and rotary embedding inside a whole language model, as a harness wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from torch import Tensor
+
+from .. import toolchain
+from ..ops.attention import HEAD_DIMS, attention
+from ..ops.rotary import rotary
+from .kernel import Kernel, Outputs
+
+
+class _Model(Kernel):
+    """A model that the problem brings, compiled on a GPU, with `tk.attention` and `tk.rotary` inside."""
+
+    name = "attention"
+    needed = "fwd"
+
+    def supports(self, problem: Any, device: str) -> str | None:
+        """None, or why not, for either kernel."""
+        reason = super().supports(problem, device)
+        return reason or toolchain.obstacle("rotary", self._on(device))
+
+    def refuse(self, problem: Any) -> str | None:
+        """Head dims 64 and 128."""
+        return self.refuse_size("head dims", problem.D, HEAD_DIMS)
+
+    def folder(self, target: str, direction: str = "fwd") -> str:
+        """Without a copy engine another kernel runs, forward alone: training is refused by this one's folder."""
+        both = self.needed == "bwd" or toolchain.TARGETS[target].copy_engine
+        return self.name if both else "attention_warps"
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The problem's call, with both kernels loaded."""
+        toolchain.load("rotary", self._target)
+
+        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return cast(Tensor, attention(q, k, v, causal=True))
+
+        call: Callable[[], Outputs] = problem.bind(inputs, attend=attend, rotate=rotary)
+        return call
+
+    def kernel_names(self, problem: Any) -> tuple[str, ...]:
+        """Both kernels' names."""
+        return (*super().kernel_names(problem), r"kittens.*kernel_entry.*tk.*rotary")
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Other people's attention; products and what the compiler fuses are theirs in any case."""
+        return ("flash_(fwd|bwd)", "FlashAttn", "fmha", "cudnn")
+
+
+class GptTraining(_Model):
+    """Steps of training a GPT."""
+
+    workload = "gpt_training"
+    needed = "bwd"
+
+
+class Prefill(_Model):
+    """A prompt's prefill."""
+
+    workload = "prefill"
