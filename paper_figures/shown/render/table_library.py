@@ -21,7 +21,8 @@ def table_library() -> str:
     PaperFiguresError where the package is missing, or is not built as expected.
     """
     try:
-        carried = Path(str(distribution(PACKAGE).locate_file(f"{PACKAGE}/html/dt_bundle.js")))
+        package = distribution(PACKAGE)
+        carried = Path(str(package.locate_file(f"{PACKAGE}/html/dt_bundle.js")))
         module = carried.read_text(encoding="utf-8")
     except (PackageNotFoundError, OSError) as error:
         raise PaperFiguresError(f"the report needs the package {PACKAGE} ({error}); run `make env`") from None
@@ -30,4 +31,5 @@ def table_library() -> str:
     if "default" not in names:
         raise PaperFiguresError(f"{carried}: has no default export; install the version of constraints.txt")
     script = _EXPORTS.sub(lambda _: f"window.DataTable={names['default']}", module)
-    return f"(() => {{{script}\n}})();\n"
+    notice = f"/*! DataTables and what it uses, of {PACKAGE} {package.version}: MIT licence, notices at the end */"
+    return f"{notice}\n(() => {{{script}\n}})();\n"

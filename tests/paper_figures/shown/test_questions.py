@@ -206,6 +206,39 @@ def test_a_view_of_all_cases_can_be_sent(reader: Reader) -> None:
     assert name in reader.case.inner_text("h1")
 
 
+def test_pages_of_the_table_hold_every_case_once(reader: Reader, cases: list[dict[str, Any]]) -> None:
+    """By keyboard too: a heading and a page's number are buttons."""
+    page = reader.page
+    reader.click("nav >> text=Find my kernel")
+    first = page.locator(".found tbody tr").first
+    before = first.inner_text()
+    page.focus("th[data-column=latency_us] [role=button]")
+    page.keyboard.press("Enter")
+    page.wait_for_function(OTHER_FIRST_ROW, arg=before)
+    before = first.inner_text()
+    links = "all => all.map(one => one.getAttribute('href'))"
+    fastest = page.eval_on_selector_all(".found a.case", links)
+    page.focus("#pages button:text-is('2')")
+    page.keyboard.press("Enter")
+    page.wait_for_function(OTHER_FIRST_ROW, arg=before)
+    slower = page.eval_on_selector_all(".found a.case", links)
+    latency = {one["page"]: one["latency_us"] for one in cases if one["tflops"] is not None}
+    assert len(fastest) == len(slower) == 100
+    assert max(latency[one] for one in fastest) <= min(latency[one] for one in slower)
+    page.select_option("#pages select", "-1")
+    assert sorted(page.eval_on_selector_all(".found a.case", links)) == sorted(latency)
+
+
+def test_the_nearest_shapes_do_not_order_what_is_asked_next(reader: Reader) -> None:
+    page = reader.page
+    reader.click("nav >> text=Find my kernel")
+    first = page.inner_text(".found tbody tr")
+    page.fill("[name=problem]", "B=4 H=32 N=8192 D=128 causal backward")
+    assert page.inner_text(".found tbody tr") != first
+    page.fill("[name=problem]", "")
+    assert page.inner_text(".found tbody tr") == first
+
+
 def test_a_phone_shows_the_numbers_of_a_case_under_their_names(reader: Reader) -> None:
     """Guard: the table went on to the right of the window, and no number was in it."""
     page = reader.page

@@ -20,7 +20,10 @@ def read_again() -> Iterator[None]:
 
 def test_the_module_becomes_a_script_with_its_licences() -> None:
     script = tables.table_library()
-    assert script.startswith("(() => {")
+    notice, _, rest = script.partition("\n")
+    assert tables.distribution("itables").version in notice
+    assert "MIT" in notice
+    assert rest.startswith("(() => {")
     assert "window.DataTable=" in script
     assert "export{" not in script
     assert "DataTables" in script
