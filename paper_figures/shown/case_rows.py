@@ -25,7 +25,7 @@ from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.published.reference import Published, find, load_gpus, load_reference
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.recorded.selection import Cell, Selected
-from paper_figures.shown.exhibit import Exhibit, ProfileColumn, RowColumn
+from paper_figures.shown.exhibit import Compared, Exhibit, ProfileColumn, RowColumn
 
 POWER_LIMIT = "power limit"
 THROTTLE = {POWER_CAP: POWER_LIMIT}
@@ -149,7 +149,7 @@ def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def absent(exhibit: Exhibit, lines: Sequence[Line]) -> tuple[str, ...]:
+def absent(exhibit: Compared, lines: Sequence[Line]) -> tuple[str, ...]:
     """The baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
 
     One that another is a build of is not missed where that has a time.

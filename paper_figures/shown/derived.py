@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from matplotlib.figure import Figure
 
+from harness.naming import Contestant
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Sources
@@ -49,6 +50,10 @@ class Derived:
     """Other names that choose it: those of the figures that it stands for."""
 
     in_readme: ClassVar[bool] = False
+    own_cases: ClassVar[bool] = False
+    """Whether cases are measured for it, and are its own; here they are its parts'."""
+    baselines: ClassVar[tuple[Contestant, ...]] = ()
+    """None: its parts' ratios are against theirs."""
 
     @property
     def measured(self) -> tuple[Exhibit, ...]:

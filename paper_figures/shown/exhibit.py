@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from harness.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
@@ -62,6 +62,18 @@ def one_panel(keys: Mapping[str, str]) -> str:
     return ""
 
 
+class Compared(Protocol):
+    """What has baselines and names for them: every exhibit."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Labels of contestants, where the general ones do not do."""
+
+    @property
+    def baselines(self) -> tuple[Contestant, ...]:
+        """The contestants of which the fastest is what ratios are against; none where parts have theirs."""
+
+
 @dataclass(frozen=True)
 class Exhibit:
     """A table or figure of the paper."""
@@ -111,6 +123,7 @@ class Exhibit:
     parts: ClassVar[tuple[Exhibit, ...]] = ()
     also: ClassVar[tuple[str, ...]] = ()
     aliases: ClassVar[tuple[str, ...]] = ()
+    own_cases: ClassVar[bool] = True
 
     @property
     def measured(self) -> tuple[Exhibit, ...]:

@@ -20,7 +20,7 @@ from paper_figures.numbers import RATIO, quantity, with_unit
 from paper_figures.published.claims import Kind
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import absent
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Compared
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.summary import load_subjects
 from paper_figures.shown.table import measured_range, published_range
@@ -204,7 +204,7 @@ def _over(selections: Sequence[Selected], of: Contestant, over: Sequence[Contest
     return Ratios(values) if values else None
 
 
-def libraries(exhibit: Exhibit) -> tuple[Contestant, ...]:
+def libraries(exhibit: Compared) -> tuple[Contestant, ...]:
     """The baselines of today that neither this project nor the paper's authors wrote."""
     return tuple(one for one in exhibit.baselines if one.implementation not in (OURS, RELEASED))
 
@@ -213,7 +213,7 @@ def _released_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box 
     """What the authors' released kernel does here; None where it is no contestant."""
     cells = [one.cell(THEIRS) for one in report.selections]
     known = [one for one in cells if one is not None and one.row is not None]
-    if not known or not isinstance(report.exhibit, Exhibit):
+    if not known or not report.exhibit.own_cases:
         return None
     over = "The authors' released code today"
     mine = _over(report.selections, OURS_DEFAULT, (THEIRS,))
@@ -251,7 +251,7 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
     An exhibit that is made from others has their claims alone.
     """
     today = [one for one in results if one.claim.against == "today"]
-    if not isinstance(report.exhibit, Exhibit):
+    if not report.exhibit.own_cases:
         return _claims_box(today, TODAY)
     if not libraries(report.exhibit):
         return None
@@ -280,7 +280,7 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
 
 def _winners(report: ExhibitReport) -> tuple[int, int] | None:
     """On how many problems ours is ahead of every library, and on how many both were timed."""
-    if not isinstance(report.exhibit, Exhibit) or not libraries(report.exhibit):
+    if not libraries(report.exhibit):
         return None
     ratios = _over(report.selections, OURS_DEFAULT, libraries(report.exhibit))
     return None if ratios is None else (sum(one > 1 for one in ratios.values), len(ratios.values))

@@ -14,7 +14,6 @@ from paper_figures.judged.quantities import speedup
 from paper_figures.judged.verdicts import WITHOUT_NUMBER
 from paper_figures.numbers import RATIO, ROOF, quantity, with_unit
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.cases import Record, records
 from paper_figures.shown.page.finding import OURS_DEFAULT, Ratios, libraries
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -79,9 +78,9 @@ def figures_table(reports: Sequence[Report], names: Sequence[str]) -> Table:
     rows = []
     for parts in zip(*(one.exhibits for one in reports), strict=True):
         exhibit = parts[0].exhibit
-        if not isinstance(exhibit, Exhibit) or not libraries(exhibit):
+        if not libraries(exhibit):
             continue
-        found = [_speeds(part, exhibit) for part in parts]
+        found = [_speeds(part) for part in parts]
         common = [problem for problem in found[0] if all(problem in one for one in found)]
         if not common:
             continue
@@ -101,9 +100,9 @@ def figures_table(reports: Sequence[Report], names: Sequence[str]) -> Table:
     return Table("Our kernels on each GPU, by figure", tuple(columns), tuple(rows), remarks)
 
 
-def _speeds(part: ExhibitReport, exhibit: Exhibit) -> dict[str, float]:
+def _speeds(part: ExhibitReport) -> dict[str, float]:
     """Ours over the fastest library, by problem."""
-    found = ((one.problem, speedup(one, OURS_DEFAULT, libraries(exhibit))) for one in part.selections)
+    found = ((one.problem, speedup(one, OURS_DEFAULT, libraries(part.exhibit))) for one in part.selections)
     return {problem: value.value for problem, value in found if isinstance(value, Measured)}
 
 

@@ -13,11 +13,12 @@ from harness.naming import problem_keys
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
+from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, significant, with_unit
 from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Compared
 from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, inside, libraries
 from paper_figures.shown.report.model import ExhibitReport
 
@@ -82,7 +83,7 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
     rows = []
     for report in reports:
         exhibit = report.exhibit
-        if not isinstance(exhibit, Exhibit) or exhibit.where not in current().figures or not libraries(exhibit):
+        if exhibit.where not in current().figures or not libraries(exhibit):
             continue
         directions = {one.problem: problem_keys(one.problem).get("direction", "fwd") for one in report.selections}
         for direction in dict.fromkeys(directions.values()):
@@ -143,7 +144,7 @@ def _alike(selections: Sequence[Selected], lines: Sequence[Line]) -> Sequence[Se
     return selections
 
 
-def _marks(exhibit: Exhibit, selections: Sequence[Selected], lines: Sequence[Line]) -> dict[str, Mark]:
+def _marks(exhibit: Compared, selections: Sequence[Selected], lines: Sequence[Line]) -> dict[str, Mark]:
     over = libraries(exhibit)
     published = {line.problem: line.published_pct for line in lines if line.cell.contestant == OURS_DEFAULT}
     found = {
@@ -167,7 +168,7 @@ def _ratios(
     return Ratios(tuple(values)) if values else None
 
 
-def _as_printed(selected: Selected, exhibit: Exhibit, published: dict[str, float | None]) -> float | None:
+def _as_printed(selected: Selected, exhibit: Compared, published: dict[str, float | None]) -> float | None:
     """The paper's rate over the rate of today's fastest library, each as a share of its own GPU's roof."""
     best, printed = fastest(selected, libraries(exhibit)), published.get(selected.problem)
     if isinstance(best, Missing) or printed is None:
@@ -178,7 +179,7 @@ def _as_printed(selected: Selected, exhibit: Exhibit, published: dict[str, float
 
 def sketch(report: ExhibitReport) -> Markup:
     """A small picture of a card: ours over the baseline, a bar a problem, up from 1 or down; empty without ratios."""
-    if not isinstance(report.exhibit, Exhibit) or not report.exhibit.baselines:
+    if not report.exhibit.baselines:
         return Markup("")
     ours = [one for one in report.lines if one.cell.contestant.implementation == OURS_DEFAULT.implementation]
     ratios = [one.ratio.value for one in ours if one.ratio is not None]
@@ -195,7 +196,8 @@ def sketch(report: ExhibitReport) -> Markup:
                 path += f"M{wide * (place + 0.15):.1f} {middle:g}v{-height:.1f}h{0.7 * wide:.1f}v{height:.1f}z"
         if path:
             parts.append(f'<path class="{"ahead" if up else "behind"}" d="{path}"/>')
-    over = "the fastest library" if len(report.exhibit.baselines) > 1 else report.exhibit.baseline_label
+    own = report.exhibit.baselines
+    over = "the fastest library" if len(own) > 1 else contestant_label(own[0], report.exhibit.names)
     return Markup(
         f'<svg class="sketch" viewBox="0 0 {SKETCH_WIDTH} {SKETCH_HEIGHT}" preserveAspectRatio="none" '
         f'aria-hidden="true"><path class="one" d="M0 {middle:g}H{SKETCH_WIDTH}"/>{"".join(parts)}</svg>'

@@ -202,10 +202,10 @@ def _exhibit_values(
         "finding": alone(exhibit.title, finding),
         "beyond": exhibit.where == BEYOND,
         "boxes": boxes(report, every),
-        "chart": exhibit_bars(exhibit, report.lines, "../") if isinstance(exhibit, Exhibit) and chart else "",
-        "wide": wide_table(exhibit, report.lines) if isinstance(exhibit, Exhibit) and chart else None,
+        "chart": exhibit_bars(chart, report.lines, "../") if chart else "",
+        "wide": wide_table(chart, report.lines) if chart else None,
         "sketch": sketch(report),
-        "cases": isinstance(exhibit, Exhibit),
+        "cases": exhibit.own_cases,
         "kinds": _kinds(report.results, exhibit),
         "id": exhibit.id,
         "where": exhibit.where,
@@ -224,10 +224,11 @@ def _exhibit_values(
     }
 
 
-def charted(report: ExhibitReport) -> bool:
-    """Whether an exhibit has a chart of bars by problem, and a table of problem by library."""
+def charted(report: ExhibitReport) -> Exhibit | None:
+    """The exhibit, if it has a chart of bars by problem, and a table of problem by library."""
     problems = {line.problem for line in report.lines}
-    return isinstance(report.exhibit, Exhibit) and report.measured and len(problems) > 1
+    exhibit = report.exhibit
+    return exhibit if isinstance(exhibit, Exhibit) and report.measured and len(problems) > 1 else None
 
 
 def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit) -> list[dict[str, Any]]:

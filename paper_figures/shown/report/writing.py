@@ -21,7 +21,6 @@ from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
-from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
@@ -73,7 +72,7 @@ def write_report(
         (out / "runs" / run.run_id / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
     _write_cases(report, out, say)
     every = [case for one in (report, *report.others) for case in records(one)]
-    measured = [one.exhibit.id for one in report.exhibits if isinstance(one.exhibit, Exhibit)]
+    measured = [one.exhibit.id for one in report.exhibits if one.exhibit.own_cases]
     write_cases(every, measured, out / "data")
     for one in report.exhibits:
         if one.exhibit.id not in measured:  # its cases are in the files of its parts
@@ -166,10 +165,10 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
     """
     shown: dict[str, list[AnyExhibit]] = {}
     every = [exhibit for one in (report, *report.others) for exhibit in one.exhibits]
-    for exhibit in sorted(every, key=lambda one: not isinstance(one.exhibit, Exhibit)):
+    for exhibit in sorted(every, key=lambda one: not one.exhibit.own_cases):
         for line in exhibit.lines:
             exhibits = shown.setdefault(line.cell.key, [])
-            if exhibit.exhibit not in exhibits and (isinstance(exhibit.exhibit, Exhibit) or not exhibits):
+            if exhibit.exhibit not in exhibits and (exhibit.exhibit.own_cases or not exhibits):
                 exhibits.append(exhibit.exhibit)
     cells = unique_cases([line.cell for exhibit in every for line in exhibit.lines])
     by_end: dict[str, str] = {}
