@@ -15,7 +15,7 @@ VERDICTS = {
     Verdict.LESS: "the paper's direction holds beyond the noise, with at least half of the paper's margin, but less "
     "than is accepted.",
     Verdict.OVERTAKEN: "it holds against what the paper compared with, and falls short of the same margin over today's "
-    "fastest.",
+    "fastest: ours is slower than it, or is the fastest by less.",
     Verdict.DIFFERS: "outside, where neither side is better.",
     Verdict.CLOSE: "the interval reaches over the edge, or a ratio cannot be told from a bound of 1.",
     Verdict.SHORT: "worse than all of these, or our kernel failed.",

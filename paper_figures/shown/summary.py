@@ -129,7 +129,7 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
     )
     rest = len(tested) - hold - lost - short
     parts = [f"{hold} hold{'s' if hold == 1 else ''}"]
-    parts += [f"{lost} hold{'s' if lost == 1 else ''} no longer against today's libraries"] if lost else []
+    parts += [f"{lost} hold{'s' if lost == 1 else ''} no longer by that margin over today's libraries"] if lost else []
     parts += [f"{short} fall{'s' if short == 1 else ''} short"] if short else []
     parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
     listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
