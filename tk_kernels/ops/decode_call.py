@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .decode_plan import DecodePlan, decode_plan
-from .library import has_elements, is_plain_eager, refuse_gradient, refuse_unusable
+from .library import compiled, has_elements, is_plain_eager, refuse_gradient, refuse_unusable
 from .operands import launch, require_shape, require_tensor
 from .options import flag
+
+_log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)
+
+
+@contextlib.contextmanager
+def recording(log: Tensor) -> Iterator[None]:
+    """Within, decode calls of this thread run the kernels that record, into `log` (see `tk_kernels.trace`)."""
+    token = _log.set(log)
+    try:
+        yield
+    finally:
+        _log.reset(token)
 
 
 def require_operands(q: Tensor, caches: Mapping[str, Tensor], rank: int, block_table: Tensor, seqlens: Tensor) -> None:
@@ -82,7 +96,10 @@ def launch_planned(
         partial = q.new_empty((slots, rows, dim), dtype=torch.float32)
         partial_lse = q.new_empty((slots, rows), dtype=torch.float32)
         tensors = (*caches, block_table, plan, words, partial, partial_lse, out, lse)
-        launch(kernel, kernel, {"q": q}, (*tensors, blocks, capacity, counters, scale))
+        folder = kernel if _log.get() is None else "decode_trace"
+        if folder != kernel:
+            compiled(folder, q.device, "record_into")(_log.get())
+        launch(folder, kernel, {"q": q}, (*tensors, blocks, capacity, counters, scale))
     return [out] if lse is None else [out, lse]
 
 

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 NAMESPACE = "tk_kernels"
 LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
-_functions: dict[tuple[str, int, str], Any] = {}
+_functions: dict[tuple[str, str, int, str], Any] = {}
 _copy_engines: dict[tuple[int, str], bool] = {}
 _target = ""
 """The target that `built_for` asks for; none: the one for the GPU's capability."""
@@ -107,10 +107,10 @@ def compiled(kernel: str, device: torch.device, export: str | None = None) -> An
     The function is called as the kernel is where `export` does not say otherwise.
     Raises ToolchainError when it cannot be built, RuntimeError when the GPU is too old.
     """
-    key = (export or kernel, device.index if device.type == "cuda" else -1, _target)
+    key = (kernel, export or kernel, device.index if device.type == "cuda" else -1, _target)
     found = _functions.get(key)
     if found is None:
-        found = _functions[key] = getattr(_load(kernel, device), key[0])
+        found = _functions[key] = getattr(_load(kernel, device), key[1])
     return found
 
 

@@ -1,47 +1,10 @@
-// Which kernel a problem gets: by how much of a tile of keys lies in one page.
-#include "mla_decode.cuh"
-
-#include <stdexcept>
-#include <string>
+// MLA decode as it is timed: nothing is recorded.
+#include "launch.cuh"
 
 namespace tk::mla {
-namespace {
-
-template <int PageKeys> void launch_of(const problem& p, const planned& s, void* stream) {
-    using kernel = kernel<PageKeys>;
-    using globals = typename kernel::globals;
-    const std::int64_t of_sequence = p.new_tokens * p.heads;
-    const float scale = p.scale == 0 ? 1e-30f : float(p.scale * log2_e);  // -inf times 0 would be no number
-    const globals g{{static_cast<bf16*>(const_cast<void*>(p.q)), p.batch, 1, of_sequence, width},
-                    {static_cast<bf16*>(p.out), 1, 1, p.batch * of_sequence, latent},
-                    {p.cache, p.pages, 1, p.page, width},
-                    {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : p.batch * of_sequence},
-                    {s.partial, 1, s.slots, s.rows_per_tile, latent},
-                    {s.partial_lse, 1, 1, s.slots, s.rows_per_tile},
-                    {s.buffer + plan::header_ints, 1, 1, std::int64_t(s.blocks) * s.capacity, plan::instruction_ints},
-                    {p.table, 1, 1, p.batch, p.table_width, p.table_stride, 0, 0},
-                    {s.words, s.counters},
-                    scale,
-                    s.capacity,
-                    int(p.new_tokens),
-                    divisor(int(p.heads)),
-                    divisor(int(p.page))};
-    launch_resident<kernel>({s.blocks, kernel::shared_bytes}, stream, g);
-}
-
-}  // namespace
 
 std::int64_t words_for(int counters) { return kittens::counters::words_for(counters); }
 
-void launch(const problem& p, const planned& s, void* stream) {
-    require_counts("mla_decode", 2,
-                   {p.batch * p.new_tokens * p.heads, std::int64_t(s.blocks) * s.capacity, p.pages, p.table_width});
-    if (s.rows_per_tile != rows)
-        throw std::invalid_argument("plan: got tiles of " + std::to_string(s.rows_per_tile) + " rows, needs " +
-                                    std::to_string(rows));
-    if (p.page % 32 == 0) launch_of<32>(p, s, stream);
-    else if (p.page == 16) launch_of<16>(p, s, stream);
-    else throw std::invalid_argument("page: got " + std::to_string(p.page) + ", needs 16 or a multiple of 32 keys");
-}
+void launch(const problem& p, const planned& s, void* stream) { launch_with<plan::unrecorded>(p, s, stream, {}); }
 
 }  // namespace tk::mla

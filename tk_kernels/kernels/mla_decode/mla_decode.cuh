@@ -21,6 +21,7 @@
 #include "kittens.cuh"
 
 #include "../decode_plan/instructions.cuh"
+#include "../decode_plan/recorder.cuh"
 #include "mla_decode.h"
 
 namespace tk::mla {
@@ -58,7 +59,7 @@ struct shared_softmax : online_softmax<> {
     }
 };
 
-template <int PageKeys> struct kernel {
+template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
     static constexpr int consumers = groups * warpgroup_warps;
     static constexpr int warps = consumers + warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int registers = 216;    // of a thread that multiplies
@@ -86,7 +87,7 @@ template <int PageKeys> struct kernel {
 
     using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
     using table = gl<const int, 1, 1, dynamic, dynamic>;
-    struct globals {
+    struct globals : Recorder::where {
         gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
         matrix out;                                                 // (sequence and token and head)
         gl<bf16, dynamic, 1, dynamic, width, piece> cache;          // (page, row)
@@ -125,17 +126,25 @@ template <int PageKeys> struct kernel {
             if (!loader) return;
             typename queries::position query_at;
             typename inputs::position at;
-            while (instructions.next(t))
+            Recorder record(g, 0, [] { return true; });
+            while (instructions.next(t)) {
+                record.start();
                 if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, t, g);
+                record.end();
+            }
             if (instructions.n > 0) wait(counted, 0);
             retire(g.ready);
         } else {
             increase_registers<registers>();
             ring_reader<queries> query{asked};
             ring_reader<inputs> tiles{in};
-            while (instructions.next(t))
-                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, counted, t, g);
-                else reduce(between, counted, t, g);
+            Recorder record(g, 1, [] { return warp_index() == 0; });
+            while (instructions.next(t)) {
+                record.start();
+                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, counted, t, g, record);
+                else reduce(between, counted, t, g, record);
+                record.end();
+            }
         }
     }
 
@@ -182,7 +191,7 @@ template <int PageKeys> struct kernel {
     }
 
     kittens_device static void attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
-                                      semaphore& counted, const instruction& t, const globals& g) {
+                                      semaphore& counted, const instruction& t, const globals& g, Recorder& record) {
         const int own = warpgroup_index(), first_row = 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_fl<16, columns> o;
@@ -197,6 +206,7 @@ template <int PageKeys> struct kernel {
             tile& first = tiles.take(kittens_here, own == 0 || !pair);
             tile& second = pair ? tiles.take(kittens_here, own == 1) : first;
             tile& mine = own == 0 ? first : second;
+            record.waited();
             const int own_key = key + own * keys;
             warpgroup::mm_ABt(scores, q, mine);
             warpgroup::mma_wait(scores);
@@ -280,7 +290,8 @@ template <int PageKeys> struct kernel {
     // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
     // are fewer rows than warps, each by all four. What counters are used for is over with the last await: the loader
     // retires while this goes on.
-    kittens_device static void reduce(exchange& between, semaphore& counted, const instruction& t, const globals& g) {
+    kittens_device static void reduce(exchange& between, semaphore& counted, const instruction& t, const globals& g,
+                                      Recorder& record) {
         constexpr int together = 2;  // rows that a warp merges side by side
         const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
         const int first = t.first_slot, end = t.first_slot + t.slots;
@@ -289,6 +300,7 @@ template <int PageKeys> struct kernel {
             if (t.last) arrive(counted);
         }
         sync_named(both, consumers);
+        record.waited();
         if (t.end_row - t.first_row >= warpgroup_warps) {
             for (int row = t.first_row + together * warp; row < t.end_row; row += together * warpgroup_warps) {
                 plan::merged_row<columns> whole[together];

@@ -1,63 +1,10 @@
-// Which kernel a problem gets: by its head dim, and by how much of a tile of keys lies in one page.
-#include "decode.cuh"
-
-#include <stdexcept>
-#include <string>
+// Paged decode with grouped heads as it is timed: nothing is recorded.
+#include "launch.cuh"
 
 namespace tk::paged_attention_decode {
-namespace {
-
-struct call {
-    const problem& p;
-    const planned& s;
-    void* stream;
-
-    template <int Dim, int PageKeys> void run() const {
-        using kernel = paged_kernel<Dim, PageKeys>;
-        using globals = typename kernel::globals;
-        const std::int64_t rows = p.batch * p.new_tokens * p.heads;
-        const auto cache = [&](const tensor& t) { return typename kernel::cache(t, p.pages, p.kv_heads, p.page, Dim); };
-        const float scale = p.scale == 0 ? 1e-30f : float(p.scale * log2_e);  // -inf times 0 would be no number
-        const globals g{
-            {static_cast<bf16*>(const_cast<void*>(p.q)), 1, 1, rows, Dim},
-            {static_cast<bf16*>(p.out), 1, 1, rows, Dim},
-            cache(p.k),
-            cache(p.v),
-            {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : rows},
-            {s.partial, 1, s.slots, s.rows_per_tile, Dim},
-            {s.partial_lse, 1, 1, s.slots, s.rows_per_tile},
-            {s.buffer + plan::header_ints, 1, 1, std::int64_t(s.blocks) * s.capacity, plan::instruction_ints},
-            {p.table, 1, 1, p.batch, p.table_width, p.table_stride, 0, 0},
-            {s.words, s.counters},
-            scale,
-            s.capacity,
-            int(p.new_tokens),
-            int(p.heads),
-            divisor(int(p.heads / p.kv_heads)),
-            divisor(int(p.page))};
-        launch_resident<kernel>({s.blocks, kernel::shared_bytes}, stream, g);
-    }
-    template <int Dim> void of_dim() const {
-        // Where a page is a whole sequence no tile lies in two, and the copy engine fills what lies behind with zeros.
-        if (p.page % 64 == 0 || p.table_width == 1) run<Dim, 64>();
-        else if (p.page == 32) run<Dim, 32>();
-        else if (p.page == 16) run<Dim, 16>();
-        else
-            throw std::invalid_argument("page: got " + std::to_string(p.page) +
-                                        ", needs 16, 32 or a multiple of 64 keys, or one page a sequence");
-    }
-};
-
-}  // namespace
 
 std::int64_t words_for(int counters) { return kittens::counters::words_for(counters); }
 
-void launch(const problem& p, const planned& s, void* stream) {
-    require_counts("paged_attention_decode", 2,
-                   {p.batch * p.new_tokens * p.heads, std::int64_t(s.blocks) * s.capacity, p.pages, p.table_width});
-    const call c{p, s, stream};
-    if (p.dim == 64) c.of_dim<64>();
-    else c.of_dim<128>();
-}
+void launch(const problem& p, const planned& s, void* stream) { launch_with<plan::unrecorded>(p, s, stream, {}); }
 
 }  // namespace tk::paged_attention_decode

@@ -19,6 +19,7 @@
 #include "kittens.cuh"
 
 #include "../decode_plan/instructions.cuh"
+#include "../decode_plan/recorder.cuh"
 #include "decode.h"
 
 namespace tk::paged_attention_decode {
@@ -29,7 +30,7 @@ using plan::instruction;
 
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
 
-template <int Dim, int PageKeys> struct paged_kernel {
+template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct paged_kernel {
     static constexpr int warps = warpgroup_warps + 1, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int keys = plan::gqa_key_step;
     static constexpr int consumers = 1;      // their barrier
@@ -49,7 +50,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
     using matrix = gl<bf16, 1, 1, dynamic, Dim>;
     using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
     using table = gl<const int, 1, 1, dynamic, dynamic>;
-    struct globals {
+    struct globals : Recorder::where {
         matrix q, out;  // rows (sequence, token, head)
         cache k, v;
         gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
@@ -80,15 +81,23 @@ template <int Dim, int PageKeys> struct paged_kernel {
         instruction t;
         if (loader) {
             typename inputs::position at;
-            while (instructions.next(t))
+            Recorder record(g, 0, [] { return true; });
+            while (instructions.next(t)) {
+                record.start();
                 if (t.opcode == plan::opcode::attend) fetch(in, at, t, g);
+                record.end();
+            }
             if (instructions.n > 0) wait(counted, 0);
             retire(g.ready);
         } else {
             ring_reader<inputs> tiles{in};
-            while (instructions.next(t))
-                if (t.opcode == plan::opcode::attend) attend(tiles, counted, t, g);
-                else reduce(parts, counted, t, g);
+            Recorder record(g, 1, [] { return warp_index() == 0; });
+            while (instructions.next(t)) {
+                record.start();
+                if (t.opcode == plan::opcode::attend) attend(tiles, counted, t, g, record);
+                else reduce(parts, counted, t, g, record);
+                record.end();
+            }
         }
     }
 
@@ -133,7 +142,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
     }
 
     kittens_device static void attend(ring_reader<inputs>& tiles, semaphore& counted, const instruction& t,
-                                      const globals& g) {
+                                      const globals& g, Recorder& record) {
         const int first_row = 16 * warp_in_group();
         rt_bf<16, Dim> q;
         rt_fl<16, keys> scores;
@@ -145,6 +154,7 @@ template <int Dim, int PageKeys> struct paged_kernel {
         zero(o);
         for (int key = t.first_key; key < t.end_key; key += keys) {
             warpgroup::mm_ABt(scores, q, tiles.take());
+            record.waited();
             warpgroup::mma_wait(scores);
             tiles.release();
             hide(scores, first_row, key, t, g);
@@ -207,14 +217,15 @@ template <int Dim, int PageKeys> struct paged_kernel {
     // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
     // all.
     // What counters are used for is over with the last await: the loader retires while this goes on.
-    kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t,
-                                      const globals& g) {
+    kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t, const globals& g,
+                                      Recorder& record) {
         const int first = t.first_slot, end = t.first_slot + t.slots;
         if (warp_in_group() == 0) {
             await(g.ready[t.counter], t.slots);
             if (t.last) arrive(counted);
         }
         warpgroup::sync(consumers);
+        record.waited();
         if (t.end_row - t.first_row >= warpgroup_warps) {
             for (int row = t.first_row + rows_together * warp_in_group(); row < t.end_row;
                  row += rows_together * warpgroup_warps) {

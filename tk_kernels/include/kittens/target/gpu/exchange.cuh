@@ -69,6 +69,12 @@ kittens_device uint64_t nanoseconds() {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     return now;
 }
+// The multiprocessor's own clock.
+kittens_device uint64_t ticks() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+    return now;
+}
 
 // A wait of two seconds counts as one that never ends: says what is missing, and ends the launch with an error.
 __device__ __noinline__ inline void stalled(int* memory, int index, int value, int at_least) {

@@ -1,0 +1,88 @@
+"""tk_kernels.trace: every instruction is there once, in an order that can be, and the timed result is what it was."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from decode_operators import OPERATORS
+
+from tk_kernels.trace import ROLES, fit, main, record
+
+
+@pytest.mark.parametrize("kind", list(OPERATORS))
+def test_every_instruction_is_recorded(kind: str, device: str) -> None:
+    decode = OPERATORS[kind]
+    one = decode.problem("450+3", 1, 2, 16, Hkv=1)
+    inputs, plan = decode.poisoned(one, device), decode.plan(one, device)
+    results = []
+    trace = record(plan, lambda: results.append(decode(*inputs.values(), plan=plan)))
+    assert torch.equal(results[0], decode(*inputs.values(), plan=plan))
+    queues = plan.buffer.cpu()[16:].view(plan.blocks, plan.capacity, 16)
+    wanted = [tuple(queues[b, i].tolist()) for b in range(plan.blocks) for i in range(plan.capacity)]
+    wanted = sorted(fields for fields in wanted if fields[0])
+    for role in ROLES:
+        events = [event for event in trace.events if event.role == role]
+        assert sorted(event.fields for event in events) == wanted
+        for event in events:
+            assert event.start <= event.waited <= event.end
+        for block in range(plan.blocks):
+            own = [event for event in events if event.block == block]
+            assert all(before.end <= after.start for before, after in itertools.pairwise(own))
+    computed = [event for event in trace.events if event.role == "multiplies"]
+    reductions = [event for event in computed if event.opcode == "reduce"]
+    assert reductions
+    for reduction in reductions:  # it goes on behind the last part that it waits for has been stored
+        parts = [event for event in computed if event.opcode == "attend" and event.fields[7] == reduction.fields[7]]
+        assert len(parts) == reduction.fields[9]
+        if device == "cpu":
+            assert all(part.waited < reduction.waited for part in parts)
+    assert trace.unit == ("us" if device == "cuda" else "step")
+    assert (trace.residual_us is None) == (device == "cpu")
+
+
+def test_the_file_is_a_chrome_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "trace.json"
+    sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16"]
+    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out)]) == 0
+    written = json.loads(out.read_text())
+    rows = written["traceEvents"]
+    assert {row["ph"] for row in rows} == {"M", "X", "s", "f"}
+    assert all(row["dur"] >= 0 for row in rows if row["ph"] == "X")
+    starts = {row["id"]: row for row in rows if row["ph"] == "s"}
+    ends = {row["id"]: row for row in rows if row["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    assert all(starts[number]["ts"] <= ends[number]["ts"] for number in starts)
+    assert written["otherData"] == {"unit": "step", "clock_residual_us": None}
+    assert "steps in all" in capsys.readouterr().out
+
+
+def test_clocks_are_fitted_to_one_time() -> None:
+    """Clocks of 1.5 GHz that began at different times, read beside a shared time in steps of 32 ns."""
+    generator = torch.Generator().manual_seed(0)
+    true = torch.rand(5, 2, 6, 3, generator=generator, dtype=torch.float64).sort(-1).values * 30 + 1  # us
+    ticks = (true * 1500 + torch.arange(5).view(5, 1, 1, 1) * 10**12).long()
+    shared = (true[..., 2] * 1000 / 32).floor() * 32 + 10**15
+    log = torch.cat([ticks, shared.long()[..., None]], -1)
+    log[3, 1, 4:] = 0
+    fitted, residual = fit(log)
+    done = log[..., 3] > 0
+    away = (fitted - true)[done]
+    assert float(away.max() - away.min()) < 0.05
+    assert 0 < residual < 0.05
+
+
+def test_a_call_that_records_nothing_is_refused() -> None:
+    decode = OPERATORS["gqa"]
+    plan = decode.plan(decode.problem("20+40", 1, 4, 16), "cpu")
+    with pytest.raises(ValueError, match="^call: launched no paged decode kernel"):
+        record(plan, lambda: None)
+
+
+def test_wrong_lengths_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--lengths", "3,4"])
+    assert "--lengths: got '3,4', needs whole numbers joined by plus signs" in capsys.readouterr().err

@@ -1,0 +1,22 @@
+// The decode kernels once more, which record when each instruction did what.
+#include "../mla_decode/launch.cuh"
+#include "../paged_attention_decode/launch.cuh"
+#include "decode_trace.h"
+
+namespace tk {
+
+static thread_local decode_plan::recorded::where recording;
+
+void decode_trace::record_into(std::uint64_t* log, int instructions) { recording = {log, instructions}; }
+
+std::int64_t mla::words_for(int counters) { return kittens::counters::words_for(counters); }
+void mla::launch(const problem& p, const planned& s, void* stream) {
+    launch_with<plan::recorded>(p, s, stream, recording);
+}
+
+std::int64_t paged_attention_decode::words_for(int counters) { return kittens::counters::words_for(counters); }
+void paged_attention_decode::launch(const problem& p, const planned& s, void* stream) {
+    launch_with<plan::recorded>(p, s, stream, recording);
+}
+
+}  // namespace tk
