@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 from pathlib import Path
@@ -24,15 +25,31 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links of a page into the repository, but not into docs/, as the site can follow them."""
+    """Every operator where a page asks for all; links into the repository, but not into docs/, as a site needs them."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
-    return relinked(markdown, folder, str(config.get("repo_url") or ""))
+    return relinked(with_operators(markdown), folder, str(config.get("repo_url") or ""))
 
 
 def on_post_build(config: Any) -> None:
     """Copies the report into the site, where there is one: `reproduce-paper` makes it."""
     if (REPORT / "index.html").is_file():
         shutil.copytree(REPORT, Path(config["site_dir"]) / "report", dirs_exist_ok=True)
+
+
+def operators() -> list[str]:
+    """Every name that the modules of tk_kernels/ops give to users, with its module: read, not imported."""
+    found = []
+    for path in sorted((ROOT / "tk_kernels" / "ops").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and path.stem != "__init__":
+                found += [f"tk_kernels.ops.{path.stem}.{name}" for name in ast.literal_eval(node.value)]
+    return found
+
+
+def with_operators(markdown: str) -> str:
+    """A page's text with a block for each operator where it has one for `tk_kernels.ops`."""
+    every = "\n\n".join(f"::: {name}" for name in operators())
+    return re.sub(r"^::: tk_kernels\.ops$", every, markdown, flags=re.MULTILINE)
 
 
 def first_page(readme: str, report: Path = REPORT) -> str:
