@@ -49,8 +49,8 @@ const table = new DataTable("table.found", {
   order: [],
   pageLength: FEW,
   lengthMenu: [FEW, 500, { label: "all", value: -1 }],
-  layout: { topStart: null, topEnd: null, bottomStart: "pageLength", bottomEnd: "paging" },
-  language: { lengthMenu: "Cases a page _MENU_", zeroRecords: "No case is like this." },
+  layout: { topStart: null, topEnd: null, bottomStart: ["info", "pageLength"], bottomEnd: "paging" },
+  language: { info: "Cases _START_ to _END_ of _TOTAL_", infoFiltered: "", thousands: "", lengthMenu: "Cases a page _MENU_", zeroRecords: "No case is like this." },
   columnDefs: [{ targets: "_all", createdCell: (cell, text, one, row, place) => { cell.dataset.label = titles[place]; } }],
   columns: [
     column("operation", (value, one) => `${value} ${one.direction}, ${one.dtype}`),
@@ -68,7 +68,7 @@ const table = new DataTable("table.found", {
   orderFixed: { post: [14, "asc"] }, // the nearest shapes first
   createdRow: (row, one) => row.cells[2].classList.toggle("winner", one.fastest),
 });
-document.getElementById("pages").append(...table.table().container().querySelectorAll(".dt-length, .dt-paging"));
+document.getElementById("pages").append(...table.table().container().querySelectorAll(".dt-info, .dt-length, .dt-paging"));
 
 for (const name of CHOICES) {
   const values = [...new Set(cases.map((one) => one[name]))].sort(byText.compare);
