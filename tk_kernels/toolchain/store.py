@@ -19,6 +19,8 @@ from .errors import PrebuiltError, ToolchainError
 
 MANIFEST = "manifest.json"
 LOG = "build.log"
+PACKED = Path(__file__).resolve().parents[1] / "prebuilt"
+"""Prebuilt kernels that travel with the package, as in a repository of a kernel hub; a checkout has none."""
 
 
 def cache_root() -> Path:
@@ -31,10 +33,13 @@ def cache_root() -> Path:
 
 
 def prebuilt_root() -> Path | None:
-    """The folder of prebuilt kernels that TK_KERNELS_PREBUILT names, or None; raises PrebuiltError if it is none."""
+    """The folder of prebuilt kernels that TK_KERNELS_PREBUILT names, else the package's own `prebuilt`, or None.
+
+    Raises PrebuiltError if the one that is named is no folder.
+    """
     named = os.environ.get("TK_KERNELS_PREBUILT")
     if not named:
-        return None
+        return PACKED if PACKED.is_dir() else None
     root = Path(named).expanduser().resolve()
     if not root.is_dir():
         raise PrebuiltError(f"TK_KERNELS_PREBUILT is {named}, which is no folder; correct or unset it")

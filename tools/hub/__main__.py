@@ -1,0 +1,45 @@
+"""Command line: ``python -m tools.hub --help``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tk_kernels import toolchain
+from tools.hub.layout import HubError, write
+
+
+def parser() -> argparse.ArgumentParser:
+    """The one command."""
+    p = argparse.ArgumentParser(
+        prog="python -m tools.hub",
+        description="Writes a repository for Hugging Face's kernel hub: our operators, with prebuilt kernels. Nothing "
+        "is uploaded.",
+        epilog="examples: python -m tools.hub /tmp/tk-kernels rotary dropout_add_layernorm; "
+        "python -m tools.hub /tmp/tk-kernels --target cpu rotary",
+    )
+    p.add_argument("folder", type=Path, help="an empty or a new one")
+    p.add_argument("kernels", nargs="*", help="what is prebuilt; all that the target has where none is named")
+    p.add_argument("--target", choices=sorted(toolchain.TARGETS), default="sm_90a", help="default: sm_90a")
+    p.add_argument("--cuda", default="cu130", help="PyTorch's CUDA on the machines that load it; default: cu130")
+    return p
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the repository; 1 with one sentence on standard error if it cannot be done."""
+    options = parser().parse_intermixed_args(argv)
+    names = options.kernels or [
+        name for name in toolchain.kernel_names() if not toolchain.find_kernel(name).refusal(options.target)
+    ]
+    try:
+        print(write(options.folder, options.target, names, options.cuda))
+    except (HubError, toolchain.ToolchainError) as error:
+        print(f"hub: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
