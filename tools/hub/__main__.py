@@ -10,6 +10,8 @@ from pathlib import Path
 from tk_kernels import toolchain
 from tools.hub.layout import HubError, write
 
+DEFAULT = toolchain.SM_90A.name
+
 
 def parser() -> argparse.ArgumentParser:
     """The one command."""
@@ -22,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("folder", type=Path, help="an empty or a new one")
     p.add_argument("kernels", nargs="*", help="what is prebuilt; all that the target has where none is named")
-    p.add_argument("--target", choices=sorted(toolchain.TARGETS), default="sm_90a", help="default: sm_90a")
+    p.add_argument("--target", choices=sorted(toolchain.TARGETS), default=DEFAULT, help=f"default: {DEFAULT}")
     p.add_argument("--cuda", default="cu130", help="PyTorch's CUDA on the machines that load it; default: cu130")
     return p
 

@@ -27,7 +27,6 @@ PACKAGE = Path(tk_kernels.__file__).parent
 PARTS = ("ops", "toolchain", "include", "kernels")
 NAME, LICENSE, VERSION = "tk-kernels", "Apache-2.0", 0
 """Version 0 says that operators may still change."""
-ARCHITECTURES = {"sm_90a": "9.0a", "sm_80": "8.0+PTX"}
 METADATA = "metadata.json"
 REGISTERED = f'NAMESPACE = "{NAMESPACE}"'
 
@@ -78,6 +77,14 @@ def variant(backend: str) -> str:
     return f"tvm-ffi{major}{minor}-{backend}-x86_64-linux"
 
 
+def architecture(target: str) -> str:
+    """A target of GPUs as the hub writes it: `9.0a`, of one GPU alone, or `8.0+PTX`, of all since."""
+    number = target.removeprefix("sm_")
+    digits = number.rstrip("a")
+    suffix = "a" if number != digits else "+PTX"
+    return f"{digits[:-1]}.{digits[-1]}{suffix}"
+
+
 def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") -> Path:
     """Writes a repository with these kernels prebuilt for a target; gives the variant's folder.
 
@@ -98,7 +105,7 @@ def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") 
     older = package / NAME.replace("-", "_")
     older.mkdir()
     (older / "__init__.py").write_text(COMPATIBLE.format(identifier=identifier))
-    backend: dict[str, Any] = {"type": "cuda", "archs": [ARCHITECTURES[target]]} if on_gpu else {"type": "cpu"}
+    backend: dict[str, Any] = {"type": "cuda", "archs": [architecture(target)]} if on_gpu else {"type": "cpu"}
     metadata = {
         "name": NAME,
         "id": identifier,
