@@ -178,7 +178,8 @@ def _claims_box(own: Sequence[ClaimResult], over: str) -> Box | None:
 
 
 def _mark(result: ClaimResult) -> str:
-    return f"{_sentence(str(result.verdict))}:"
+    fastest = result.verdict is Verdict.OVERTAKEN and result.today is not None and result.today.ahead
+    return f"{_sentence(str(result.verdict))}{', in its margin alone' if fastest else ''}:"
 
 
 def _paper(result: ClaimResult) -> str:

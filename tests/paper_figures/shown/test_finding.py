@@ -77,6 +77,13 @@ def test_lines_of_code_are_in_no_title_that_has_speeds(report: Report) -> None:
     assert headline(fig8, [lines]) == "Kernels are short: not reproduced"
 
 
+@pytest.mark.parametrize(("today", "said"), [(2.6, "Overtaken, in its margin alone: "), (0.9, "Overtaken: ")])
+def test_a_box_tells_a_lost_margin_from_a_lost_lead(report: Report, today: float, said: str) -> None:
+    over = result("fig9-fft-conv-over-todays-best", Verdict.SHORT, today)
+    claim = replace(result("fig9-fft-conv-over-flash-fft-conv", Verdict.OVERTAKEN, 5.8), today=over)
+    assert boxes(exhibit(report, "fig9_fft_conv"), [claim])[0].lines[0].startswith(said)
+
+
 def test_the_boxes_of_an_exhibit_made_from_others_count_what_its_title_counts(report: Report) -> None:
     """Guard: the title counted claims over today's fastest, which no box did."""
     table6 = exhibit(report, "table6_lines_and_speedups")
