@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -45,13 +46,18 @@ def test_every_instruction_is_recorded(kind: str, device: str) -> None:
 
 
 def test_the_file_is_a_chrome_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "trace.json"
+    out, drawn = tmp_path / "trace.json", tmp_path / "gantt.svg"
     sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16"]
-    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out)]) == 0
+    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out), "--gantt", str(drawn)]) == 0
+    bars = [one for one in ElementTree.parse(drawn).getroot() if one.tag.endswith("rect")]
+    opaque = [one for one in bars if one.get("fill-opacity") == "1.0"]
     written = json.loads(out.read_text())
     rows = written["traceEvents"]
     assert {row["ph"] for row in rows} == {"M", "X", "s", "f"}
     assert all(row["dur"] >= 0 for row in rows if row["ph"] == "X")
+    assert 2 * len(opaque) == sum(row["name"] != "waits" for row in rows if row["ph"] == "X")
+    assert len(bars) > len(opaque)
+    assert all(float(one.get("x", "-1")) + float(one.get("width", "0")) <= 901 for one in bars)
     starts = {row["id"]: row for row in rows if row["ph"] == "s"}
     ends = {row["id"]: row for row in rows if row["ph"] == "f"}
     assert starts.keys() == ends.keys()

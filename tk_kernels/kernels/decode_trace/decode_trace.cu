@@ -2,6 +2,7 @@
 #include "../mla_decode/launch.cuh"
 #include "../paged_attention_decode/launch.cuh"
 #include "decode_trace.h"
+#include "recorded.cuh"
 
 namespace tk {
 
