@@ -1,8 +1,8 @@
 """Every command of README, CONTRIBUTING and docs is one that its program takes, as printed.
 
-What a CPU does in seconds is run. What needs a GPU, a network, a cluster or minutes is read by the program's own
-parser: configurations are composed and planned, options are held against --help. Words in angle brackets, upper case
-and ellipses stand for what a reader has.
+What answers within a few seconds of a CPU is run as printed. What measures, needs a GPU, a network, a cluster or
+more time, or writes into this repository is read by the program's own parser: configurations are composed and planned,
+options are held against --help. Words in angle brackets, upper case and ellipses stand for what a reader has.
 """
 
 from __future__ import annotations
@@ -171,6 +171,27 @@ def help_of(module: str, sub: tuple[str, ...]) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python -m harness experiment=fig7_gemm plan=true", "fig7_gemm"),
+        ("python -m harness --help", "workload=gemm"),
+        ("python -m harness workload=gemm --help", "cublas"),
+        ("python -m harness.overhead results/h200-sxm/2026-11-paper", "overhead"),
+        ("python -m tools.sources list", "flash_attn_3"),
+    ],
+    ids=["plan", "help", "help-of-gemm", "overhead", "sources"],
+)
+def test_a_quick_command_runs_as_printed(command: str, said: str) -> None:
+    """Guard: its options are known, and it fails."""
+    assert words_of(command) in [words_of(line) for _, line in FOUND], "no page prints it"
+    done = subprocess.run(
+        [sys.executable, *words_of(command)[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
 
 
 def test_the_kernel_of_ten_lines_is_measured_as_printed(tmp_path: Path) -> None:
