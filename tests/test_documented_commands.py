@@ -1,8 +1,8 @@
 """Every command of README, CONTRIBUTING and docs is one that its program takes, as printed.
 
-What answers within a few seconds of a CPU is run as printed. What measures, needs a GPU, a network, a cluster or
-more time, or writes into this repository is read by the program's own parser: configurations are composed and planned,
-options are held against --help. Words in angle brackets, upper case and ellipses stand for what a reader has.
+What answers within a few seconds of a CPU is run as printed. The program's own parser reads what measures, needs a GPU,
+a network, a cluster or more time, or writes into this repository. Configurations are composed and planned, options are
+held against --help. Words in angle brackets, upper case and ellipses stand for what a reader has.
 """
 
 from __future__ import annotations
