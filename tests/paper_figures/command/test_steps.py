@@ -77,10 +77,13 @@ def test_experiments_are_read_as_the_harness_reads_them() -> None:
 
 def test_time_is_announced_from_the_harness_own_estimate() -> None:
     # An upper bound: what was recorded took 44 minutes, with two exhibits cut short and without the last three.
-    assert 55 < steps.estimated_minutes(MEASURED, timed=True) <= 80
+    models = [one for one in MEASURED if one.id in ("gpt_training", "prefill")]  # each case compiles a whole model
+    kernels = [one for one in MEASURED if one not in models]
+    assert 55 < steps.estimated_minutes(kernels, timed=True) <= 80
+    assert 60 < steps.estimated_minutes(models, timed=True) <= 100  # mostly compilation; not recorded yet
     fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
     assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
-    assert max(steps.estimated_minutes([one], timed=True) for one in MEASURED) < 8
+    assert max(steps.estimated_minutes([one], timed=True) for one in kernels) < 8
     quick = [one for one in MEASURED if one.quick_problems]
     assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
     verified = [one for one in MEASURED if one.small_problems]
