@@ -142,10 +142,6 @@ def _plain(cell: Text) -> str:
     return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
 
 
-SUFFIXES = (".csv", ".json", ".parquet")
-"""Of the files that hold a table."""
-
-
 def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path) -> None:
     """Writes `<path>.csv`, `.json` and `.parquet`; `columns`: which, each with what it is."""
     own = [{name: row[name] for name in columns} for row in rows]
