@@ -58,7 +58,7 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
         (["fig7"], "core quack nvmath kernels", "thunderkittens", {"gpu": ["gemm"]}),
         (["fig9_mamba2"], "core linear kernels", "thunderkittens", {"gpu": ["linear_attention"]}),
         (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", {"gpu": ["rotary"]}),
-        (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps"]}),
+        (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps", "attention_warps_backward"]}),
         (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
         (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
         (

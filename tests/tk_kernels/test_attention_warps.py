@@ -106,13 +106,11 @@ def test_no_more_is_spilled_than_the_kernel_allows() -> None:
         assert code["hmma_count"] is None or code["hmma_count"] > 0
 
 
-def test_what_is_not_built_is_refused_in_a_sentence() -> None:
-    backward = implementations.Attention(target="sm_80")
-    problem = type("Problem", (), {"dtype": "bf16", "direction": "bwd", "D": 64})
-    assert backward.supports(problem, "cuda") == (
-        "attention is not built for sm_80: forward, attention_warps is the kernel there; backward needs more shared "
-        "memory than 99 KB a block"
-    )
+def test_each_direction_has_a_kernel_of_its_own() -> None:
+    attention = implementations.Attention(target="sm_80")
+    assert [attention.folder("sm_80", one) for one in ("fwd", "bwd")] == ["attention_warps", "attention_warps_backward"]
+    assert [attention.folder("sm_90a", one) for one in ("fwd", "bwd")] == ["attention", "attention"]
+    assert str(toolchain.find_kernel("attention").refusal("sm_80")).endswith("are the kernels there")
 
 
 @pytest.mark.gpu

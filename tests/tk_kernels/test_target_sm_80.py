@@ -14,7 +14,7 @@ MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
 TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode")
 """Of the same source as for Hopper GPUs, by their pipelines."""
-BUILT = (*ROWS, *TILES, "attention_warps", "decode_plan")
+BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "decode_plan")
 LOAD = toolchain.load
 """Kept from the fixture `gpu`, which loads nothing."""
 

@@ -46,12 +46,11 @@ class Attention(Kernel):
         return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
     def folder(self, target: str, direction: str = "fwd") -> str:
-        """The decode path is another kernel. So is what runs without a copy engine, forward alone: the backward is
-        refused by this one's folder.
-        """
+        """The decode path is another kernel. So is each direction without a copy engine."""
         if direction == "fwd" and self._options.get("path") == "decode":
             return "paged_attention_decode"
-        return self.name if direction == "bwd" or toolchain.TARGETS[target].copy_engine else "attention_warps"
+        by_warps = {"fwd": "attention_warps", "bwd": "attention_warps_backward"}
+        return self.name if toolchain.TARGETS[target].copy_engine else by_warps[direction]
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """Forward: q, k, v -> out. Backward: q, k, v, dout -> (dq, dk, dv)."""

@@ -164,7 +164,11 @@ def _run_backward(
     if scale is None:
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
-    launch("attention", "attention_backward", operands, (lse.contiguous(), dq, dk, dv, causal, scale, deterministic))
+    rest = (lse.contiguous(), dq, dk, dv, causal, scale, deterministic)
+    if has_copy_engine(q.device):
+        launch("attention", "attention_backward", operands, rest)
+    else:
+        launch("attention_warps_backward", "attention_warps_backward", operands, rest)
     return dq, dk, dv
 
 

@@ -22,7 +22,6 @@ ASKED = (
     "fig10_fp8",
 )
 AMPERE_LEAVES_OUT = {"table1_stages", "table3_attention_order", "fig10_fp8"}
-BACKWARD = "backward needs more shared memory than 99 KB a block"
 
 
 def with_gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
@@ -41,10 +40,7 @@ def test_a_gpu_since_ampere_measures_what_its_target_has(
     with_gpu(monkeypatch, capability)
     found = {one.experiment: one for one in refusals(ASKED)}
     assert {name for name, one in found.items() if one.whole} == AMPERE_LEAVES_OUT
-    assert not {"fig7_gemm", "fig9_rotary", "fig9_layernorm"} & set(found)
-    attention = found["fig8_attention"]
-    assert (attention.count, attention.of) == (10, 20), "the backward pass"
-    assert BACKWARD in attention.reason
+    assert not {"fig7_gemm", "fig8_attention", "fig9_rotary", "fig9_layernorm"} & set(found)
     assert "option order" in found["table3_attention_order"].reason
 
 

@@ -53,4 +53,36 @@ inline float* lse_of(const TensorView& lse, const TensorView& q) {
     return numbers("lse", lse, {q.size(0), q.size(1), q.size(2)}, "that of q without its last dimension", {"q", q});
 }
 
+// What a backward pass reads, and where it writes.
+struct backward_tensors {
+    TensorView q, k, v, out, dout, lse, dq, dk, dv;
+};
+
+// Checks the arguments of a backward pass and launches it. Returns 0, or which operands need a copy, having launched
+// nothing: 1 for q, 2 for k, 4 for v, 8 for out, 16 for dout.
+inline std::int64_t launch_backward(std::int64_t (&scratch_of)(const problem&, bool),
+                                    void (&run)(const problem&, const gradients&, void*), const backward_tensors& t,
+                                    bool causal, double scale, bool deterministic) {
+    const problem p = as_problem(t.q, t.k, t.v, causal, scale);
+    require_like("out", t.out, t.q, "that of q", t.q);
+    const float* const lse = lse_of(t.lse, t.q);
+    require_like("dout", t.dout, t.q, "that of q", t.q);
+    require_like("dq", t.dq, t.q, "that of q", t.q);
+    require_like("dk", t.dk, t.k, "that of k", t.q);
+    require_like("dv", t.dv, t.v, "that of v", t.q);
+    require_output("dq", t.dq);
+    require_output("dk", t.dk);
+    require_output("dv", t.dv);
+    const std::int64_t copies = copies_of({t.q, t.k, t.v, t.out, t.dout});
+    if (copies != 0) return copies;
+    launching([&] {
+        const Tensor memory = scratch(scratch_of(p, deterministic), t.q);
+        run(p,
+            {as_tensor(t.q), as_tensor(t.k), as_tensor(t.v), as_tensor(t.out), lse, as_tensor(t.dout), as_tensor(t.dq),
+             as_tensor(t.dk), as_tensor(t.dv), data_of(memory), deterministic},
+            stream_of(t.q));
+    });
+    return 0;
+}
+
 }  // namespace tk::attention

@@ -2,23 +2,16 @@
 #include <algorithm>
 
 #include "backward.cuh"
+#include "backward_call.cuh"
 #include "backward_queries.cuh"
 
 namespace tk::attention {
 namespace {
 
-// Values that the scratch has for the rows of a head of queries.
-int64_t padded(const problem& p) { return divide_up(p.rows, 128) * 128; }
-
-template <int Dim> struct call : problem_view {
-    const gradients& x;
-    void* stream;
-    // The scratch: lse in base 2, delta, the sums of dQ, and the queue's counter.
-    const int64_t length = padded(p), elements = p.batch * p.heads * length;
-    const padded_values<Dim> lse{x.scratch, p.batch, p.heads, 1, length};
-    const padded_values<Dim> delta{x.scratch + elements, p.batch, p.heads, 1, length};
-    const packed_sums<Dim> sums{x.scratch + (x.deterministic ? 0 : 2 * elements), p.batch, p.heads, length / 16,
-                                16 * Dim};
+template <int Dim> struct call : backward_call<Dim> {
+    using backward_call<Dim>::p, backward_call<Dim>::x, backward_call<Dim>::stream, backward_call<Dim>::lse;
+    using backward_call<Dim>::delta, backward_call<Dim>::sums, backward_call<Dim>::counter;
+    using backward_call<Dim>::queries, backward_call<Dim>::keys, backward_call<Dim>::visible;
 
     template <int Queries, int Keys> operands<Dim, Queries, Keys> read() const {
         return {queries(x.q), queries(x.dout), keys(x.k), keys(x.v), lse, delta};
@@ -30,17 +23,7 @@ template <int Dim> struct call : problem_view {
         const int64_t head_bytes = p.rows * p.heads / p.heads_kv * Dim * (2 + 2 + 4);
         return {heads, blocks, p.causal ? dividing_band(heads, head_bytes) : 1};
     }
-    task_queue queue() const {
-        return {order().tiles(), reinterpret_cast<int*>(x.scratch + backward_scratch(p, x.deterministic) - 1)};
-    }
-    void prepare_rows() const {
-        using kernel = rows_kernel<Dim>;
-        const row_grid grid(p.heads, length, kernel::rows);
-        const row_values natural(const_cast<float*>(x.lse), p.batch, p.heads, 1, p.rows);
-        launch_all<kernel>(
-            grid.tasks(p.batch), stream,
-            {queries(x.out), queries(x.dout), natural, lse, delta, sums, !x.deterministic, queue(), grid});
-    }
+    task_queue queue() const { return {order().tiles(), counter()}; }
     template <bool SumsDq> void by_keys() const {
         using kernel = keys_kernel<Dim, SumsDq>;
         launch_queue<lcf_queue<kernel>>(
@@ -57,7 +40,7 @@ template <int Dim> struct call : problem_view {
                                         int(p.heads / p.heads_kv), tasks});
     }
     void run() const {
-        prepare_rows();
+        this->prepare_rows(queue());
         if (x.deterministic) {
             by_keys<false>();
             by_queries();
@@ -70,14 +53,12 @@ template <int Dim> struct call : problem_view {
 
 }  // namespace
 
-int64_t backward_scratch(const problem& p, bool deterministic) {
-    return p.batch * p.heads * padded(p) * (2 + (deterministic ? 0 : p.dim)) + 1;
-}
+int64_t backward_scratch(const problem& p, bool deterministic) { return scratch_elements(p, deterministic); }
 
 void backward(const problem& p, const gradients& x, void* stream) {
     require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
-    if (p.dim == 64) call<64>{{p}, x, stream}.run();
-    else call<128>{{p}, x, stream}.run();
+    if (p.dim == 64) call<64>{{{p}, x, stream}}.run();
+    else call<128>{{{p}, x, stream}}.run();
 }
 
 }  // namespace tk::attention

@@ -35,26 +35,8 @@ std::int64_t attention_forward(TensorView q, TensorView k, TensorView v, TensorV
 std::int64_t attention_backward(TensorView q, TensorView k, TensorView v, TensorView out, TensorView dout,
                                 TensorView lse, TensorView dq, TensorView dk, TensorView dv, bool causal, double scale,
                                 bool deterministic) {
-    const problem p = as_problem(q, k, v, causal, scale);
-    require_like("out", out, q, "that of q", q);
-    const float* const lse_from = lse_of(lse, q);
-    require_like("dout", dout, q, "that of q", q);
-    require_like("dq", dq, q, "that of q", q);
-    require_like("dk", dk, k, "that of k", q);
-    require_like("dv", dv, v, "that of v", q);
-    require_output("dq", dq);
-    require_output("dk", dk);
-    require_output("dv", dv);
-    const std::int64_t copies = copies_of({q, k, v, out, dout});
-    if (copies != 0) return copies;
-    launching([&] {
-        const Tensor memory = scratch(tk::attention::backward_scratch(p, deterministic), q);
-        tk::attention::backward(p,
-                                {as_tensor(q), as_tensor(k), as_tensor(v), as_tensor(out), lse_from, as_tensor(dout),
-                                 as_tensor(dq), as_tensor(dk), as_tensor(dv), data_of(memory), deterministic},
-                                stream_of(q));
-    });
-    return 0;
+    return launch_backward(backward_scratch, backward, {q, k, v, out, dout, lse, dq, dk, dv}, causal, scale,
+                           deterministic);
 }
 
 }  // namespace
