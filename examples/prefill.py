@@ -1,9 +1,9 @@
 """Prefill by models of today's shapes, with this repository's operators beside PyTorch's SDPA.
 
     pip install -e '.[cuda]'
-    python examples/prefill.py                                        # Llama-3.1-8B's shape, 2k to 64k, on a GPU
+    python examples/prefill.py                                        # Llama-3.1-8B's shape, 2k to 64k, on a GPU.
     python examples/prefill.py --model qwen2.5-7b --lengths 16384
-    python examples/prefill.py --model tiny --lengths 40              # a CPU verifies, in seconds; it is not timed
+    python examples/prefill.py --model tiny --lengths 40              # a CPU verifies, in seconds; it is not timed.
 
 Weights are random: nothing is downloaded. The model is the harness's workload `prefill`; this is a run of it. Hidden
 states and logits are held to float64 at each length. Then prompts are timed in turns, under torch.compile.

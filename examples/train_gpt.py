@@ -1,9 +1,9 @@
 """A GPT trained on text that this machine has, with this repository's operators beside PyTorch's SDPA.
 
     pip install -e '.[cuda]'
-    python examples/train_gpt.py                                  # 124M on a Hopper GPU, at three lengths
+    python examples/train_gpt.py                                  # 124M on a Hopper GPU, at three lengths.
     python examples/train_gpt.py --shape 1b --lengths 4096
-    python examples/train_gpt.py --shape tiny --lengths 40        # a CPU verifies, in seconds; it is not timed
+    python examples/train_gpt.py --shape tiny --lengths 40        # a CPU verifies, in seconds; it is not timed.
 
 The model and its text are the harness's workload `gpt_training`; this is a run of it. Losses and gradients are held to
 float64 first. Then whole steps are timed in turns, under torch.compile. `experiment=gpt_training` measures all of it.
