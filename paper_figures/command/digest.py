@@ -11,7 +11,7 @@ from pathlib import Path
 from paper_figures.errors import PaperFiguresError
 
 DIGESTS = Path(__file__).resolve().parents[1] / "report.sha256"
-LIBRARIES = ("matplotlib", "pillow", "numpy", "jinja2", "markupsafe", "pandas", "pyarrow")
+LIBRARIES = ("matplotlib", "pillow", "numpy", "jinja2", "markupsafe", "itables", "pandas", "pyarrow")
 """What decides the bytes besides the runs and this package."""
 
 
