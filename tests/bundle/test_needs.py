@@ -60,6 +60,7 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
         (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", {"gpu": ["rotary"]}),
         (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps", "attention_warps_backward"]}),
         (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
+        (["thundermla"], "core vllm_decode kernels", "", {"gpu": ["decode_plan", "mla_decode"]}),
         (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
         (
             ["fig10_fp8", "fig9_fft_conv"],

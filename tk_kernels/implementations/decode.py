@@ -22,6 +22,7 @@ class _Decode(Kernel):
 
     options = ("schedule", "blocks")
     foreign = ("flash", "fmha", "cudnn")
+    helpers = ("decode_plan",)
     kind: str
     inputs: tuple[str, ...]
 

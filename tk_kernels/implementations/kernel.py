@@ -24,8 +24,8 @@ class Kernel:
     name: the kernel's folder. workload: what messages call it, where that is another name. dtype, directions: what it
     takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
     for its capability. of_copy_engine: those of the options that Hopper GPUs alone have kernels for. foreign: more of
-    other people's kernels. Raises TypeError for an option that does not exist,
-    ValueError for a target that is none of GPUs.
+    other people's kernels. helpers: other folders that a call loads. Raises TypeError for an option that does not
+    exist, ValueError for a target that is none of GPUs.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Kernel:
     options: tuple[str, ...] = ()
     of_copy_engine: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()
 
     def __init__(self, **options: Any) -> None:
         self._target = ""

@@ -120,6 +120,7 @@ def _kernels(one: Asked) -> set[str]:
     """The kernels that a contestant of ours loads, forward and backward, as far as they are built for its target."""
     kernel = _class(one.path)
     if one.target == GPU:
-        return {str(kernel.name)}
+        return {str(kernel.name), *kernel.helpers}
     folders = {str(kernel(target=one.target).folder(one.target, direction)) for direction in ("fwd", "bwd")}
+    folders.update(kernel.helpers)
     return {name for name in folders if find_kernel(name).refusal(one.target) is None}
