@@ -56,6 +56,7 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
         keep_trailing_newline=True,
     )
     measured = measured_exhibits(exhibits)
+    default = [one for one in measured if not one.by_name_only]
     quick = [one for one in measured if one.quick_problems]
     verified = [one for one in measured if one.small_problems]
     mib, build = steps.estimated_mib(measured)
@@ -68,9 +69,9 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
         late=late_text(rows),
         start_seconds=fixed(steps.START_SECONDS, 0),
         repeats=repeated_text(runs),
-        minutes=fixed(steps.estimated_minutes(measured, timed=True), 0),
+        minutes=fixed(steps.estimated_minutes(default, timed=True), 0),
         quick_minutes=fixed(steps.estimated_minutes(quick, timed=True, quick=True), 1),
-        longest=fixed(max(steps.estimated_minutes([one], timed=True) for one in measured), 1),
+        longest=fixed(max(steps.estimated_minutes([one], timed=True) for one in default), 1),
         verify_seconds=fixed(60 * steps.estimated_minutes(verified, timed=False), 0),
         experiments=len(measured),
         runs_mib=fixed(mib, 0),

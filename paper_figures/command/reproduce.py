@@ -263,7 +263,9 @@ def _carried(folder: Path) -> Path:
 
 
 def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:
-    """The exhibits with an experiment; of all of them, `--quick` leaves out those that name nothing quick."""
+    """The exhibits with an experiment. Of all of them, those of whole models are left out, and by `--quick` those that
+    name nothing quick.
+    """
     measured = measured_exhibits(exhibits)
     if others := borrowed_parts(exhibits):
         minutes = steps.estimated_minutes(others, timed=True, quick=arguments.quick)
@@ -271,11 +273,16 @@ def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -
             f"made from other exhibits, as far as the campaign has them: {', '.join(one.id for one in others)}; "
             f"to measure those too, {_about(minutes)}, name them with --exhibit"
         )
-    if not arguments.quick or arguments.exhibit:
+    if arguments.exhibit:
         return measured
-    left_out = [one for one in measured if not one.quick_problems]
-    print(f"--quick leaves out {', '.join(one.id for one in left_out)}: name one with --exhibit to measure it")
-    return tuple(one for one in measured if one.quick_problems)
+    if arguments.quick:
+        left_out = [one for one in measured if not one.quick_problems]
+        print(f"--quick leaves out {', '.join(one.id for one in left_out)}: name one with --exhibit to measure it")
+    else:
+        left_out = [one for one in measured if one.by_name_only]
+        takes = _about(steps.estimated_minutes(left_out, timed=True))
+        print(f"left out, {takes}: {', '.join(one.id for one in left_out)}; name one with --exhibit to measure it")
+    return tuple(one for one in measured if one not in left_out)
 
 
 def _run_here(exhibits: Sequence[Exhibit], gpu: steps.Gpu) -> tuple[Exhibit, ...]:

@@ -20,5 +20,6 @@ EXHIBIT = Exhibit(
     baseline=BASELINE,
     panel=gpt,
     columns=(RowColumn("Tokens a second", "settled_latency_us", shown=trained_tokens_per_second),),
+    by_name_only=True,
     small_problems=({"L": 2, "H": 2, "D": 64, "V": 256, "B": 2, "T": 40, "steps": 2},),
 )

@@ -20,6 +20,7 @@ EXHIBIT = Exhibit(
     baseline=BASELINE,
     panel=model,
     columns=(RowColumn("Tokens a second", "settled_latency_us", shown=prompt_tokens_per_second),),
+    by_name_only=True,
     small_problems=(
         {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "B": 1, "N": 40},
         {"L": 1, "H": 2, "Hkv": 1, "D": 128, "F": 128, "V": 128, "B": 2, "N": 33, "bias": 1},

@@ -117,6 +117,8 @@ class Exhibit:
     """Whether its figure and table stand in docs/results.md, beside all verdicts."""
     experiment: str = ""
     """Name of the experiment, where it is not the exhibit's own."""
+    by_name_only: bool = False
+    """Whether it is measured only where `--exhibit` names it, because it takes about as long as all others together."""
     part_only: bool = False
     """Whether it is shown only as a part of a derived exhibit, and measured for it."""
 

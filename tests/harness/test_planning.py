@@ -60,7 +60,7 @@ CASES = {
     "thundergqa": (5, ["tk", "tk[schedule=static]", "flash_attn_3"]),
     "thundermla": (6, ["tk", "tk[schedule=static]", "flash_mla", "flash_attn_3"]),
     "gpt_training": (6, ["tk", "sdpa_cudnn", "sdpa_flash"]),
-    "prefill": (12, ["tk", "sdpa_cudnn", "sdpa_flash"]),
+    "prefill": (6, ["tk", "sdpa_cudnn", "sdpa_flash"]),
     "ampere_attention": (20, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_instructions": (2, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),

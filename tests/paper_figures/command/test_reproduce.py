@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from reproduction_support import FEW, TABLE1, Processes, run, small_cases
 from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import settings
 from paper_figures.errors import PaperFiguresError
+from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.campaign import find_campaign, load_runs
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -149,6 +151,16 @@ def test_with_a_gpu_every_experiment_is_measured_into_one_campaign(
     assert run(place, "--campaign", "mine") == 0
     assert len(processes.words) == 1 + len(FEW)
     assert "as --quick has)" in capsys.readouterr().out
+
+
+def test_whole_models_are_measured_where_they_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guard: they took longer than all other exhibits together, and everybody's first command measured them."""
+    measured = reproduce._to_measure(load_exhibits(), argparse.Namespace(quick=False, exhibit=None))
+    assert len(measured) > 30
+    assert not [one.id for one in measured if one.by_name_only]
+    assert "minutes: gpt_training, prefill; name one with --exhibit to measure it" in capsys.readouterr().out
+    asked = argparse.Namespace(quick=False, exhibit=["prefill"])
+    assert [one.id for one in reproduce._to_measure(choose_exhibits(["prefill"]), asked)] == ["prefill"]
 
 
 def test_from_a_folder_is_the_report_alone_and_says_so_before(
