@@ -10,8 +10,8 @@ static thread_local decode_plan::recorded::where recording;
 
 void decode_trace::record_into(std::uint64_t* log, int instructions) { recording = {log, instructions}; }
 
-std::int64_t mla::words_for(int counters) { return kittens::counters::words_for(counters); }
-void mla::launch(const problem& p, const planned& s, void* stream) {
+std::int64_t mla_decode::words_for(int counters) { return kittens::counters::words_for(counters); }
+void mla_decode::launch(const problem& p, const planned& s, void* stream) {
     launch_with<plan::recorded>(p, s, stream, recording);
 }
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace tk::mla {
+namespace tk::mla_decode {
 
 template <int PageKeys, typename Recorder>
 void launch_of(const problem& p, const planned& s, void* stream, const typename Recorder::where& to) {
@@ -45,4 +45,4 @@ void launch_with(const problem& p, const planned& s, void* stream, const typenam
     else throw std::invalid_argument("page: got " + std::to_string(p.page) + ", needs 16 or a multiple of 32 keys");
 }
 
-}  // namespace tk::mla
+}  // namespace tk::mla_decode

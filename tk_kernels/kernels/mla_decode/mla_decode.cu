@@ -1,10 +1,10 @@
 // MLA decode as it is timed: nothing is recorded.
 #include "launch.cuh"
 
-namespace tk::mla {
+namespace tk::mla_decode {
 
 std::int64_t words_for(int counters) { return kittens::counters::words_for(counters); }
 
 void launch(const problem& p, const planned& s, void* stream) { launch_with<plan::unrecorded>(p, s, stream, {}); }
 
-}  // namespace tk::mla
+}  // namespace tk::mla_decode

@@ -24,7 +24,7 @@
 #include "../decode_plan/recorder.cuh"
 #include "mla_decode.h"
 
-namespace tk::mla {
+namespace tk::mla_decode {
 
 using namespace kittens;
 namespace plan = tk::decode_plan;
@@ -346,4 +346,4 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
     }
 };
 
-}  // namespace tk::mla
+}  // namespace tk::mla_decode

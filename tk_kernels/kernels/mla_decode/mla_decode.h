@@ -7,7 +7,7 @@
 #include "../decode_plan/planned.h"
 #include "tk/tensor.h"
 
-namespace tk::mla {
+namespace tk::mla_decode {
 
 constexpr int latent = 512, rotary = 64, width = latent + rotary;
 
@@ -32,4 +32,4 @@ std::int64_t words_for(int counters);
 // blocks than the device holds at once.
 void launch(const problem&, const planned&, void* stream);
 
-}  // namespace tk::mla
+}  // namespace tk::mla_decode
