@@ -18,8 +18,9 @@ from .decode_plan import COSTS, DecodePlan, decode_plan
 from .operands import like, log_copies_once
 
 AUTOMATIC = False
-"""Whether `attention` takes this path by itself where `predicts_faster` says so. It has not been timed: until it has
-been on an H200, only path="decode" takes it."""
+"""Whether `attention` takes this path by itself where `predicts_faster` says so. On an H200, 32:8 heads of 128 and 4097
+keys, it takes 17.5 us in a CUDA graph where the other takes 52.6, and 29.3 of 53.8 with 17 queries. Without a graph the
+host is in the way: 76 of 52 us, and 133 of 53. So only path="decode" takes it."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
