@@ -1,5 +1,6 @@
 """Decode with grouped heads from paged caches, after ThunderGQA."""
 
+from paper_figures.exhibits._decode import sequences
 from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
@@ -15,7 +16,7 @@ EXHIBIT = Exhibit(
     claims=("thundergqa",),
     problem_label="{B} of {lengths} keys, {Q} new",
     axis="Sequences and their keys",
-    tick="{B} × {lengths}",
+    tick=sequences,
     baseline="flash_attn_3",
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64, "page": 16},),
 )

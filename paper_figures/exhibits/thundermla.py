@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from paper_figures.exhibits._decode import sequences
 from paper_figures.shown.exhibit import Exhibit
 
 
@@ -22,7 +23,7 @@ EXHIBIT = Exhibit(
     claims=("thundermla",),
     problem_label="{panel}, {B} of {lengths} keys, {Q} new",
     axis="Sequences and their keys",
-    tick="{B} × {lengths}",
+    tick=sequences,
     panel=_heads,
     baseline=("flash_mla", "flash_attn_3"),
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "page": 16},),

@@ -53,7 +53,7 @@ class Axis:
 
     title: str
     """What differs between them, and at what the rest is."""
-    tick: str
+    tick: str | Callable[[Mapping[str, str]], str]
     """A problem, with its keys in braces: `{N}`."""
 
 
@@ -93,8 +93,8 @@ class Exhibit:
     """How a problem is named in the table, with its keys in braces: `K = {K}`; `{panel}` is the panel's title."""
     axis: str
     """Title of the figure's axis of problems."""
-    tick: str
-    """How a problem is named on that axis: `{K}`."""
+    tick: str | Callable[[Mapping[str, str]], str]
+    """How a problem is named on that axis: `{K}`, or what its keys are made into."""
     baseline: str | tuple[str, ...]
     """The contestant that ratios are against; of several, the fastest on each problem."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
@@ -158,7 +158,8 @@ class Exhibit:
 
     def name_tick(self, problem: str) -> str:
         """A problem's label on the axis of the figure."""
-        return self._format(self.axis_of(self.panel_of(problem)).tick, problem)
+        tick = self.axis_of(self.panel_of(problem)).tick
+        return self._format(tick, problem) if isinstance(tick, str) else tick(problem_keys(problem))
 
     def axis_of(self, panel: str) -> Axis:
         """The axis of a panel: its own, or the one that most panels share."""

@@ -1,0 +1,10 @@
+"""What the exhibits of decode share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def sequences(keys: Mapping[str, str]) -> str:
+    """Sequences and the keys of each, as short as an axis needs: lengths that are listed are `mixed`."""
+    return f"{keys['B']} × {'mixed' if '+' in keys['lengths'] else keys['lengths']}"
