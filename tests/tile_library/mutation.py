@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ OPERATIONS = (
 )
 CHANGEABLE = ("pipeline/", *OPERATIONS)
 NUMBERS = "relative error"
+Result = tuple[int, str]
+"""Code of run_mutant, and its message."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,8 @@ def sources(folder: Path, kernel: str, mutant: Mutant | None, program: str) -> t
             if (place / name).exists()
         )
         text = file.read_text()
-        wanted = r"\s+".join(re.escape(word) for word in old.split())  # however the lines are broken
-        found = re.findall(wanted, text)
-        assert len(found) == 1, f"{name} has {len(found)} times the text that the mutant changes: {old}"
-        file.write_text(text.replace(found[0], new))
+        begin, end = only_place(text, old)
+        file.write_text(text[:begin] + new + text[end:])
     return changed, source
 
 
@@ -82,8 +82,8 @@ def library_that_stays() -> str:
 
 def runner(
     folder: Path, kernel: str, schedule: int, mutant: Mutant | None, program: str | None = None
-) -> Callable[[int], tuple[int, str]]:
-    """run(seed) -> (code of run_mutant, its message). `program` is named after the kernel unless given."""
+) -> Callable[[int], Result]:
+    """run(seed) of one mutant's library, or of the kernel itself. `program` is named after the kernel unless given."""
     changed, source = sources(folder, kernel, mutant, program or kernel)
     defines = (f"SCHEDULE={schedule}",)
     library = load(
@@ -91,7 +91,7 @@ def runner(
     )
     message = ctypes.create_string_buffer(1 << 16)
 
-    def run(seed: int) -> tuple[int, str]:
+    def run(seed: int) -> Result:
         message.value = b""
         code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
         return code, message.value.decode()
@@ -99,10 +99,60 @@ def runner(
     return run
 
 
+def runner_of_all(folder: Path, kernel: str, mutants: Sequence[Mutant], program: str) -> Callable[[int, int], Result]:
+    """run(number, seed) of one library that carries all mutants, compiled once; number 0 is the kernel itself.
+
+    What changes is statements, which end with a semicolon, or else an expression. The program has `static int mistake`,
+    the number of the mutant that runs, and `make_mistake(int)`.
+    """
+    changed, source = sources(folder, kernel, None, program)
+    for path in (folder / "kernel").rglob("*.cuh"):
+        edits = [(n, mutant.old, mutant.new) for n, mutant in enumerate(mutants, 1) if mutant.file == path.name]
+        path.write_text(with_choices(path.read_text(), edits))
+    library = load(compile_library(source, changed=changed, optimise="-O0", prefix=library_that_stays()))
+    message = ctypes.create_string_buffer(1 << 16)
+
+    def run(number: int, seed: int) -> Result:
+        library.make_mistake(number)
+        message.value = b""
+        code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
+        return code, message.value.decode()
+
+    return run
+
+
+def with_choices(text: str, edits: Sequence[tuple[int, str, str]]) -> str:
+    """The text, where each edit (number, old, new) is made only if `mistake` has its number."""
+    chosen: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for number, old, new in edits:
+        chosen.setdefault(only_place(text, old), []).append((number, new))
+    behind = len(text)
+    for (begin, end), news in sorted(chosen.items(), reverse=True):
+        assert end <= behind, f"two mutants change parts of: {text[begin:behind]}"
+        behind, old = begin, text[begin:end]
+        if old.endswith(";"):
+            made = "".join(f"if (mistake == {number}) {{ {new} }} else " for number, new in news) + f"{{ {old} }}"
+        else:
+            made = "(" + "".join(f"mistake == {number} ? ({new}) : " for number, new in news) + f"({old}))"
+        text = text[:begin] + made + text[end:]
+    return text
+
+
+def only_place(text: str, old: str) -> tuple[int, int]:
+    """Where the text has `old`, however the lines are broken: (begin, end)."""
+    found = list(re.finditer(r"\s+".join(re.escape(word) for word in old.split()), text))
+    assert len(found) == 1, f"there is {len(found)} times the text that the mutant changes: {old}"
+    return found[0].span()
+
+
 def check_every_seed(folder: Path, kernel: str, mutant: Mutant, program: str | None = None) -> None:
     """Every seed ends in one of the reports that the mutant names."""
-    run = runner(folder, kernel, mutant.schedule, mutant, program)
-    for seed in SEEDS:
+    check_reports(mutant, runner(folder, kernel, mutant.schedule, mutant, program))
+
+
+def check_reports(mutant: Mutant, run: Callable[[int], Result], seeds: Iterable[int] = SEEDS) -> None:
+    """Every seed of a mutant's run ends in one of the reports that the mutant names."""
+    for seed in seeds:
         code, report = run(seed)
         assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"
         assert any(re.search(pattern, report, re.DOTALL) for pattern in mutant.reports), f"seed {seed}: {report}"

@@ -494,6 +494,15 @@ template <typename T, int R, int C> struct pair_loads : family<one_type<T>> {
     }
 };
 
+// Stored two elements at a time, at an even column, inside the last column.
+template <int R, int C> struct pair_stores : family<one_type<float>> {
+    kittens_device static void run(const one_type<float>& g) {
+        rt_fl<R, C> x;
+        load(x, g.a, coord{});
+        store_pairs(g.out, x, element_coord{0, 0, g.numbers[0], g.numbers[1]});
+    }
+};
+
 // Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added
 // to what b holds.
 template <typename T, int R, int C, int Scope> struct packed_moves : family<one_type<T>, Scope> {
@@ -560,16 +569,18 @@ struct copies : family<operands<matrix<T, st<T, R, C>>, matrix<T>, matrix<T>, ma
     }
 };
 
-// A (batch, depth, rows, cols) tensor through four-dimensional maps: a tail never touches the next matrix.
+// A (batch, depth, rows, cols) tensor through four-dimensional maps: a tail never touches the next matrix. Op 1: from a
+// place whose batch or depth may be past the end, to the first one.
 template <typename T, int R, int C> struct copies_4d {
     using tensor_type = gl<T, dynamic, dynamic, dynamic, dynamic, st<T, R, C>>;
     struct globals {
         tensor_type in, out;
-        int at[4];
+        int at[4], op;
         explicit globals(const arguments& x)
             : in(static_cast<T*>(x.in[0]), x.rows[1], x.cols[1], x.rows[0], x.cols[0]),
               out(static_cast<T*>(x.out), x.rows[1], x.cols[1], x.rows[0], x.cols[0]),
-              at{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]} {}
+              at{x.numbers[0], x.numbers[1], x.numbers[2], x.numbers[3]},
+              op(x.op) {}
     };
     static constexpr int warps = 1, cluster_blocks = 1, blocks_per_sm = 1;
     kittens_device static void run(const globals& g) {
@@ -580,9 +591,9 @@ template <typename T, int R, int C> struct copies_4d {
         sync_start();
         expect_bytes(done, st<T, R, C>::bytes);
         const coord at{g.at[0], g.at[1], g.at[2], g.at[3]};
-        load_async(tile, g.in, at, done);
+        load_async(tile, g.in, g.op == 1 ? zero_beyond(g.in, at) : at, done);
         wait(done, 0);
-        store_async(g.out, tile, at);
+        store_async(g.out, tile, g.op == 1 ? coord{} : at);
         store_wait();
     }
 };

@@ -1,13 +1,15 @@
-"""What the cpu target catches in the paged decode kernel with one line changed."""
+"""What the cpu target catches in the paged decode kernels with one line changed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Mutant, Result, check_every_seed, check_reports, runner, runner_of_all
 
-KERNEL, SHARED_KERNEL = "decode.cuh", "instructions.cuh"
+KERNEL, SHARED_KERNEL, MLA_KERNEL = "decode.cuh", "instructions.cuh", "mla_decode.cuh"
 
 UNORDERED = r"(reads|writes) global memory that .* may still (write|read): nothing orders the two"
 READS_TOO_EARLY = r"at decode.cuh:\d+ .* reads (ring|parts).*(nothing has written|while|after)"
@@ -120,3 +122,97 @@ def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> Non
 @pytest.mark.parametrize("mutant", LONG, ids=lambda mutant: mutant.name)
 def test_further_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
     check_every_seed(tmp_path, "paged_attention_decode", mutant)
+
+
+# The kernel of MLA decode. One library carries all its mutants, so that one compilation serves them.
+MLA_RACE = r"at mla_decode.cuh:\d+ .* (reads|writes) (between|ring|queries).*(nothing has written|while|after)"
+MLA_REGISTERS = r"a register tile that mma?_ABt? at mla_decode.cuh:\d+ .* may still (write|read)"
+MLA_NO_FENCE = r"at mla_decode.cuh:\d+ .* reads (ring|between).* after store at mla_decode.cuh:\d+ .* without a fence"
+MLA_LOADS = r"load_async at mla_decode.cuh:\d+ .* writes ring.* while mma?_ABt? at"
+MLA_BARRIER = r"(arrive|sync)_named at .* comes to barrier \d+ (of \d+ warps while|a second time before)"
+MLA_DEADLOCK = r"deadlock.*waits for barrier \d+: \d+ of 8 warps came"
+
+SPENT = "if (key > t.first_key) sync_named(spent, consumers);"
+SPENT_BY_THE_OTHER = "if (own != 0 && key + keys < t.end_key) arrive_named(spent, consumers);"
+BOTH = "sync_named(both, consumers);"
+LOAD_SHRINK = "if (own != 0) warpgroup::load(shrink, between.shrink);"
+LOAD_FACTOR = "if (own != 0) warpgroup::load(factor, between.factor);"
+SIGNAL_SLOT = "if (warp_index() == 0) signal(g.ready[t.counter]);"
+STEP = "if (!state.step(scores, shrink, g.scale)) one(shrink);"
+CLEAR = "clear_tail(kv, t.length - key);"
+PARTIAL, PARTIAL_LSE = "element_coord{0, t.slot, first_row, own * columns}", "element_coord{0, 0, t.slot, first_row}"
+PLACE_IN_LSE = "(t.sequence * g.heads.value + head) * g.new_tokens + token"
+QUARTER = "first + t.slots * (warp + 1) / warpgroup_warps"
+PARTS = "store_value(between.log[own].own(), 0, log);"
+
+MLA = tuple(
+    mutant(name, old, new, *reports, file=MLA_KERNEL)
+    for name, old, new, reports in (
+        # named barriers
+        ("weights_written_while_they_are_multiplied", SPENT, "", (MLA_RACE, MLA_BARRIER)),
+        ("nobody_says_that_weights_are_spent", SPENT_BY_THE_OTHER, "", (MLA_DEADLOCK,)),
+        ("barriers_swapped", SPENT, SPENT.replace("spent", "both"), (MLA_BARRIER, MLA_DEADLOCK, MLA_RACE)),
+        ("no_barrier_for_the_weights", f"{BOTH} {LOAD_SHRINK}", LOAD_SHRINK, (MLA_RACE, MLA_BARRIER)),
+        ("no_barrier_for_the_factor", f"{BOTH} {LOAD_FACTOR}", LOAD_FACTOR, (MLA_RACE,)),
+        ("signals_before_all_have_stored", f"{BOTH} {SIGNAL_SLOT}", SIGNAL_SLOT, (UNORDERED,)),
+        ("weights_without_a_fence", "fence_async();", "", (MLA_NO_FENCE,)),
+        # the ring and the tensor cores
+        ("no_wait_for_the_scores", "warpgroup::mma_wait(scores);", "", (MLA_REGISTERS,)),
+        (
+            "keys_released_too_early",
+            "warpgroup::mma_wait(o); tiles.release();",
+            "tiles.release(); warpgroup::mma_wait(o);",
+            (MLA_RACE, MLA_LOADS),
+        ),
+        ("queries_kept", "if (key + keys >= t.end_key) asked.release();", "", (MLA_DEADLOCK,)),
+        (
+            "only_the_other_waits_for_keys",
+            "tiles.take(kittens_here, own == 0)",
+            "tiles.take(kittens_here, own == 1)",
+            (MLA_RACE,),
+        ),
+        # what is cleared, and what is masked
+        ("tail_not_cleared", CLEAR, "", (NUMBERS,)),
+        ("one_row_of_the_tail_left", CLEAR, CLEAR.replace("key)", "key + 1)"), (NUMBERS,)),
+        ("tail_cleared_under_the_scores", "warpgroup::sync(1);", "", (MLA_RACE,)),
+        ("keys_behind_the_piece", "t.end_key - key", "t.length - key", (NUMBERS,)),
+        ("a_token_sees_the_next_one", "oldest + g.heads.divide(row0 + row)", "length", (NUMBERS,)),
+        # a softmax of which one warpgroup has the numbers
+        ("shrink_not_handed_over", f"{BOTH} {LOAD_SHRINK}", BOTH, (NUMBERS,)),
+        ("shrink_of_the_step_before", STEP, "state.step(scores, shrink, g.scale);", (NUMBERS,)),
+        ("factor_not_handed_over", f"{BOTH} {LOAD_FACTOR}", BOTH, (NUMBERS,)),
+        ("factor_missing", "mul_row(o, o, factor);", "", (NUMBERS,)),
+        # stores
+        ("half_of_a_partial_in_the_others_place", PARTIAL, PARTIAL.replace("own * columns", "0"), (UNORDERED,)),
+        (
+            "lse_of_a_partial_in_another_slot",
+            PARTIAL_LSE,
+            PARTIAL_LSE.replace("slot", "slot ^ 1"),
+            (NUMBERS,),
+        ),
+        ("lse_of_another_token", PLACE_IN_LSE, PLACE_IN_LSE.replace("+ token", "+ (token ^ 1)"), (NUMBERS,)),
+        ("lse_of_nothing", "fill(lse, -INFINITY);", "zero(lse);", (NUMBERS,)),
+        # reductions
+        ("reduces_without_waiting", AWAIT, "", (UNORDERED, NOT_RETIRED)),
+        ("a_slot_left_out", "t.first_slot + t.slots", "t.first_slot + t.slots - 1", (NUMBERS,)),
+        ("a_quarter_of_slots_left_out", QUARTER, f"{QUARTER} - (warp == 3)", (NUMBERS,)),
+        ("parts_read_before_they_are_there", f"{PARTS} warpgroup::sync(1 + own);", PARTS, (MLA_RACE,)),
+        ("retires_while_counters_are_used", "if (instructions.n > 0) wait(counted, 0);", "", (RETIRES_EARLY,)),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def mla_decode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], Result]:
+    """run(number of a mutant of MLA, or 0, seed)."""
+    return runner_of_all(tmp_path_factory.mktemp("mla"), "mla_decode", MLA, "mla_decode")
+
+
+def test_mla_decode_itself_has_no_report(mla_decode: Callable[[int, int], Result]) -> None:
+    for seed in range(15):
+        assert mla_decode(0, seed) == (0, "")
+
+
+@pytest.mark.parametrize("number", range(1, len(MLA) + 1), ids=lambda number: MLA[number - 1].name)
+def test_mutant_of_mla_decode_is_reported(mla_decode: Callable[[int, int], Result], number: int) -> None:
+    check_reports(MLA[number - 1], partial(mla_decode, number), range(8))

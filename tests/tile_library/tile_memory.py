@@ -45,6 +45,20 @@ def pair_loads(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         yield case(instance, f"row at {r} {c}", (x,), row, op=1, numbers=(r, c, 0, 0), tolerance=0 * row)
 
 
+def pair_stores(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    rows, cols = instance.parameters
+    # Inside; past the last row, which is not written; up to the last column; and where a row is padded by one element.
+    for r, c, there in (
+        (0, 0, (rows, cols)), (3, 4, (rows + 8, cols + 10)), (rows - 5, 2, (rows, cols + 6)),
+        (1, 6, (rows + 1, cols + 6)), (rows, 0, (rows, cols)), (2, 0, (rows + 2, cols + 1)),
+    ):  # fmt: skip
+        x, before = values(rng, "fp32", rows, cols), values(rng, "fp32", *there)
+        yield case(
+            instance, f"at {r} {c}", (x,), placed(before, x, r, c), numbers=(r, c, 0, 0), before=before,
+            dtypes=("fp32",) * 4, tolerance=0 * before, pitch=2,
+        )  # fmt: skip
+
+
 def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols, scope = instance.parameters
     rows *= scope
@@ -102,6 +116,15 @@ def copies_4d(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         flat = (batch * depth * height, width)
         yield case(
             instance, f"{b} {d} {r} {c}", (x.reshape(flat),), expected.reshape(flat), numbers=(b, d, r, c),
+            before=before.reshape(flat), tolerance=np.zeros(flat),
+            extents={"matrix": (height, width), "outer": (batch, depth)}, pitch=pitch,
+        )  # fmt: skip
+    for b, d in ((1, 2), (2, 0), (0, 3), (5, 7)):
+        x, before = values(rng, dtype, batch, depth, height, width), np.full((batch, depth, height, width), -7.0)
+        expected = before.copy()
+        expected[0, 0, :rows, :cols] = x[b, d, :rows, :cols] if b < batch and d < depth else 0.0
+        yield case(
+            instance, f"beyond {b} {d}", (x.reshape(flat),), expected.reshape(flat), op=1, numbers=(b, d, 0, 0),
             before=before.reshape(flat), tolerance=np.zeros(flat),
             extents={"matrix": (height, width), "outer": (batch, depth)}, pitch=pitch,
         )  # fmt: skip

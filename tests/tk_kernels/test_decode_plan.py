@@ -313,6 +313,15 @@ def test_costs_decide() -> None:
         tk.DecodeCosts(hand_over_us=-1)
 
 
+def test_mla_has_costs_of_its_own() -> None:
+    """Those that an H200 said: its starts and reductions are dearer than those of grouped heads."""
+    mla, gqa = plan([4000, 100]), plan([4000, 100], kind="gqa")
+    assert (mla.costs.attend_start_us, mla.costs.reduce_start_us, mla.costs.reduce_row_us) == (4.0, 4.0, 0.05)
+    assert (gqa.costs.attend_start_us, gqa.costs.reduce_start_us) == (3.0, 2.0)
+    assert gqa.costs.reduce_row_us < mla.costs.reduce_row_us
+    assert mla.costs != tk.DecodeCosts()
+
+
 def test_tiles_are_those_of_the_kernels() -> None:
     assert [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n).rows_per_tile for n in (1, 4, 5)] == [16, 16, 64]
     wide = plan([5], heads=128, new_tokens=4)

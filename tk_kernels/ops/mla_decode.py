@@ -51,7 +51,7 @@ def mla_decode(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
     So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the
     host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
-    is given.
+    is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
     """
     caches = {"kv_cache": kv_cache}
     _require_problem(q, caches, block_table, seqlens)

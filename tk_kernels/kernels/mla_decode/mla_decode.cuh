@@ -7,13 +7,13 @@
 // or, where the keys are divided, leaves it with the logarithm of its sum in a slot and signals. `reduce` awaits all
 // slots of a tile and merges them, in their order: the result does not depend on who was first.
 //
-// A step is 64 keys, in two tiles of 32. Each of two warpgroups has the scores of its own tile, and half the columns of
-// the result for both: scores are worked out once, and only maxima and weights change hands, through shared memory. One
-// more warp loads: it runs ahead over the ends of instructions, so that the memory is always at work. With 16 heads a
-// launch is bound by memory: a step of 32 keys takes 1.16 us of a multiprocessor's share at 4.2 TB/s.
+// A step is 64 keys. One of two warpgroups has the scores: a multiply of 64 x 64 asks shared memory for two thirds of
+// what two of 64 x 32 ask for. Its weights go through shared memory, and each warpgroup has half the result's columns.
+// One more warp loads: it runs ahead over the ends of instructions, so that the memory is always at work. With 16 heads
+// a launch is bound by memory: a step takes 2.3 us of a multiprocessor's share at 4.2 TB/s.
 //
-// shared memory  queries 72 KB, a ring of 4 tiles of 32 keys 144 KB, weights 8 KB
-// registers      O 128, S 16 a thread
+// shared memory  queries 72 KB, a ring of 2 tiles of 64 keys 144 KB, weights 8 KB
+// registers      O 128, S 32 a thread
 // any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
 // hold anything; table entries behind the end are not used
 #pragma once
@@ -32,54 +32,30 @@ using plan::instruction;
 
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
 
-constexpr int rows = plan::mla_rows_per_tile, keys = plan::mla_key_step;
+constexpr int rows = plan::mla_rows_per_tile, keys = 2 * plan::mla_key_step;
 constexpr int groups = 2, columns = latent / groups;  // warpgroups that multiply, and what each has of a result
-
-// Online softmax of scores of which another warpgroup has the other half.
-struct shared_softmax : online_softmax<> {
-    // As online_softmax has it; `high` is the rows' largest score of both halves.
-    template <register_tile Scores>
-    kittens_device bool step(Scores& s, const rows_vec& high, rows_vec& shrink, float scale) {
-        rows_vec above, base;
-        map(above, high, top, [=](float h, float t) { return h * scale - t; });
-        const bool moves = any(above, [](float x) { return x > 8.f; });
-        if (moves) {
-            rows_vec next;
-            map(next, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });
-            map(base, next, [](float h) { return h == -INFINITY ? 0.f : h; });
-            sub(shrink, top, base);
-            exp2(shrink, shrink);
-            copy(top, next);
-            mul(sum, sum, shrink);
-        }
-        map(base, top, [](float t) { return t == -INFINITY ? 0.f : t; });  // a row that sees nothing yet
-        map_rows(s, s, base, [=](float x, float b) { return math::exp2(x * scale - b); });
-        row_sum_partial(sum, s);
-        return moves;
-    }
-};
 
 template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
     static constexpr int consumers = groups * warpgroup_warps;
     static constexpr int warps = consumers + warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int registers = 216;    // of a thread that multiplies
-    static constexpr int both = groups + 1;  // the barrier of all that multiply; 1 and 2 are each warpgroup's own
+    static constexpr int registers = 216;  // of a thread that multiplies
+    // Barriers: 1 and 2 are each warpgroup's own; of all that multiply; and where the weights may be written again.
+    static constexpr int both = groups + 1, spent = groups + 2;
 
     using query = st_bf<rows, width>;
     using tile = st_bf<keys, width>;
     using piece = st_bf<PageKeys, width>;  // of a tile, that lies in one page
     using weights = st_bf<rows, keys>;
-    // What the warpgroups tell one another: [warpgroup].
+    // What the warpgroups tell one another.
     struct exchange {
         union {
-            weights weight[groups];
+            weights weight;
             per_warp<sv_fl<columns>> part[groups];  // a warp's share of a row that few blocks reduce
         };
-        sv_fl<rows> high[groups], sum[groups];
+        sv_fl<rows> shrink, factor;
         per_warp<sv_fl<16>> log[groups];
     };
-    static constexpr int stages = limits::stages(4, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
-    static_assert(stages >= groups, "a step's tiles do not fit");
+    static constexpr int stages = limits::stages(2, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
     using queries = ring<query, 1>;
     using inputs = ring<tile, stages>;
     static constexpr int shared_bytes = int(sizeof(query)) + stages * int(sizeof(tile)) + int(sizeof(exchange)) +
@@ -114,7 +90,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         const bool loader = warp_index() == consumers;
         if (loader) {
             prefetch_maps(g.q, g.cache);
-            asked.init(1, consumers);
+            asked.init(1, warpgroup_warps);
             in.init(1, consumers);
             init(counted, 1);
         }
@@ -129,7 +105,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             Recorder record(g, 0, [] { return true; });
             while (instructions.next(t)) {
                 record.start();
-                if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, t, g);
+                if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, instructions.n == 1, t, g);
                 record.end();
             }
             if (instructions.n > 0) wait(counted, 0);
@@ -148,18 +124,24 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         }
     }
 
-    // The queries come behind the first step's keys: those before may still be in use.
+    // The queries come behind the first keys: those before may still be in use. At first none are, and the table's
+    // entries take as long to come.
     kittens_device static void fetch(queries& asked, typename queries::position& query_at, inputs& in,
-                                     typename inputs::position& at, const instruction& t, const globals& g) {
+                                     typename inputs::position& at, bool at_first, const instruction& t,
+                                     const globals& g) {
         integer_row pages(g.pages, t.sequence);
-        const int first_step = t.first_key + keys < t.end_key ? t.first_key + keys : t.first_key;
+        if (t.first_key == t.end_key) return;
+        if (at_first) fetch_queries(asked, query_at, t, g);
         for (int key = t.first_key; key < t.end_key; key += keys) {
             fetch_tile(in, at, pages, key, t, g);
-            if (key != first_step) continue;
-            const auto into = asked.fill(query_at);
-            load_async(into.stage, g.q, element_coord{t.sequence, 0, t.row_tile * rows, 0}, into.full);
-            query_at.advance();
+            if (key == t.first_key && !at_first) fetch_queries(asked, query_at, t, g);
         }
+    }
+    kittens_device static void fetch_queries(queries& asked, typename queries::position& at, const instruction& t,
+                                             const globals& g) {
+        const auto into = asked.fill(at);
+        load_async(into.stage, g.q, element_coord{t.sequence, 0, t.row_tile * rows, 0}, into.full);
+        at.advance();
     }
     // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
     template <typename Pages>
@@ -195,53 +177,49 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         const int own = warpgroup_index(), first_row = 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_fl<16, columns> o;
-        shared_softmax state;
-        rows_vec high, other, shrink, factor, lse;
+        online_softmax<> state;
+        rows_vec shrink, factor, lse;
         zero(o);
-        for (int key = t.first_key; key < t.end_key; key += groups * keys) {
-            const bool pair = key + keys < t.end_key;
-            if (key == t.first_key) asked.take();
-            query& q = asked.read.stages[0];
-            // Either is waited for by who multiplies it first; a barrier tells the other.
-            tile& first = tiles.take(kittens_here, own == 0 || !pair);
-            tile& second = pair ? tiles.take(kittens_here, own == 1) : first;
-            tile& mine = own == 0 ? first : second;
+        zero(factor);
+        one(shrink);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            tile& kv = tiles.take(kittens_here, own == 0);  // a barrier tells the other warpgroup
             record.waited();
-            const int own_key = key + own * keys;
-            warpgroup::mm_ABt(scores, q, mine);
-            warpgroup::mma_wait(scores);
-            if (key + groups * keys >= t.end_key) asked.release();
-            if (own_key < t.end_key) hide(scores, first_row, own_key, t, g);
-            else fill(scores, -INFINITY);
-            row_max(high, scores);
-            warpgroup::store(between.high[own], high);
-            sync_named(both, consumers);
-            warpgroup::load(other, between.high[1 - own]);
-            max(high, high, other);
-            if (state.step(scores, high, shrink, g.scale)) mul_row(o, o, shrink);
-            warpgroup::store(between.weight[own], scores);
-            if (own_key < t.end_key && own_key + keys > t.length) clear_tail(mine, t.length - own_key);
-            fence_async();
-            sync_named(both, consumers);
-            // Weights of a tile that is not there are zero, and the first one's values stand for its values.
-            warpgroup::mma_AB(o, between.weight[0], subtile<keys, columns>(first, 0, own));
-            warpgroup::mma_AB(o, between.weight[1], subtile<keys, columns>(second, 0, own));
-            if (pair) {
-                warpgroup::mma_wait<1>();  // the loader fills the first tile while the second one is multiplied
-                tiles.release();
+            if (own == 0) {
+                query& q = asked.read.stages[0];
+                if (key == t.first_key) asked.take();
+                warpgroup::mm_ABt(scores, q, kv);
+                warpgroup::mma_wait(scores);
+                if (key + keys >= t.end_key) asked.release();
+                hide(scores, first_row, key, t, g);
+                if (!state.step(scores, shrink, g.scale)) one(shrink);
+                if (key > t.first_key) sync_named(spent, consumers);
+                warpgroup::store(between.weight, scores);
+                warpgroup::store(between.shrink, shrink);
+                if (key + keys > t.length) {
+                    warpgroup::sync(1);  // all have the scores
+                    clear_tail(kv, t.length - key);
+                }
+                fence_async();
             }
+            sync_named(both, consumers);
+            if (own != 0) warpgroup::load(shrink, between.shrink);
+            if (any(shrink, [](float x) { return x != 1.f; })) mul_row(o, o, shrink);
+            warpgroup::mma_AB(o, between.weight, subtile<keys, columns>(kv, 0, own));
             warpgroup::mma_wait(o);
             tiles.release();
+            if (own != 0 && key + keys < t.end_key) arrive_named(spent, consumers);
         }
         if (t.first_key < t.end_key) {
-            row_sum_finish(state.sum);
-            warpgroup::store(between.sum[own], state.sum);
+            if (own == 0) {
+                state.finish(factor, lse);
+                warpgroup::store(between.factor, factor);
+            }
             sync_named(both, consumers);
-            warpgroup::load(other, between.sum[1 - own]);
-            add(state.sum, state.sum, other);
+            if (own != 0) warpgroup::load(factor, between.factor);
+        } else {
+            fill(lse, -INFINITY);
         }
-        map(factor, state.sum, [](float x) { return x == 0.f ? 0.f : 1.f / x; });
-        map(lse, state.top, state.sum, [](float top, float x) { return 0.6931471805599453f * (top + math::log2(x)); });
         mul_row(o, o, factor);
         if (t.slot < 0) {
             store_rows(columns_from(g.out, own * columns, columns), o,
@@ -249,7 +227,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             if (own == 0) store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
         } else {
             if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
-                store(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
+                store_pairs(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
                 if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
             }
             sync_named(both, consumers);
@@ -258,12 +236,12 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         if (warp_index() == 0 && t.last) arrive(counted);
     }
 
-    // A new token sees the keys up to its own, token 0 the fewest.
+    // A new token sees the keys up to its own, token 0 the fewest; what lies behind the piece's end is not its.
     kittens_device static void hide(rt_fl<16, keys>& scores, int first_row, int key, const instruction& t,
                                     const globals& g) {
         const int oldest = t.length - (g.new_tokens - 1) - key;  // so many of these keys token 0 sees
-        if (oldest >= keys) return;
-        const int row0 = t.row_tile * rows + first_row, length = t.length - key;
+        const int row0 = t.row_tile * rows + first_row, length = t.end_key - key;
+        if (oldest >= keys && length >= keys) return;
         mask(
             scores, scores,
             [=, &g](int row, int col) {
@@ -314,8 +292,8 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         for (int row = t.first_row; row < t.end_row; row++) {
             plan::merged_row<columns> shares[1];
             auto& share = shares[0];
-            plan::add_slots<8>(shares, g.partial, g.partial_lse, first + t.slots * warp / warpgroup_warps,
-                               first + t.slots * (warp + 1) / warpgroup_warps, row, t.end_row, column);
+            plan::add_slots<16>(shares, g.partial, g.partial_lse, first + t.slots * warp / warpgroup_warps,
+                                first + t.slots * (warp + 1) / warpgroup_warps, row, t.end_row, column);
             const float log = share.finish();
             store(between.part[own].own(), share.sum);
             store_value(between.log[own].own(), 0, log);

@@ -354,6 +354,20 @@ kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, sit
         for (int j = 0; j < Src::cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
     }
 }
+// As `store`, where all columns lie inside the tensor; on a GPU two elements at a time.
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_pairs(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    static_assert(
+        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
+        "store_pairs: fp32, from row layout");
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("store_pairs", where);
+    if (at.c + Src::cols > dst.cols())
+        cpu::fail(name(who), " stores columns to ", at.c + Src::cols, " of a tensor with ", dst.cols());
+    if (reinterpret_cast<uintptr_t>(dst.row(at.b, at.d, at.r) + at.c) % 8 != 0 || dst.stride[2] % 2 != 0)
+        cpu::fail(name(who), " stores two elements at a time: rows begin at multiples of 8 bytes");
+    store(dst, src, at, where);
+}
 // Element i of the vector goes to element `at(i)` of a tensor's first row, or nowhere where that is negative.
 template <global_tensor Dst, register_vec Src, typename At>
 kittens_device void store_elements(const Dst& dst, const Src& src, At at, site where = kittens_here) {

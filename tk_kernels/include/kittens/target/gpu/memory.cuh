@@ -395,6 +395,27 @@ kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, sit
             }
         }
 }
+// The same as `store` where all columns lie inside the tensor and its rows begin at multiples of 8 bytes: two elements
+// at a time.
+template <global_tensor Dst, register_tile Src>
+kittens_device void store_pairs(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    static_assert(
+        std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
+        "store_pairs: fp32, from row layout");
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {  // rows 0 .. 7, rows 8 .. 15
+            const int row = at.r + Src::row(i, 2 * half);
+            if (row >= dst.rows()) continue;
+            auto* to = reinterpret_cast<float2*>(dst.row(at.b, at.d, row) + at.c + Src::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Src::width; j++) {
+                const float* two = &src.data[i][4 * j + 2 * half];
+                to[4 * j] = make_float2(two[0], two[1]);
+            }
+        }
+}
 // Element i of the vector goes to element `at(i)` of a tensor's first row, or nowhere where that is negative.
 template <global_tensor Dst, register_vec Src, typename At>
 kittens_device void store_elements(const Dst& dst, const Src& src, At at, site = kittens_here) {
