@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-RING, FLOW, FEED, TURNS, FORWARD = "ring.cuh", "lcf_flow.cuh", "task_feed.cuh", "turns.cuh", "forward.cuh"
+RING, FLOW, FEED, TURNS = "ring.cuh", "lcf_flow.cuh", "task_feed.cuh", "turns.cuh"
+FORWARD, CALL = "forward.cuh", "forward.cu"
 SOFTMAX, MASKS, THROUGH = "softmax.cuh", "masks.cuh", "through.cuh"
 
 READS_TOO_EARLY = r"mma?_ABt? at forward.cuh:\d+ .* reads (ring|resident).*(nothing has written|while load_async)"
@@ -31,7 +32,7 @@ EVERY_RACE = (
     *(NUMBER_TOO_EARLY, NUMBER_REUSED),
 )
 
-TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS = range(3)
+TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS, EMPTY_ROWS = range(4)
 
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
 VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
@@ -182,7 +183,21 @@ MUTANTS = (
         "const int task",
         r"asks for number \d+ of claim at .* again",
     ),
-    mutant("rows_without_keys_forgotten", FLOW, "K::finish_empty(t, g);", "", NUMBERS, schedule=THREE_CONSUMERS),
+    # rows that see no key
+    *(
+        mutant(name, file, old, new, NUMBERS, schedule=EMPTY_ROWS)
+        for name, file, old, new in (
+            ("rows_without_keys_forgotten", CALL, "if (empty > 0)", "if (empty < 0)"),
+            ("one_row_too_many_without_keys", CALL, "p.rows - p.rows_kv)", "p.rows - p.rows_kv + 1)"),
+            ("queries_not_moved", CALL, "own_q = rows_from(q, empty)", "own_q = q"),
+            ("output_not_moved", CALL, "own_out = rows_from(out, empty)", "own_out = out"),
+            ("lse_not_moved", CALL, "lse_of(lse, p, empty, seeing.rows)", "lse_of(lse, p, 0, seeing.rows)"),
+            ("lse_of_fewer_rows", CALL, "count, p.rows, p.rows,", "count, count, count,"),
+            ("no_zeros", FORWARD, "zero(zeros);", ""),
+            ("logarithm_of_one", FORWARD, "fill(nothing, -INFINITY);", "zero(nothing);"),
+            ("one_warp_zeroes", FORWARD, "block * rows + 16 * warp_index(), 0}", "block * rows, 0}"),
+        )
+    ),
     # stores
     mutant("output_reused_too_early", THROUGH, "store_read_wait<Pending>(where);", "", OUTPUT_REUSED),
     mutant("no_fence_before_the_store", THROUGH, "fence_async();", "", NO_FENCE),
@@ -239,7 +254,7 @@ MUTANTS = (
         FORWARD,
         "t.row + 64 * (consumer + 1)",
         "t.row + 64 * consumer",
-        *EVERY_RACE,
+        NUMBERS,
         schedule=THREE_CONSUMERS,
     ),
     mutant("keys_for_values", FORWARD, "value ? g.v : g.k", "g.k", NUMBERS),
@@ -248,7 +263,7 @@ MUTANTS = (
 )
 
 
-@pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS])
+@pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS, EMPTY_ROWS])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "attention", schedule, None)
     for seed in range(100):

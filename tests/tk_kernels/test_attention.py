@@ -210,6 +210,20 @@ def test_queries_that_see_no_key(device: str, N: int, Nkv: int, D: int) -> None:
     assert all(torch.equal(again[name], results[name]) for name in ("dk", "dv", "dq"))
 
 
+@pytest.mark.parametrize("synchronous", [False, True], ids=["pipelined", "synchronous"])
+@pytest.mark.parametrize("by_rows", [False, True], ids=["by_heads", "by_rows"])
+def test_rows_that_see_no_key_lie_anywhere(device: str, by_rows: bool, synchronous: bool) -> None:
+    """They are written by a launch of their own: strides of out, several batches and heads, more rows than a block."""
+    q, k, v, dout = operands((2, 4, 2, 300, 70), 64, device)
+    if by_rows:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    results = attend(q, k, v, dout, causal=True, synchronous=synchronous)
+    assert_good(results, (q, k, v, dout), causal=True)
+    assert results["out"].stride() == q.stride()
+    assert bool((results["out"][:, :, :230] == 0).all())
+    assert torch.equal(results["lse"].isneginf(), (torch.arange(300, device=device) < 230).expand(2, 4, 300))
+
+
 def test_causal_is_aligned_to_the_bottom_right(device: str) -> None:
     q, k, v, _ = operands((1, 2, 1, 131, 131), 64, device)
     whole = tk.attention(q, k, v, causal=True)

@@ -11,9 +11,18 @@ namespace {
 // Keys and values that blocks which run at the same time may read without missing the L2 cache: half of it.
 constexpr int64_t band_bytes = limits::l2_bytes / 2;
 
+// lse of so many rows of a problem, from one on.
+row_values lse_of(float* lse, const problem& p, int64_t first, int64_t count) {
+    return {lse + first, p.batch, p.heads, 1, count, p.rows, p.rows, p.heads * p.rows};
+}
+tensor rows_from(tensor t, int64_t first) {
+    t.data = static_cast<bf16*>(t.data) + first * t.row_stride;
+    return t;
+}
+
 struct call : problem_view {
     const tensor &q, &k, &v, &out;
-    float* lse;
+    const row_values& lse;
     int* counter;
     int order;  // as in the options
     void* stream;
@@ -29,13 +38,12 @@ struct call : problem_view {
     int tasks(int rows) const { return int(p.batch * p.heads * divide_up(p.rows, rows)); }
 
     template <typename Kernel> typename Kernel::globals globals() const {
-        const row_values sums(lse, p.batch, p.heads, 1, p.rows);
         const float scale = p.scale == 0 ? 1e-30f : p.scale * log2_e;  // -inf times 0 would be no number
         return {queries(q),
                 keys(k),
                 keys(v),
                 queries(out),
-                sums,
+                lse,
                 scale,
                 visible(),
                 bands(Kernel::rows),
@@ -66,8 +74,16 @@ struct call : problem_view {
     }
 };
 
+template <int Dim> void empty_rows(const problem& p, const tensor& out, float* lse, int64_t rows, void* stream) {
+    using kernel = empty_rows_kernel<Dim>;
+    const row_grid grid(p.heads, rows, kernel::rows);
+    kittens::launch<kernel>({int(grid.tasks(p.batch)), 0}, stream,
+                            {{out, p.batch, p.heads, rows, p.dim}, lse_of(lse, p, 0, rows), grid});
+}
+
 }  // namespace
 
+// The first rows of a problem may see no key; what is left of it is one in which all rows see some.
 void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
              const options& o, int* counter, void* stream) {
     require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (p.rows / 64 + 1)});
@@ -75,7 +91,13 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
         throw std::invalid_argument("blocks_per_sm: belongs to the synchronous kernel; set synchronous");
     if (o.synchronous == 1 && p.dim != 64)
         throw std::invalid_argument("synchronous: is built for head dim 64 alone, the paper's occupancy figure");
-    const call c{{p}, q, k, v, out, lse, counter, o.order, stream};
+    const int64_t empty = p.causal ? std::max<int64_t>(0, p.rows - p.rows_kv) : 0;
+    if (empty > 0) (p.dim == 128 ? empty_rows<128> : empty_rows<64>)(p, out, lse, empty, stream);
+    problem seeing = p;
+    seeing.rows -= empty;
+    const tensor own_q = rows_from(q, empty), own_out = rows_from(out, empty);
+    const row_values own_lse = lse_of(lse, p, empty, seeing.rows);
+    const call c{{seeing}, own_q, k, v, own_out, own_lse, counter, o.order, stream};
     if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
     else if (p.dim == 128) c.pipelined<config{128, 128, 2, 5, true}>();
     else if (c.cost(3, 1) <= c.cost(2, 0.85)) c.pipelined<config{64, 128, 3, 8, false}>();

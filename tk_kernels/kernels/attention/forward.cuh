@@ -77,19 +77,6 @@ template <config C> struct forward_kernel {
         load_async(q, g.q, element_coord{t.batch, t.head, t.row, 0}, full);
     }
 
-    // Rows that see no key.
-    kittens_device static void finish_empty(const task& t, const globals& g) {
-        rl<bf16, 4, C.dim> zeros;
-        rows_vec lse;
-        zero(zeros);
-        fill(lse, -INFINITY);
-#pragma unroll 1
-        for (int row = t.row; row < t.row + rows; row += 4) {
-            store(g.o, zeros, element_coord{t.batch, t.head, row, 0});
-            if (row % 16 == 0) store(g.lse, lse, element_coord{t.batch, t.head, 0, row});
-        }
-    }
-
     // In the order in which they are used: the scores of a block of keys come before the values of the block before.
     // K0 K1 V0 K2 V1 ... Vlast, where block 0 holds the last keys.
     kittens_device static void load(tile& into, const task& t, int step, semaphore& full, const globals& g) {
@@ -104,7 +91,7 @@ template <config C> struct forward_kernel {
         if constexpr (rows <= C.keys) return false;
         const int own = t.row + 64 * (consumer + 1), end = own < g.q.rows() ? own : g.q.rows();
         const int blocks = (g.visible.before(end) + C.keys - 1) / C.keys;
-        return uniform(0 < blocks && blocks < t.blocks);
+        return uniform(blocks < t.blocks);
     }
 
     // A consumer's 64 rows of its block's tasks, in one warp's share.
@@ -228,6 +215,28 @@ template <config C> struct forward_kernel {
             t = next;
         }
         own.end(t);
+    }
+};
+
+// Rows that see no key: zeros, and the logarithm of nothing. Bound by memory.
+template <int Dim> struct empty_rows_kernel {
+    static constexpr int warps = 8, cluster_blocks = 1, blocks_per_sm = 4, shared_bytes = 0;
+    static constexpr int rows = 16 * warps;
+    struct globals {
+        heads_of<> o;
+        row_values lse;
+        row_grid grid;
+    };
+
+    kittens_device static void run(const globals& g) {
+        const auto [batch, head, block] = g.grid.at(block_index());
+        const element_coord at{batch, head, block * rows + 16 * warp_index(), 0};
+        rl<bf16, 16, Dim> zeros;
+        rows_vec nothing;
+        zero(zeros);
+        fill(nothing, -INFINITY);
+        store(g.o, zeros, at);
+        store(g.lse, nothing, element_coord{batch, head, 0, at.r});
     }
 };
 

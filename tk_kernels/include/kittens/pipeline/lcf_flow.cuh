@@ -4,18 +4,16 @@
 // consumer warpgroups take tiles from the ring and release them in the same order. A kernel K gives
 //
 //   types      globals (with `queue`); tile (one stage of the ring); resident (what stays, for one task); output (a
-//              consumer warpgroup's own shared memory); task (has `steps`: tiles of the stream, none or at least two)
+//              consumer warpgroup's own shared memory); task (has `steps`: tiles of the stream, at least two)
 //   constants  stages, residents (of their rings); consumers (warpgroups); consumer_registers
 //   functions  prefetch(globals)
 //              get_task(task&, globals, number)
 //              load_resident(resident&, task, semaphore& full, globals)
-//              finish_empty(task, globals)           all of a task without steps, by the warp that loads residents
 //              load(tile&, task, step, semaphore& full, globals)
 //              consume(flow&, output&, globals)      all tasks of the block, by `next`, the first tile of each before
 //                                                    the last one of the task before; its stores may still be in flight
 //
-// A task without steps has no tiles and no resident: consumers do not see it. They take turns (turns.cuh); of the tiles
-// that are taken in a turn, only the first consumer waits for them.
+// Consumers take turns (turns.cuh); of the tiles that are taken in a turn, only the first consumer waits for them.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -68,14 +66,12 @@ template <typename K> struct lcf_flow {
               residents(s.residents),
               told(s.tasks) {}
 
-        // The block's next task that has steps; false: there is none.
+        // The block's next task; false: there is none.
         kittens_device bool next(task& t, site where = kittens_here) {
-            while (true) {
-                const int number = told.next(where);
-                if (!g.queue.has(number)) return false;
-                K::get_task(t, g, number);
-                if (t.steps > 0) return true;
-            }
+            const int number = told.next(where);
+            if (!g.queue.has(number)) return false;
+            K::get_task(t, g, number);
+            return true;
         }
         // What stays, of the task: each is released before the next one is taken.
         kittens_device resident& hold(site where = kittens_here) { return residents.take(at, where); }
@@ -132,7 +128,6 @@ template <typename K> struct lcf_flow {
         tasks.tell(g.queue.first());
         for (int number = g.queue.first(); g.queue.has(number); number = tasks.next()) {
             K::get_task(t, g, number);
-            if (t.steps == 0) continue;
             load(t, 0);
             if (any) load(before, before.steps - 1);
             for (int step = 1; step < t.steps - 1; step++) {
@@ -151,10 +146,6 @@ template <typename K> struct lcf_flow {
         task t;
         for (int number = tasks.next(); g.queue.has(number); number = tasks.next()) {
             K::get_task(t, g, number);
-            if (t.steps == 0) {
-                K::finish_empty(t, g);
-                continue;
-            }
             const auto into = s.residents.fill(at);
             K::load_resident(into.stage, t, into.full, g);
             at.advance();
