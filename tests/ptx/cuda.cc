@@ -12,7 +12,12 @@ std::map<const void*, std::string>& names() {
     return of_functions;
 }
 
-constexpr int multiprocessors = 4, block_shared_bytes = 99 * 1024;
+constexpr int multiprocessors = 4;
+// What a block may have: 99 KB, as on RTX 30 and 40, or as many as PTX_BLOCK_KB says (163 on an A100).
+int block_shared_bytes() {
+    const char* kilobytes = getenv("PTX_BLOCK_KB");
+    return (kilobytes ? atoi(kilobytes) : 99) * 1024;
+}
 struct dim3 {
     unsigned x, y, z;
 };
@@ -28,7 +33,7 @@ struct launch_config {
     unsigned count;
 };
 // Numbers of the runtime's enumerations.
-enum { multiprocessor_count = 16, multiprocessor_shared_bytes = 81, cooperative = 2 };
+enum { multiprocessor_count = 16, multiprocessor_shared_bytes = 81, block_shared_bytes_optin = 97, cooperative = 2 };
 
 }  // namespace
 
@@ -58,7 +63,8 @@ int cudaGetDevice(int* device) {
 }
 int cudaDeviceGetAttribute(int* value, int which, int) {
     *value = which == multiprocessor_count          ? multiprocessors
-             : which == multiprocessor_shared_bytes ? block_shared_bytes + 1024
+             : which == multiprocessor_shared_bytes ? block_shared_bytes() + 1024
+             : which == block_shared_bytes_optin    ? block_shared_bytes()
                                                     : 1;
     return 0;
 }
@@ -89,7 +95,8 @@ int cudaMemsetAsync(void* memory, int value, size_t bytes, void*) {
 int cudaLaunchKernelExC(const launch_config* config, const void* function, void** arguments) {
     const ptx::program* program = ptx::find(names()[function].c_str());
     if (program == nullptr) ptx::fail("a kernel that was not translated");
-    if (config->shared_bytes > block_shared_bytes) ptx::fail("a block with more shared memory than 99 KB");
+    if (config->shared_bytes > size_t(block_shared_bytes()))
+        ptx::fail("a block with more shared memory than it may have");
     bool together = false;
     for (unsigned i = 0; i < config->count; i++) together = together || config->attributes[i].id == cooperative;
     ptx::run_grid(*program, int(config->grid.x), int(config->block.x), config->shared_bytes, arguments[0], together);

@@ -371,6 +371,17 @@ struct packed_past : program<1> {
     }
 };
 
+// Two elements at a time: inside the tensor's columns, past them, and from an odd column on.
+enum class pairing { right, past, odd };
+
+template <pairing How> struct pairs : program<1> {
+    static void run(const globals_t& g) {
+        rt_fl<16, 64> a;
+        fill(a, 1.f);
+        store_pairs(g.sums, a, element_coord{0, 0, 56, How == pairing::right ? 192 : How == pairing::past ? 208 : 63});
+    }
+};
+
 // --- between kernels: the later one starts early -------------------------------------------------------------------
 // Writes the output with the copy engine and the sums with ordinary stores.
 struct earlier_kernel : program<1> {
@@ -604,6 +615,9 @@ const entry programs[] = {
     PROGRAM("adds_past", adds<adding::past>),
     PROGRAM("adds_unfenced", adds<adding::unfenced>),
     PROGRAM("packed_past", packed_past),
+    PROGRAM("pairs", pairs<pairing::right>),
+    PROGRAM("pairs_past", pairs<pairing::past>),
+    PROGRAM("pairs_odd", pairs<pairing::odd>),
     CHAIN("dependent", overtaken<overtaking::none>),
     CHAIN("dependent_announced", overtaken<overtaking::announced>),
     CHAIN("dependent_load", overtaken<overtaking::load>),

@@ -1,11 +1,12 @@
 // The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
-// alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step) or 4 (C's
-// transpose, K divided among two blocks).
+// alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step), 4 (C's
+// transpose, K divided among two blocks) or 5 (warps that copy for themselves, as GPUs without a copy engine have it).
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
+#include "by_warps.cuh"
 #include "gemm.cuh"
 #include "swapped.cuh"
 
@@ -14,11 +15,9 @@ using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
-                             {64, 128, 2, 1, 1, tk::gemm::pingpong},
-                             {64, 128, 2, 2, 1, cooperative},
-                             {128, 128, 2, 1, 1, cooperative, false, 2},
-                             {32, 128, 2, 1, 1, swapped}};
+constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative}, {64, 128, 2, 1, 1, tk::gemm::pingpong},
+                             {64, 128, 2, 2, 1, cooperative},  {128, 128, 2, 1, 1, cooperative, false, 2},
+                             {32, 128, 2, 1, 1, swapped},      {128, 128, 3, 1, 1, by_warps}};
 constexpr config shape = shapes[SCHEDULE];
 constexpr int split = 2;
 // Several tiles a block, more steps than stages, tails in every dimension.
@@ -57,24 +56,28 @@ struct problem {
 
 template <config C> void run(problem& p) {
     const int rows = C.tile_m * C.cluster_m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + C.tile_n - 1) / C.tile_n;
-    constexpr int steps = (K + 63) / 64;
     if constexpr (C.consumers == swapped) {
         using kernel = swapped_kernel<C>;
+        constexpr int steps = (K + kernel::tile_k - 1) / kernel::tile_k;
         const typename kernel::globals g{{p.a.data(), 1, 1, M, K}, {p.b.data(), 1, 1, K, N}, {p.out.data(), 1, 1, M, N},
                                          divisor(tiles_m),         divisor(split),           steps};
         launch<kernel>(
             {.blocks = tiles_m * tiles_n * split, .shared_bytes = kernel::shared_bytes, .cluster_blocks = split},
             nullptr, g);
     } else {
-        using kernel = kernel<C>;
-        using pipeline = lcf<kernel>;
-        using matrix = typename kernel::matrix;
-        const typename kernel::globals g{matrix(p.a.data(), 1, 1, M, K),
-                                         matrix(p.b.data(), 1, 1, K, N),
+        using kernel = std::conditional_t<C.consumers == by_warps, by_warps_kernel<C>, kernel<C>>;
+        constexpr int steps = (K + kernel::tile_k - 1) / kernel::tile_k;
+        const typename kernel::globals g{{p.a.data(), 1, 1, M, K},
+                                         {p.b.data(), 1, 1, K, N},
                                          {p.out.data(), 1, 1, M, N},
                                          {tiles_m, tiles_n, 8},
                                          steps};
-        launch<pipeline>({2 * kernel::cluster_blocks, pipeline::shared_bytes}, nullptr, g);
+        if constexpr (C.consumers == by_warps) {
+            launch<kernel>({2, kernel::shared_bytes}, nullptr, g);
+        } else {
+            using pipeline = lcf<kernel>;
+            launch<pipeline>({2 * kernel::cluster_blocks, pipeline::shared_bytes}, nullptr, g);
+        }
     }
 }
 

@@ -160,6 +160,8 @@ REPORTS = {
     ],
     "queue_not_released": ["deadlock.*wait at .* for phase 0 of task_empty.0.*4 of 4 arrivals missing"],
     "packed_past": ["store_packed at .* reaches column 512 of a tensor with 256 columns: packed tiles lie wholly"],
+    "pairs_past": ["store_pairs at .* stores columns to 272 of a tensor with 256"],
+    "pairs_odd": ["store_pairs at .* stores two elements at a time: rows begin at multiples of 8 bytes"],
 }
 CORRECT = (
     "ring",
@@ -174,6 +176,7 @@ CORRECT = (
     "grid",
     "grid_added",
     "adds",
+    "pairs",
     "dependent",
     "dependent_announced",
     "dependent_on_two",

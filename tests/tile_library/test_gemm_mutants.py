@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from mutation import NUMBERS, Mutant, check_every_seed, runner
 
-SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED = 0, 1, 2, 3, 4  # gemm_mutants.cu's schedules
+SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS = range(6)  # gemm_mutants.cu's schedules
 TEMPLATE, RING, KERNEL, SWAPPED_KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh", "swapped.cuh"
+BY_WARPS_KERNEL = "by_warps.cuh"
 
 READS_TOO_EARLY = (
     r"mma_AB at gemm.cuh:\d+ .* reads input.*(nothing has written|while load_async at gemm.cuh:\d+ .* may still write)"
@@ -29,6 +30,17 @@ BEFORE_INIT = (
 SUMS_TOO_EARLY = (
     r"load_from at swapped.cuh:\d+ .* reads input.*(nothing has written|while (store|load_async) at swapped.cuh:\d+)"
 )
+COPY_NOT_THERE = (
+    r"mma_AB at by_warps.cuh:\d+ .* reads ring.*"
+    r"(which nothing has written|while copy_async at by_warps.cuh:\d+ .* may still write it)"
+)
+COPIES_TOO_EARLY = (
+    r"copy_async at by_warps.cuh:\d+ .* writes ring.*while mma_AB at by_warps.cuh:\d+ .* may still read it.*barrier"
+)
+STRIP_AND_STAGE = (
+    r"store(_async)? at by_warps.cuh:\d+ .* ring.* while (mma_AB|copy_async) at by_warps.cuh:\d+ .* may still",
+    r"(mma_AB|copy_async) at by_warps.cuh:\d+ .* ring.* while store(_async)? at by_warps.cuh:\d+ .* may still",
+)
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
@@ -42,7 +54,11 @@ STEP_RELEASE = "warpgroup::mma_wait<1>();\n                s.in.release(at.stage
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
 TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
 PROMOTED_RELEASE = "s.in.release(at.stage_before());\n            add(acc, acc, recent);"
-LOAD_B = "load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
+LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
+FILLED = "stage == 0 ? stages - 1 : stage - 1);"
+FIRST_FILLS = "for (int step = 0; step < stages - 1; step++) fill(step, step);"
+COPY_B = "group<warps>::copy_async(ring[stage].b, g.b, coord{0, 0, step, col});"
+STAGE_THERE = "sync_block();  // this stage is there, and all warps are done with the one before it"
 INIT = "s.in.init(1, releasing_warps * cluster_blocks);"
 INIT_EMPTY = "kittens::init(empty, Stages, readers, where);"
 EVERY_RACE = (
@@ -342,11 +358,94 @@ MUTANTS = (
         (NUMBERS,),
     ),
     Mutant("every_block_multiplies_all_of_k", SWAPPED, SWAPPED_KERNEL, "rank * g.steps", "0 * g.steps", (NUMBERS,)),
+    Mutant("copies_not_waited_for", BY_WARPS, BY_WARPS_KERNEL, "copy_wait<stages - 2>();", "", (COPY_NOT_THERE,)),
+    Mutant("one_copy_too_many_pending", BY_WARPS, BY_WARPS_KERNEL, "<stages - 2>", "<stages - 1>", (COPY_NOT_THERE,)),
+    Mutant("copies_not_committed", BY_WARPS, BY_WARPS_KERNEL, "copy_commit();", "", (COPY_NOT_THERE,)),
+    Mutant(
+        "last_steps_commit_nothing",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        "copy_commit();",
+        "if (step < g.steps) copy_commit();",
+        (COPY_NOT_THERE,),
+    ),
+    Mutant(
+        "other_warps_copies_not_waited_for",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        STAGE_THERE,
+        "",
+        (COPY_NOT_THERE, COPIES_TOO_EARLY),
+    ),
+    Mutant(
+        "barrier_before_own_copies_land",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        f"copy_wait<stages - 2>(); {STAGE_THERE}",
+        "sync_block(); copy_wait<stages - 2>();",
+        (COPY_NOT_THERE,),
+    ),
+    Mutant(
+        "copies_over_the_stage_in_use",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        FILLED,
+        "stage);",
+        (COPY_NOT_THERE, COPIES_TOO_EARLY),
+    ),
+    Mutant(
+        "one_stage_too_few_at_the_start",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        FIRST_FILLS,
+        FIRST_FILLS.replace("stages - 1", "stages - 2"),
+        (COPY_NOT_THERE,),
+    ),
+    Mutant(
+        "first_step_of_a_again", BY_WARPS, BY_WARPS_KERNEL, "coord{0, 0, row, step}", "coord{0, 0, row, 0}", (NUMBERS,)
+    ),
+    Mutant(
+        "b_not_copied",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        COPY_B,
+        "",
+        (r"mma_AB at by_warps.cuh:\d+ .* reads ring.* which nothing has written",),
+    ),
+    Mutant(
+        "strips_over_a_stage_still_read",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        "sync_block();  // all warps are done with the ring",
+        "",
+        STRIP_AND_STAGE,
+    ),
+    Mutant(
+        "next_tile_over_strips_still_stored",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        "sync_block();  // and with the strips",
+        "",
+        STRIP_AND_STAGE,
+    ),
+    Mutant(
+        "strips_not_waited_for",
+        BY_WARPS,
+        BY_WARPS_KERNEL,
+        "store_read_wait();",
+        "",
+        (
+            *STRIP_AND_STAGE,
+            r"ends while store_async at by_warps.cuh:\d+ .* is in flight and may still read shared memory",
+        ),
+    ),
+    Mutant("sums_of_the_tile_before", BY_WARPS, BY_WARPS_KERNEL, "zero(sums);", "", (NUMBERS,)),
+    Mutant("quarters_exchanged", BY_WARPS, BY_WARPS_KERNEL, "cols * (warp_index() % 2)", "cols * 0", (NUMBERS,)),
 )
 
 
 # One of each kind of mistake: a wait, a phase, a release, a count of bytes, a load, a stage, a start, a fence, the end,
-# the numbers, a turn, a cluster, promoted sums. The others with --long.
+# the numbers, a turn, a cluster, promoted sums, copies by the warps themselves. The others with --long.
 QUICK = {
     "no_full_wait",
     "wrong_phase_of_consumers",
@@ -367,6 +466,12 @@ QUICK = {
     "promoted_sums_not_waited_for",
     "sums_read_before_all_are_there",
     "block_ends_while_a_neighbour_reads",
+    "copies_not_waited_for",
+    "last_steps_commit_nothing",
+    "other_warps_copies_not_waited_for",
+    "copies_over_the_stage_in_use",
+    "strips_over_a_stage_still_read",
+    "strips_not_waited_for",
 }
 CASES = [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.long) for m in MUTANTS]
 
@@ -375,7 +480,7 @@ def test_the_quick_mutants_are_there() -> None:
     assert {mutant.name for mutant in MUTANTS} >= QUICK
 
 
-@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED])
+@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS])
 def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
     run = runner(tmp_path, "gemm", schedule, None)
     for seed in range(100):

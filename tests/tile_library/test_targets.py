@@ -10,7 +10,7 @@ import pytest
 from tile_compile import CompileError, compile_library
 
 from tk_kernels.toolchain import TARGETS
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
+from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
 
 FOLDERS = INCLUDE_ROOT / "kittens" / "target"
 MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
@@ -123,6 +123,72 @@ def test_the_manual_says_all_that_a_target_gives(target: str) -> None:
     said = {name.rpartition("::")[2] for name in contract()}
     surplus = functions(target) - said - INTERNAL
     assert not surplus, f"docs/tile_library.md does not list {sorted(surplus)} of the target {target}"
+
+
+# Kilobytes of a block on the least and on the largest of a target's machines.
+BLOCKS = {"cpu": (227, 227), "sm_90a": (227, 227), "sm_80": (99, 163)}
+LIMITS = """
+#include "kittens.cuh"
+using namespace kittens;
+struct small {};
+struct declined { static constexpr bool large_blocks = false; };
+struct large { static constexpr bool large_blocks = true; };
+static_assert(limits::shared_bytes_for<small>() == %(least)d * 1024);
+static_assert(limits::shared_bytes_for<declined>() == %(least)d * 1024);
+static_assert(limits::shared_bytes_for<large>() == %(most)d * 1024);
+static_assert(limits::shared_bytes_for<small>(2) == limits::shared_bytes_of(2));
+static_assert(limits::stages(9, 32 * 1024, 24 * 1024) == (%(least)d - 24) / 32);
+static_assert(limits::large_stages(9, 32 * 1024, 24 * 1024) == (%(most)d - 24) / 32);
+static_assert(limits::large_stages(1, 32 * 1024, 24 * 1024) == 1);
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_large_blocks_have_what_the_largest_machine_has(tmp_path: Path, target: str) -> None:
+    least, most = BLOCKS[target]
+    source = tmp_path / "limits.cu"
+    source.write_text(LIMITS % {"least": least, "most": most})
+    assert compile_library(source, target).stat().st_size > 0
+
+
+FFT_CONV = """
+#include "fft_conv.cuh"
+using namespace tk::fft_conv;
+template <int Rows, bool Causal, bool Large>  // whole KB
+constexpr int blocks = lcsf<kernel<Rows, Causal, Large>>::shared_bytes / 1024;
+static_assert(kernel<64, true, false>::stages == 1 && kernel<64, true, true>::stages == 2);
+static_assert(kernel<64, true, true>::consumers == 1 && kernel<64, true, true>::consumer_registers > 240);
+static_assert(blocks<64, true, false> == 89 && blocks<64, true, true> == 121);
+static_assert(blocks<16, false, false> == 89 && blocks<16, false, true> == 121);
+"""
+
+
+def test_the_convolution_has_one_stage_where_a_block_is_small(tmp_path: Path) -> None:
+    source = tmp_path / "fft_conv.cu"
+    source.write_text(FFT_CONV.replace('"fft_conv.cuh"', f'"{KERNELS_ROOT / "fft_conv" / "fft_conv.cuh"}"'))
+    assert compile_library(source, "sm_80").stat().st_size > 0
+
+
+HEDGEHOG = """
+#include "hedgehog.cuh"
+using kernel = tk::hedgehog::kernel<true>;
+constexpr int two_stages = int(sizeof(kernel::resident)) + 2 * int(sizeof(kernel::input)) + kernel::workspace_bytes;
+static_assert((two_stages + 1023) / 1024 == %(needed)s && %(needed)s > %(most)s);
+"""
+
+
+def test_what_hedgehogs_refusal_says_of_shared_memory_is_so(tmp_path: Path) -> None:
+    """For sm_80: what two stages need, and what a block has at most."""
+    reason = find_kernel("hedgehog").refusals["sm_80"]
+    found = re.search(
+        r"two stages .* need (?P<needed>\d+) KB of shared memory, and a block has (?P<most>\d+) KB", reason
+    )
+    assert found
+    assert int(found["most"]) == BLOCKS["sm_80"][1]
+    source = tmp_path / "hedgehog.cu"
+    program = HEDGEHOG % found.groupdict()
+    source.write_text(program.replace('"hedgehog.cuh"', f'"{KERNELS_ROOT / "hedgehog" / "hedgehog.cuh"}"'))
+    assert compile_library(source, "cpu").stat().st_size > 0
 
 
 @pytest.mark.parametrize(

@@ -333,6 +333,33 @@ def test_the_implementation_refuses_in_words() -> None:
         FftConv(stages=2)
 
 
+@pytest.mark.parametrize(
+    ("target", "N", "reason"),
+    [
+        ("sm_80", 8192, "tk fft_conv takes N of 8192 on Hopper GPUs alone"),
+        ("sm_80", 4096, None),
+        ("sm_80", 1024, None),
+        ("sm_90a", 8192, None),
+        ("sm_80", 512, "tk fft_conv takes N of 1024, 2048, 4096, 8192, not 512"),
+    ],
+)
+def test_the_longest_transform_needs_a_copy_engine(target: str, N: int, reason: str | None) -> None:
+    problem = SimpleNamespace(B=1, D=1, N=N, causal=False, filter="outside", dtype="bf16", direction="fwd")
+    assert FftConv(target=target).supports(problem, "cuda") == reason
+
+
+def test_8192_points_are_refused_in_words_where_registers_stay(request: pytest.FixtureRequest) -> None:
+    """By --ptx, before the launch; the cpu target passes registers on."""
+    u, k = operands(1, 1, 8192, "cpu")
+    if not request.config.getoption("--ptx"):
+        check(u, k)
+        return
+    with pytest.raises(
+        ValueError, match="needs a Hopper GPU, whose warpgroups pass registers on; there are 1024, 2048"
+    ):
+        tk.fft_conv(u, tk.fft_conv_filter(k))
+
+
 @pytest.mark.gpu
 def test_cuda_graph_replays_on_new_inputs() -> None:
     u, k = operands(4, 8, 2048, "cuda")

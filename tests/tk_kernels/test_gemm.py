@@ -115,13 +115,15 @@ BUILT = (
     "tile 128x256 stages 4 cluster 1x1 cooperative order hilbert",
 )
 
-# The same for sm_80, which --ptx interprets: of those, what has no cluster and fits its shared memory and registers.
+# The same for sm_80, which --ptx interprets: of those, what has no cluster and fits its shared memory and registers,
+# and the warps that copy for themselves.
 BUILT_FOR_SM_80 = (
     "tile 128x128 stages 2 cluster 1x1 cooperative",
     "tile 64x128 stages 3 cluster 1x1 cooperative",
     "tile 16x128 stages 5 cluster 1x1 swapped",
     "tile 64x128 stages 3 cluster 1x1 swapped",
     "tile 128x64 stages 3 cluster 1x1 swapped",
+    "tile 128x128 stages 3 cluster 1x1 by_warps",
 )
 
 
@@ -140,6 +142,18 @@ def test_list_of_built_kernels_is_whole(device: str, request: pytest.FixtureRequ
     assert tuple(line.strip() for line in str(failure.value).splitlines()[1:]) == (
         BUILT_FOR_SM_80 if request.config.getoption("--ptx") else BUILT
     )
+
+
+@pytest.mark.parametrize("options", [{}, {"persistent": 0}, {"persistent": 1}, {"order": "row_major"}], ids=str)
+def test_warps_that_copy_for_themselves(device: str, options: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    """By --ptx: tails in every dimension, fewer steps than stages, more tiles than blocks. Elsewhere in words."""
+    for M, N, K in ((300, 520, 200), (65, 129, 333), (129, 8, 1), (1, 257, 64), (400, 700, 65)):
+        a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+        if not request.config.getoption("--ptx"):
+            with pytest.raises(ValueError, match="no kernel is built with these options together"):
+                tk.gemm(a, b, schedule="by_warps", **options)
+            continue
+        assert_good(tk.gemm(a, b, schedule="by_warps", **options), a, b)
 
 
 @pytest.mark.parametrize("kernel", BUILT)

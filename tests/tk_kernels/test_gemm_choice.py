@@ -1,4 +1,7 @@
-"""Which of the built kernels a GEMM gets where only some of its options are forced: choice.cuh, for the cpu target."""
+"""Which of the built kernels a GEMM gets where only some of its options are forced: choice.cuh, for the cpu target.
+
+And for sm_80, whose own kernels are chosen among.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,18 @@ import subprocess
 from typing import Any
 
 import pytest
-from test_gemm import BUILT
+from test_gemm import BUILT, BUILT_FOR_SM_80
 
 from tk_kernels.ops.gemm_options import encode_options
-from tk_kernels.toolchain.compilers import find_gxx
+from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, find_kernel
-from tk_kernels.toolchain.targets import CPU
+from tk_kernels.toolchain.targets import CPU, SM_80
 
-CHOICES = 11
-"""The first of BUILT, which problems get unless told otherwise."""
+CHOICES = 12
+"""The first of ASKED, which problems get unless told otherwise."""
+BY_WARPS = "tile 128x128 stages 3 cluster 1x1 by_warps"
+ASKED = (*BUILT[: CHOICES - 1], BY_WARPS, *BUILT[CHOICES - 1 :])
+"""What gemm.cu lists; a target builds those that fit it, with as many of their stages as it has room for."""
 
 SHAPES = ((64, 128, 64), (512, 512, 512), (1024, 1024, 64), (4096, 4096, 4096), (8192, 8192, 8192), (100, 40000, 128))
 
@@ -28,9 +34,16 @@ inline int multiprocessors() { return %d; }
 #define multiprocessors machine::multiprocessors
 #include "choice.cuh"
 using namespace tk::gemm;
-void start(const problem<product>&, const options&, void*) {}
+void no_launch(const problem<product>&, const options&, void*) {}
+template <config Asked> constexpr config shape = fitted<product>(Asked);
+template <config Asked>
+constexpr built<product> entry = {shape<Asked>, fits<product>(Asked, shape<Asked>) ? no_launch : nullptr};
 const built<product> kernels[] = {%s};
 problem<product> sized(int m, int n, int k) { return {nullptr, nullptr, nullptr, m, n, k, k, n, n}; }
+extern "C" __attribute__((visibility("default"))) int named(int index, char* text, int size) {
+    std::snprintf(text, size, "%%s", name(kernels[index].shape).c_str());
+    return kernels[index].start != nullptr;
+}
 extern "C" __attribute__((visibility("default"))) int split(int index, int m, int n, int k, int forced) {
     options o;
     o.split = forced;
@@ -53,7 +66,7 @@ extern "C" __attribute__((visibility("default"))) int chosen(int m, int n, int k
 
 
 def has(kernel: str, options: dict[str, Any]) -> bool:
-    """Whether one of BUILT has what these options force."""
+    """Whether a kernel has what these options force."""
     _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
     found = {"tile": tile, "stages": int(stages), "cluster": cluster, "schedule": schedule}
     if schedule == "swapped" and {"order", "persistent"} & options.keys():
@@ -64,7 +77,7 @@ def has(kernel: str, options: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The chooser over BUILT, on the cpu target's machine of 4 multiprocessors."""
+    """The chooser on the cpu target's machine of 4 multiprocessors."""
     return compile_chooser(tmp_path_factory, 4)
 
 
@@ -74,19 +87,35 @@ def h200(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return compile_chooser(tmp_path_factory, 132)
 
 
-def compile_chooser(tmp_path_factory: pytest.TempPathFactory, multiprocessors: int) -> ctypes.CDLL:
-    """The chooser over BUILT; on a machine of so many multiprocessors."""
+@pytest.fixture(scope="module")
+def a100(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The chooser of sm_80, on 108 multiprocessors."""
+    return compile_chooser(tmp_path_factory, 108, SM_80.name)
+
+
+def compile_chooser(
+    tmp_path_factory: pytest.TempPathFactory, multiprocessors: int, target: str = CPU.name
+) -> ctypes.CDLL:
+    """The chooser over ASKED; on a machine of so many multiprocessors."""
     entries = []
-    for kernel in BUILT:
+    for kernel in ASKED:
         _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
         sizes = ", ".join([*tile.split("x"), stages, *cluster.split("x")])
-        entries.append(f"{{{{{sizes}, {schedule}, {str(bool(order)).lower()}}}, start}}")
+        schedule = "in_turn" if kernel == BUILT[2] else f"schedule::{schedule}"
+        entries.append(f"entry<config{{{sizes}, {schedule}, {str(bool(order)).lower()}}}>")
     folder = tmp_path_factory.mktemp("choice")
-    source, output = folder / "choice.cc", folder / "choice.so"
+    source, output = folder / ("choice.cc" if target == CPU.name else "choice.cu"), folder / "choice.so"
     source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))
-    flags = [flag for flag in CPU.flags if not flag.startswith("-O")]
-    includes = [find_kernel("gemm").path, INCLUDE_ROOT / "kittens" / "target" / "cpu", INCLUDE_ROOT]
-    command = [find_gxx().path, *flags, "-O0", "-march=native", "-shared", *(f"-I{path}" for path in includes)]
+    if target == CPU.name:
+        flags = [flag for flag in CPU.flags if not flag.startswith("-O")]
+        command = [find_gxx().path, *flags, "-O0", "-march=native", "-shared"]
+    else:
+        nvcc = find_nvcc()
+        flags = [flag for flag in SM_80.flags if not flag.startswith(("-gencode", "-Xptxas", "-lineinfo"))]
+        command = [nvcc.path, *flags, "-arch=compute_80", "-ccbin", find_gxx().path]
+        command += [f"-L{nvcc.library_dir}", "-cudart=static", "-shared"]
+    includes = [find_kernel("gemm").path, INCLUDE_ROOT / "kittens" / "target" / target, INCLUDE_ROOT]
+    command += [f"-I{path}" for path in includes]
     done = subprocess.run([*command, str(source), "-o", str(output)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]
     loaded = ctypes.CDLL(str(output))
@@ -94,17 +123,24 @@ def compile_chooser(tmp_path_factory: pytest.TempPathFactory, multiprocessors: i
     return loaded
 
 
+def built(library: ctypes.CDLL) -> dict[int, str]:
+    """The names of the kernels that the target builds, by their places in ASKED."""
+    text = ctypes.create_string_buffer(200)
+    there = [index for index in range(len(ASKED)) if library.named(index, text, len(text))]
+    return {index: (library.named(index, text, len(text)), text.value.decode())[1] for index in there}
+
+
 def choose(library: ctypes.CDLL, shape: tuple[int, int, int], options: dict[str, Any]) -> str | None:
-    """The kernel of BUILT that runs, None for a refusal."""
+    """The kernel that runs, None for a refusal."""
     index = library.chosen(*shape, *encode_options(**options))
-    return None if index < 0 else BUILT[index]
+    return None if index < 0 else built(library)[index]
 
 
 FORCED: dict[str, tuple[Any, ...]] = {
     "stages": (None, 1, 2, 3, 4),
     "tile": (None, "16x128", "64x128", "128x128", "128x192", "128x256", "256x128"),
     "cluster": (None, "1x1", "2x1", "1x2"),
-    "schedule": (None, "cooperative", "pingpong", "swapped"),
+    "schedule": (None, "cooperative", "pingpong", "swapped", "by_warps"),
     "order": (None, "row_major", "hilbert"),
 }
 
@@ -112,14 +148,14 @@ FORCED: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_what_is_not_forced_is_chosen_to_fit(library: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
     """The quickest of the usual ones that has what is forced, else of the others, else a refusal."""
-    refused = 0
+    refused, names = 0, built(library)
     for values in itertools.product(*FORCED.values()):
         options = {name: value for name, value in zip(FORCED, values, strict=True) if value is not None}
         wanted = None
-        for tier in (range(CHOICES), range(CHOICES, len(BUILT))):
-            able = [index for index in tier if has(BUILT[index], options)]
+        for tier in (range(CHOICES), range(CHOICES, len(ASKED))):
+            able = [index for index in tier if index in names and has(names[index], options)]
             if able:
-                wanted = BUILT[min(able, key=lambda index: library.predicted(index, *shape))]
+                wanted = names[min(able, key=lambda index: library.predicted(index, *shape))]
                 break
         assert choose(library, shape, options) == wanted, options
         refused += wanted is None
@@ -181,7 +217,7 @@ def test_named_shapes_on_an_h200(h200: ctypes.CDLL, shape: tuple[int, int, int])
     kernel = choose(h200, shape, {})
     assert kernel is not None
     _, tile, _, _, _, cluster, schedule = kernel.split()
-    index = BUILT.index(kernel)
+    index = ASKED.index(kernel)
     split = h200.split(index, *shape, 0) if schedule == "swapped" else 0
     name = " ".join(part for part in (tile, cluster, schedule) if part != "1x1")
     assert (name, split) == NAMED[shape]
@@ -192,3 +228,38 @@ def test_a_forced_split_is_never_more_than_the_steps_of_k(library: ctypes.CDLL) 
     chosen = choose(library, (1, 128, 65), {"split": 2})
     assert chosen is not None
     assert chosen.endswith("swapped")
+
+
+def test_each_target_builds_what_fits_it(library: ctypes.CDLL, a100: ctypes.CDLL) -> None:
+    assert tuple(built(library).values()) == BUILT
+    assert tuple(built(a100).values()) == BUILT_FOR_SM_80
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_not_forced_is_chosen_to_fit_for_sm_80(a100: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
+    names = built(a100)
+    for schedule in (None, "cooperative", "pingpong", "swapped", "by_warps"):
+        options = {} if schedule is None else {"schedule": schedule}
+        able = [index for index, kernel in names.items() if has(kernel, options)]
+        wanted = names[min(able, key=lambda index: a100.predicted(index, *shape))] if able else None
+        assert choose(a100, shape, options) == wanted, options
+
+
+# On an A100's 108 multiprocessors, by count: no GPU without a copy engine has been measured.
+NAMED_FOR_SM_80 = {
+    (1, 4096, 4096): BUILT_FOR_SM_80[2],
+    (16, 14336, 4096): BUILT_FOR_SM_80[2],
+    (64, 4096, 4096): BUILT_FOR_SM_80[1],
+    (512, 512, 512): BUILT_FOR_SM_80[1],
+    (128, 14336, 4096): BY_WARPS,
+    (1024, 1024, 1024): BY_WARPS,
+    (4096, 4096, 4096): BY_WARPS,
+    (5000, 5000, 5000): BY_WARPS,
+    (16384, 16384, 16384): BY_WARPS,
+}
+
+
+@pytest.mark.parametrize("shape", NAMED_FOR_SM_80, ids=lambda shape: "x".join(map(str, shape)))
+def test_named_shapes_on_an_a100(a100: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
+    """Large products are the warps' that copy for themselves."""
+    assert choose(a100, shape, {}) == NAMED_FOR_SM_80[shape]

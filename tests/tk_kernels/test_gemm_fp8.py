@@ -106,9 +106,19 @@ def test_every_scale_and_result(device: str, form: str, out_dtype: torch.dtype, 
     check(quantised(M, K, device), quantised(N, K, device, 1), given, out_dtype=out_dtype, fast_accum=fast_accum)
 
 
-@pytest.mark.parametrize("tile", ["128x256", "128x192", "128x128", "64x128"])
+@pytest.mark.parametrize("tile", ["128x256", "128x192", "128x160", "128x128", "64x128"])
 def test_every_tile(device: str, tile: str) -> None:
     check(quantised(300, 400, device), quantised(520, 400, device, 1), scales("tensor", 300, 520, device), tile=tile)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.bfloat16, E4M3])
+@pytest.mark.parametrize(
+    ("M", "N", "K"), [(1, 1, 16), (127, 159, 128), (257, 161, 1040), (130, 321, 656), (384, 480, 784)]
+)
+def test_columns_by_160(device: str, M: int, N: int, K: int, out_dtype: torch.dtype) -> None:
+    """B comes 32 rows at a time and results leave in strips of 32 columns: sizes at and around their borders."""
+    a, b, given = quantised(M, K, device), quantised(N, K, device, 1), scales("one", M, N, device)
+    check(a, b, given, out_dtype=out_dtype, tile="128x160", schedule="pingpong")
 
 
 @pytest.mark.parametrize("out_dtype", [torch.bfloat16, E4M3])

@@ -20,6 +20,7 @@ def test_every_option_has_its_place() -> None:
     assert encoded == (3, 0, 2, 128, 256, 2, 1, 2, 0)
     assert encode_options(persistent=True, order="supergroup", schedule="cooperative") == (0, 1, 0, 0, 0, 0, 0, 1, 0)
     assert encode_options(schedule="swapped", split=4) == (0, -1, -1, 0, 0, 0, 0, 3, 4)
+    assert encode_options(schedule="by_warps") == (0, -1, -1, 0, 0, 0, 0, 4, 0)
     assert encode_options(tile="auto", cluster="auto") == AUTOMATIC
 
 
@@ -32,7 +33,7 @@ def test_every_option_has_its_place() -> None:
         ("stages", True, "an integer from 1 to 4"),
         ("persistent", 2, "an integer from 0 to 1"),
         ("order", "column_major", "one of supergroup, row_major, hilbert"),
-        ("schedule", "fast", "one of cooperative, pingpong, swapped"),
+        ("schedule", "fast", "one of cooperative, pingpong, swapped, by_warps"),
         ("split", 0, "an integer from 1 to 8"),
         ("split", 9, "an integer from 1 to 8"),
         ("tile", "128", "two positive integers"),

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from tk_kernels import toolchain
-from tk_kernels.implementations import Attention, Based, Gemm, Hedgehog, Kernel, LinearAttention, Mamba2
+from tk_kernels.implementations import Attention, Based, Gemm, GemmFp8, Hedgehog, Kernel, LinearAttention, Mamba2
+
+WITHOUT = "tk gemm: the schedule by_warps is one of GPUs without a copy engine"
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,28 @@ def test_wrong_options_are_named() -> None:
 )
 def test_unsupported_problems_have_a_reason(problem: Problem, device: str, words: str) -> None:
     assert words in str(Gemm().supports(problem, device))
+
+
+@pytest.mark.parametrize(
+    ("options", "device", "reason"),
+    [
+        ({"target": "sm_80", "schedule": "by_warps"}, "cuda", None),
+        ({"target": "sm_80", "schedule": "by_warps", "tile": "128x128"}, "cuda", None),
+        (
+            {"target": "sm_80", "schedule": "swapped"},
+            "cuda",
+            "the option schedule is one of the kernel for Hopper GPUs",
+        ),
+        ({"target": "sm_90a", "schedule": "by_warps"}, "cuda", WITHOUT),
+        ({"schedule": "by_warps"}, "cpu", WITHOUT),
+    ],
+)
+def test_a_schedule_is_one_of_gpus_with_a_copy_engine_or_without(
+    options: dict[str, str], device: str, reason: str | None
+) -> None:
+    assert Gemm(**options).supports(Problem(), device) == reason
+    if options["schedule"] == "by_warps" and options.get("target") == "sm_80":
+        assert "8-bit" in str(GemmFp8(**options).supports(Problem(dtype="e4m3"), device))
 
 
 def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:

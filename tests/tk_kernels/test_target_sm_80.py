@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 
 import pytest
 import torch
 
-from tk_kernels import implementations, toolchain
+import tk_kernels as tk
+from tk_kernels import implementations, ops, toolchain
 from tk_kernels.ops import library
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
-TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode")
+TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
 BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "decode_plan")
+FOLDERS = {
+    "attention": "attention_warps",
+    "scaled_dot_product_attention": "attention_warps",
+    "mamba2": "linear_attention",
+}
+"""What an operator runs for sm_80, where the kernel has another name."""
+NO_KERNELS = ("DecodeCosts", "DecodePlan", "decode_plan", "fft_conv_filter")
+"""What prepares an operator's arguments, on any device."""
 LOAD = toolchain.load
 """Kept from the fixture `gpu`, which loads nothing."""
 
@@ -89,6 +99,13 @@ def test_hoppers_code_on_another_gpu_is_refused_in_a_sentence(gpu: pytest.Monkey
         call(gpu, (8, 9))
 
 
+@pytest.mark.parametrize("name", [name for name in ops.OPERATORS if name not in NO_KERNELS])
+def test_an_operator_says_on_which_gpus_it_runs(name: str) -> None:
+    words = " ".join(str(inspect.getdoc(getattr(tk, name))).split())
+    refused = toolchain.find_kernel(FOLDERS.get(name, name)).refusal("sm_80") is not None
+    assert ("a Hopper GPU" in words, "a GPU since Ampere" in words) == (refused, not refused)
+
+
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (12, 0)])
 @pytest.mark.parametrize("kernel", [name for name in toolchain.kernel_names() if name not in BUILT])
 def test_what_is_not_built_is_refused_at_the_call_without_a_compiler(
@@ -132,6 +149,4 @@ def test_rotary_is_the_same_bit_by_bit_on_both_targets(interleaved: bool) -> Non
 
 def library_call(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
     """The operator itself."""
-    import tk_kernels as tk
-
     return tk.rotary(x, cos, sin, interleaved=interleaved)

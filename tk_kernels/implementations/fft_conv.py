@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .. import toolchain
 from ..ops.fft_conv import CAUSAL_TRANSFORMS, TRANSFORMS, fft_conv, fft_conv_filter
 from .kernel import Kernel, Outputs
 
@@ -23,6 +24,13 @@ class FftConv(Kernel):
         if not problem.causal and problem.N not in TRANSFORMS:
             return f"tk fft_conv takes N of {', '.join(map(str, TRANSFORMS))}, not {problem.N}"
         return None
+
+    def supports(self, problem: Any, device: str) -> str | None:
+        """The longest transform takes two warpgroups' registers, which Hopper GPUs alone pass on."""
+        reason = super().supports(problem, device)
+        if reason is None and problem.N == TRANSFORMS[-1] and not toolchain.TARGETS[self._on(device)].copy_engine:
+            return f"tk fft_conv takes N of {TRANSFORMS[-1]} on Hopper GPUs alone"
+        return reason
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """From u (B, D, N) and k (D, N) fp32 to y."""

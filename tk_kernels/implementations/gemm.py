@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import toolchain
 from ..ops import gemm_options
 from ..ops.gemm import gemm
 from ..ops.gemm_fp8 import gemm_fp8
@@ -21,11 +22,24 @@ class Gemm(Kernel):
 
     name = "gemm"
     options: tuple[str, ...] = ("stages", "persistent", "order", "tile", "cluster", "schedule", "split")
-    of_copy_engine = ("stages", "order", "tile", "cluster", "schedule", "split")
+    of_copy_engine: tuple[str, ...] = ("stages", "order", "tile", "cluster", "schedule", "split")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         gemm_options.encode_options(**{key: value for key, value in self._options.items() if key != "fast_accum"})
+        if self._by_warps:
+            self.of_copy_engine = ()
+
+    @property
+    def _by_warps(self) -> bool:
+        return self._options.get("schedule") == "by_warps"
+
+    def supports(self, problem: Any, device: str) -> str | None:
+        """Warps copy for themselves where there is no copy engine, and there alone."""
+        reason = super().supports(problem, device)
+        if reason is None and self._by_warps and toolchain.TARGETS[self._on(device)].copy_engine:
+            return f"{self._title}: the schedule by_warps is one of GPUs without a copy engine"
+        return reason
 
 
 class GemmEpilogue(Gemm):

@@ -17,25 +17,35 @@ class _Model(Kernel):
     """A model that the problem brings, compiled on a GPU, with `tk.attention` and `tk.rotary` inside."""
 
     name = "attention"
-    needed = "fwd"
+    helpers = ("rotary",)
+    passes: tuple[str, ...] = ("fwd",)
 
     def supports(self, problem: Any, device: str) -> str | None:
-        """None, or why not, for either kernel."""
+        """None, or why not, for each of its kernels."""
         reason = super().supports(problem, device)
-        return reason or toolchain.obstacle("rotary", self._on(device))
+        if reason:
+            return reason
+        target = self._on(device)
+        return next(filter(None, (toolchain.obstacle(name, target) for name in self._folders(target))), None)
 
     def refuse(self, problem: Any) -> str | None:
         """Head dims 64 and 128."""
         return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
     def folder(self, target: str, direction: str = "fwd") -> str:
-        """Without a copy engine another kernel runs, forward alone: training is refused by this one's folder."""
-        both = self.needed == "bwd" or toolchain.TARGETS[target].copy_engine
-        return self.name if both else "attention_warps"
+        """Attention's; without a copy engine each pass has one of its own."""
+        if toolchain.TARGETS[target].copy_engine:
+            return self.name
+        return "attention_warps_backward" if direction == "bwd" and direction in self.passes else "attention_warps"
+
+    def _folders(self, target: str) -> tuple[str, ...]:
+        """All that a call loads."""
+        return (*dict.fromkeys(self.folder(target, one) for one in self.passes), *self.helpers)
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
-        """The problem's call, with both kernels loaded."""
-        toolchain.load("rotary", self._target)
+        """The problem's call, with all its kernels loaded."""
+        for name in self._folders(self._target):
+            toolchain.load(name, self._target)
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             return cast(Tensor, attention(q, k, v, causal=True))
@@ -56,7 +66,7 @@ class GptTraining(_Model):
     """Steps of training a GPT."""
 
     workload = "gpt_training"
-    needed = "bwd"
+    passes = ("fwd", "bwd")
 
 
 class Prefill(_Model):

@@ -29,11 +29,11 @@ _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is th
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.
 
-    u: (B, D, N) bfloat16; k_f: the filters' transforms, from `fft_conv_filter`; both on one device: a Hopper GPU
+    u: (B, D, N) bfloat16; k_f: the filters' transforms, from `fft_conv_filter`; both on one device: a GPU since Ampere
     (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
-    B and D >= 1. Circular: N is 1024, 2048, 4096 or 8192, and k_f was made for this N. `causal`: y_i = sum_{j <= i}
-    k_{i-j} u_j, for any N up to 4096; k_f was made with `causal=True` for this N, which its shape does not tell from
-    the circular one. Returns y (B, D, N) bfloat16, contiguous.
+    B and D >= 1. Circular: N is 1024, 2048, 4096 or, on Hopper GPUs and the CPU, 8192, and k_f was made for this N.
+    `causal`: y_i = sum_{j <= i} k_{i-j} u_j, for any N up to 4096; k_f was made with `causal=True` for this N, which
+    its shape does not tell from the circular one. Returns y (B, D, N) bfloat16, contiguous.
 
     The arithmetic is that of the tensor cores: operands are rounded to bfloat16 before each of the four small
     transforms, and summed in float32. That costs about 5e-3 of y in the L2 norm, where an fp32 transform rounded once

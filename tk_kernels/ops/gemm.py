@@ -35,7 +35,7 @@ def gemm(
 ) -> Tensor:
     """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
 
-    a: (M, K) bfloat16, b: (K, N) bfloat16, out: (M, N) bfloat16, all on one device: a Hopper GPU
+    a: (M, K) bfloat16, b: (K, N) bfloat16, out: (M, N) bfloat16, all on one device: a GPU since Ampere
     (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is
     for correctness). Any sizes >= 1. The result is contiguous.
 
@@ -50,10 +50,10 @@ def gemm(
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring; `persistent` 0 or 1; `order` of the
     output tiles (supergroup, row_major, hilbert); `tile` and `cluster` ("128x256", "2x1"); `schedule` of the consumer
-    warpgroups (cooperative, pingpong, swapped); `split` 1-8, the blocks that divide K among them (swapped, and no more
-    than K has steps of 64). What is not forced is still chosen by shape, among the kernels that have what is. Not every
-    combination is built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta tensors,
-    tracing) does not know that list and lets them pass.
+    warpgroups (cooperative, pingpong, swapped), or by_warps, where there is no copy engine; `split` 1-8, the blocks
+    that divide K among them (swapped, and no more than K has steps of 64). What is not forced is still chosen by shape,
+    among the kernels that have what is. Not every combination is built: the kernel refuses the others and lists its
+    own. What runs no kernel (fake and meta tensors, tracing) does not know that list and lets them pass.
 
     The same call gives the same bits every time. Another shape, GPU or option may sum K in another order.
 

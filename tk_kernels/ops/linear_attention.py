@@ -30,9 +30,9 @@ def linear_attention(
 
     q, k: (B, G, N, Dk), v: (B, H, N, Dv) bfloat16, Dk and Dv 64 or 128, H a multiple of G: head h reads q and k of
     group h // (H / G). `log_decay` g: float32, (H,) for a decay of each head, (B, H, N) for one of each step, None
-    for none. `initial_state`: (B, H, Dk, Dv) float32, zeros if not given. All on one device: a Hopper GPU (current
-    stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes
-    >= 1. `scale` is Dk^-0.5 if not given, as in flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which
+    for none. `initial_state`: (B, H, Dk, Dv) float32, zeros if not given. All on one device: a GPU since Ampere
+    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
+    sizes >= 1. `scale` is Dk^-0.5 if not given, as in flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which
     lies in memory as v does, and with `return_final_state` also the state after the last step, (B, H, Dk, Dv) float32.
 
     Log decays are meant to be <= 0, -inf included: it forgets everything. On the CPU one that is NaN or positive is an

@@ -31,8 +31,9 @@ def paged_attention_decode(
     D) bfloat16, a page of 16, 32 or a multiple of 64 keys; H a multiple of Hkv: query head h reads key head h // (H /
     Hkv).
     block_table: (B, width) int32, row b's n-th entry the page of keys n page .. (n + 1) page - 1. seqlens: (B,) int32,
-    the keys of each sequence, its new tokens among them. All on one device: a Hopper GPU (current stream; CUDA graphs
-    can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not given.
+    the keys of each sequence, its new tokens among them. All on one device: a GPU since Ampere (current stream; CUDA
+    graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not
+    given.
 
     Token t sees the keys before seqlens - (R - 1 - t). One that sees none gets zeros, and -inf. Memory that no token
     sees may hold anything: unused pages, the rest of a last page, entries of the table behind a sequence's end.
@@ -48,7 +49,7 @@ def paged_attention_decode(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
     So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the
     host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
-    is given.
+    is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
     """
     caches = {"k_cache": k_cache, "v_cache": v_cache}
     _require_problem(q, caches, block_table, seqlens)

@@ -30,7 +30,7 @@ def scaled_dot_product_attention(
     """Return what `torch.nn.functional.scaled_dot_product_attention` returns for these arguments.
 
     query: (B, Hq, N, D), key and value: (B, Hkv, Nkv, D). The kernel of `tk.attention` does it for bfloat16, D 64 or
-    128, no mask, no dropout, a last dimension that is dense, on a CPU or a Hopper GPU. PyTorch's `is_causal` is
+    128, no mask, no dropout, a last dimension that is dense, on a CPU or a GPU since Ampere. PyTorch's `is_causal` is
     aligned to the top left and `tk.attention`'s to the bottom right: the kernel takes it where N = Nkv, where both
     are the same. Everything else is passed on to PyTorch: it says which reason sent the call there, once a reason,
     by the logger `tk_kernels` (a compiled call says nothing). Under `torch.autocast` the tensors are cast first, as
@@ -94,7 +94,7 @@ def obstacle(
 def _unsupported_device(device: torch.device) -> str | None:
     """Why the kernel cannot run on this device, or None.
 
-    A GPU cannot be asked while a call is traced: on one that is not Hopper's a compiled call ends in our error.
+    A GPU cannot be asked while a call is traced: on one older than Ampere a compiled call ends in our error.
     """
     if device.type == "cuda":
         return None if torch.compiler.is_compiling() else unsupported_gpu(device)

@@ -7,8 +7,8 @@
 namespace tk::fft_conv {
 namespace {
 
-template <int Rows, bool Causal> void start(const problem& p, void* stream) {
-    using kernel = kernel<Rows, Causal>;
+template <int Rows, bool Causal, bool Large> void start_on(const problem& p, void* stream) {
+    using kernel = fft_conv::kernel<Rows, Causal, Large>;
     constexpr int row = kernel::row_elements;
     const auto data = [](const void* pointer) { return static_cast<bf16*>(const_cast<void*>(pointer)); };
     const auto sequences = [&](const tensor& t) {
@@ -27,6 +27,23 @@ template <int Rows, bool Causal> void start(const problem& p, void* stream) {
                                 int(steps)});
 }
 
+// With two stages where the device has shared memory for them.
+template <int Rows, bool Causal> void start(const problem& p, void* stream) {
+    if constexpr (limits::large_shared_bytes > limits::shared_bytes)
+        if (lcsf<kernel<Rows, Causal, true>>::shared_bytes > block_shared_bytes())
+            return start_on<Rows, Causal, false>(p, stream);
+    start_on<Rows, Causal, true>(p, stream);
+}
+
+// Of 8192 points: two consumers share one, which keep the sums of 240 registers a thread.
+void start_by_both(const problem& p, void* stream) {
+    if constexpr (limits::moves_registers) start<128, false>(p, stream);
+    else
+        throw std::invalid_argument(
+            "fft_conv: a transform of 8192 points needs a Hopper GPU, whose warpgroups pass registers on; there are "
+            "1024, 2048 and 4096");
+}
+
 }  // namespace
 
 void launch(const problem& p, void* stream) {
@@ -34,7 +51,7 @@ void launch(const problem& p, void* stream) {
     if (p.rows == 16) p.causal ? start<16, true>(p, stream) : start<16, false>(p, stream);
     else if (p.rows == 32) p.causal ? start<32, true>(p, stream) : start<32, false>(p, stream);
     else if (p.rows == 64) p.causal ? start<64, true>(p, stream) : start<64, false>(p, stream);
-    else if (p.rows == 128 && !p.causal) start<128, false>(p, stream);
+    else if (p.rows == 128 && !p.causal) start_by_both(p, stream);
     else
         throw std::invalid_argument("fft_conv: no kernel is built for a transform of " +
                                     std::to_string(p.rows * columns) +

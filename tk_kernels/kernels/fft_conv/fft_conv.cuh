@@ -18,7 +18,8 @@
 // two consumers.
 //
 // speed          README.md
-// shared memory  2 stages of 64 KB, 2 outputs of 32 KB, factors 24 KB: 216 KB
+// shared memory  2 stages of 64 KB, 2 outputs of 32 KB, factors 24 KB: 216 KB; where registers stay with their
+//                warpgroups half as much of each for the one consumer, T beside, one output: 120 KB, 88 KB by 1 stage
 // registers      of 240 a thread: 64 sums, 32 operand, 16 F_32, 64 T in fp32, 32 spectrum
 // any batch and number of channels; N = 1024, 2048, 4096 or, circular, 8192 points, or any multiple of 64 (128 above
 // 2048) below, as if zeros followed
@@ -33,14 +34,25 @@ using namespace kittens;
 
 using tile = cst_bf<tile_rows, columns>;
 using block = st_bf<half_rows, columns>;  // of the factors
+struct twiddle_table {
+    tile twiddle;
+};
 
-template <int Rows, bool Causal> struct kernel : lcsf_defaults {
-    static constexpr int stages = 2, output_stages = 2, consumers = 2;
-    static constexpr int consumer_registers = limits::consumer_registers(24);
-    static constexpr bool together = Rows > tile_rows;  // the consumers, on one transform
+// Large: a block may have what the larger of a target's machines have.
+template <int Rows, bool Causal, bool Large = true> struct kernel : lcsf_defaults {
+    static constexpr bool large_blocks = Large, together = Rows > tile_rows;  // together: both, on one transform
+    // One consumer where warpgroups keep their registers: two would have 168 a thread.
+    static constexpr int consumers = together || limits::moves_registers ? 2 : 1, output_stages = consumers;
+    static constexpr int tile_bytes = consumers * int(sizeof(tile));
+    static constexpr int other_bytes =
+        output_stages * tile_bytes + 6 * int(sizeof(block)) + (consumers == 1 ? int(sizeof(tile)) : 0) + 1024;
+    static constexpr int stages =
+        Large ? limits::large_stages(2, 2 * tile_bytes, other_bytes) : limits::stages(2, 2 * tile_bytes, other_bytes);
+    static constexpr int consumer_registers = limits::consumer_registers(24, consumers);
     static constexpr int rows = together ? tile_rows : Rows, signals = tile_rows / rows;  // complex ones, of a tile
     static constexpr int parts = Causal ? 1 : 2;                                          // sequences of a signal
     static constexpr int tile_sequences = parts * signals;                                // of one channel
+    static constexpr bool alternate = !together && consumers == 2;
     // Barriers: the consumers', a warpgroup's own, and its turn.
     static constexpr int everyone = 1, own_group = 2, turns = own_group + consumers;
     // A signal that fills the tile lies there with its even rows above its odd ones: row 2 i and row 2 i + 1 of the
@@ -65,8 +77,10 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
     struct output {
         tile y[consumers];
     };
-    struct workspace {
+    struct tables {
         block even[2], odd[2], back_odd[2];
+    };
+    struct workspace : tables, std::conditional_t<consumers == 1, twiddle_table, lcsf_defaults::none> {
         semaphore loaded;
     };
     using task = block_share;
@@ -74,7 +88,7 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
     using left_factor = crt_bf<16, half_rows>;
     struct factors {
         left_factor left, other;
-        crt_fl<16, columns> twiddle;
+        crt_fl<16, columns> twiddle;  // unless it stays in shared memory
         complex<typename rt_fl<16, columns>::col_vec> turn;
     };
 
@@ -104,7 +118,7 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         for (int c = 0; c < consumers; c++) {
             const coord first = find(t, step, c, g);
-            each_piece(in.u[c], first, [&](auto& to, coord at) { load_async(to, g.u, at, full); });
+            each_piece(in.u[c], first, [&](auto& to, coord at) { load_async(to, g.u, zero_beyond(g.u, at), full); });
             for (int s = 0; s < signals; s++) {
                 tile& to = in.spectrum[c];
                 load_async(subtile<rows, columns>(to.real, s, 0), g.spectrum, coord{first.d, 0, 0, first.r}, full);
@@ -136,13 +150,15 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
             warpgroup::load_halves(twiddle, out.y[warpgroup_index()]);
             load_left(f.left, g, warpgroup_index());
             load_left(f.other, g, 1 - warpgroup_index());
+        } else if constexpr (consumers == 1) {
+            load_left(f.left, g, 0);
         } else {
             rt_bf<16, columns> left;
             warpgroup::load(left, out.y[0].real);
             warpgroup::load_halves(twiddle, out.y[1]);
             part(f.left.real, left, 0, 0), part(f.left.imag, left, 0, 1);
         }
-        copy(f.twiddle, twiddle);
+        if constexpr (consumers > 1) copy(f.twiddle, twiddle);
         if (warpgroup_index() == 1) pass_turn();
         for (int step = 0; step < t.steps; step++) convolve(stream, f, own);
         if (warpgroup_index() == 0) in_turn();  // the one that is left over
@@ -150,10 +166,10 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
     // A consumer begins a step when the other has its first product: in lock step both would wait for the tensor cores,
     // and then both compute.
     kittens_device static void in_turn() {
-        if constexpr (!together) sync_named(turns + warpgroup_index(), consumers * warpgroup_warps);
+        if constexpr (alternate) sync_named(turns + warpgroup_index(), consumers * warpgroup_warps);
     }
     kittens_device static void pass_turn() {
-        if constexpr (!together) arrive_named(turns + 1 - warpgroup_index(), consumers * warpgroup_warps);
+        if constexpr (alternate) arrive_named(turns + 1 - warpgroup_index(), consumers * warpgroup_warps);
     }
     // Of those that multiply by one another's W'.
     kittens_device static void meet(int me) {
@@ -165,14 +181,16 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
     kittens_device static void load_tables(workspace& own, output& out, const globals& g) {
         init(own.loaded, 1);
         fence_init();
-        const loading phase(own.loaded, 6 * block::bytes + (together ? 4 : 3) * st_bf<tile_rows, columns>::bytes);
+        const loading phase(own.loaded,
+                            6 * block::bytes + (alternate ? 3 : 2 * consumers) * st_bf<tile_rows, columns>::bytes);
         const auto load_twiddle = [&](tile& to, int which) {
             load_async(to.real, g.constants, coord{0, which, twiddle_tile, 0}, own.loaded);
             load_async(to.imag, g.constants, coord{0, which, twiddle_tile + 1, 0}, own.loaded);
         };
         if constexpr (together) load_twiddle(out.y[0], 0);
-        else load_async(out.y[0].real, g.constants, coord{0, 0, 0, 0}, own.loaded);
-        load_twiddle(out.y[1], together);
+        else if constexpr (alternate) load_async(out.y[0].real, g.constants, coord{0, 0, 0, 0}, own.loaded);
+        if constexpr (consumers == 1) load_twiddle(own.twiddle, 0);
+        else load_twiddle(out.y[1], together);
         for (int i = 0; i < 2; i++) {
             load_async(own.even[i], g.constants, coord{0, 0, even_block + i, 0}, own.loaded);
             load_async(own.odd[i], g.constants, coord{0, 0, odd_block + i, 0}, own.loaded);
@@ -211,6 +229,19 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
         if (warpgroup_index() == 1) neg(left.real, left.real), neg(left.imag, left.imag);
     }
 
+    // x T, or x conj(T).
+    template <conjugate Which = conjugate::none>
+    kittens_device static void mul_twiddle(crt_fl<16, columns>& result, const crt_fl<16, columns>& x, const factors& f,
+                                           const workspace& own) {
+        if constexpr (consumers == 1) {
+            crt_bf<16, columns> twiddle;
+            warpgroup::load_halves(twiddle, own.twiddle);
+            mul<Which>(result, x, twiddle);
+        } else {
+            mul<Which>(result, x, f.twiddle);
+        }
+    }
+
     template <typename Stream>
     kittens_device static void convolve(Stream& stream, const factors& f, const workspace& own) {
         const int me = warpgroup_index();
@@ -234,7 +265,7 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
         pass_turn();
         exchange_rows(y.real, y.imag);
         if constexpr (split) butterfly_rows(y, f.turn);
-        mul(turned, y, f.twiddle);
+        mul_twiddle(turned, y, f, own);
         butterfly_cols(turned);
         copy(operand, turned);
         part(left, operand, 0, 0), part(right, operand, 0, 1);
@@ -257,7 +288,7 @@ template <int Rows, bool Causal> struct kernel : lcsf_defaults {
         warpgroup::mma_wait(w.real, w.imag);
         exchange_cols(w.imag, w.real);
         butterfly_cols(w);
-        mul<conjugate::second>(turned_back, w, f.twiddle);
+        mul_twiddle<conjugate::second>(turned_back, w, f, own);
         if constexpr (split) butterfly_rows_back(turned_back, f.turn);
         copy(operand, turned_back);
 

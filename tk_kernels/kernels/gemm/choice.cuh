@@ -1,8 +1,8 @@
 // The host side of a GEMM, whatever its operation: the kernels that are built (gemm.cuh, by their configurations),
 // which of them a problem gets, and its launch. `clocks` predicts what a kernel would take; of the first `choices` the
 // quickest runs that has what the options force. The grid is as many blocks (clusters) as the GPU holds, each walking
-// over tiles, or with persistent = 0 one a tile; tiles are taken in bands so that blocks at work together share
-// operands in L2.
+// over tiles, or with persistent = 0 one a tile (by_warps the other way about: one a tile unless persistent = 1); tiles
+// are taken in bands so that blocks at work together share operands in L2.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "by_warps.cuh"
 #include "gemm.cuh"
 #include "gemm.h"
 #include "swapped.cuh"
@@ -47,7 +48,30 @@ void start(const problem<Operation>& p, const options& o, void* stream) {
 }
 
 template <config C, operation Operation>
-    requires(C.consumers != swapped)
+    requires(C.consumers == by_warps)
+void start(const problem<Operation>& p, const options& o, void* stream) {
+    using kernel = by_warps_kernel<C, Operation>;
+    const bool row_major = o.order == int(tile_order::row_major);
+    const tile_bands tiles(int(divide_up(p.m, C.tile_m)), int(divide_up(p.n, C.tile_n)),
+                           row_major ? 1 : square_band(C.tile_m, C.tile_n, 1));
+    const auto operand = [](const void* data) {
+        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
+    };
+    constexpr int unit = 16 / sizeof(typename kernel::result);  // what is written at a time
+    const typename kernel::globals globals{
+        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
+        {operand(p.b), 1, 1, p.k, p.n, p.ldb, 0, 0},
+        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
+        tiles,
+        int(divide_up(p.k, kernel::tile_k)),
+        p.extra};
+    const int resident = multiprocessors() * kernel::blocks_per_sm;
+    const int blocks = o.persistent == 1 && tiles.tiles() > resident ? resident : tiles.tiles();
+    kittens::launch<kernel>({blocks, kernel::shared_bytes}, stream, globals);
+}
+
+template <config C, operation Operation>
+    requires(C.consumers == cooperative || C.consumers == pingpong)
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
@@ -78,6 +102,7 @@ template <operation Operation> struct built {
 // Whether the target has a cluster so large, room for two stages of what should have several, and registers for the
 // sums of a thread beside 40 others.
 template <operation Operation> constexpr bool fits(const config& asked, const config& c) {
+    if (c.consumers == by_warps) return !limits::multiplies_behind;
     const int rows = c.consumers == cooperative && c.tile_m > 64 ? c.tile_m / 2 : c.tile_m;
     return c.cluster_m * c.cluster_n <= limits::most_cluster_blocks && (c.stages >= 2 || c.stages == asked.stages) &&
            (c.consumers == swapped ||
@@ -103,7 +128,12 @@ template <operation Operation> double arrive_clocks(const config& c, const probl
     else if (in_two_lines) b_rows = 1 + 1.8 / c.cluster_m;
     return (a_rows * c.tile_m + b_rows * c.tile_n) * 128 / limits::operand_bytes * 1.035;
 }
-inline double multiply_clocks(const config& c) { return c.tile_m * c.tile_n * 128 / limits::multiply_bytes; }
+// Where multiplies end when they return, shared memory bounds them: 16 rows a warp have 237 of 630 TFLOPS at 4096
+// (H200). Warps of 64 x 64 should have 0.8 of them, by count.
+inline double multiply_clocks(const config& c) {
+    const double slower = limits::multiplies_behind ? 1 : c.consumers == by_warps ? 1.25 : 2.5;
+    return slower * c.tile_m * c.tile_n * 128 / limits::multiply_bytes;
+}
 inline double write_clocks(const config& c) { return c.tile_m * c.tile_n / limits::written_sums; }
 
 // The operands' way from memory; B's as often as it is read. Loads of which over 32 rows of A are not there take
@@ -129,7 +159,7 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     const int consumers = c.consumers == pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
     const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
     const double least = memory_clocks(c, p) + write + finish;
-    if (c.consumers == cooperative) return std::fmax(least, rounds * (steps + write + finish));
+    if (c.consumers != pingpong) return std::fmax(least, rounds * (steps + write + finish));
     return std::fmax(least, rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish);
 }
 
@@ -168,7 +198,7 @@ inline bool matches(const config& c, const options& o) {
 
 inline std::string name(const config& c) {
     auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
-    const char* consumers[] = {"", " cooperative", " pingpong", " swapped"};
+    const char* consumers[] = {"", " cooperative", " pingpong", " swapped", " by_warps"};
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
            pair(c.cluster_m, c.cluster_n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
            (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");

@@ -5,8 +5,8 @@
 // from shared memory (wgmma). Cooperative: the consumers share a tile, each tile_m / 2 of its rows. Ping-pong: each has
 // a tile of its own, and one's epilogue runs under the other's multiplies. In a cluster of cluster_m x cluster_n
 // blocks, blocks of one tile row share A and blocks of one tile column share B: each loads a part and multicasts it.
-// The result leaves in strips of 16 x 64, which each warp stores by TMA from two of its own in turn; they are still in
-// flight when the next tile begins.
+// The result leaves in strips of 16 x 64, or of 16 x 32 where 64 does not divide tile_n, which each warp stores by TMA
+// from two of its own in turn; they are still in flight when the next tile begins.
 //
 // speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
 // shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at
@@ -25,8 +25,9 @@ namespace tk::gemm {
 using namespace kittens;
 
 // How a block's consumers share the work: on one tile together, each on a tile of its own in turn, or, for few rows,
-// together on a tile of C's transpose whose K the blocks of a cluster divide (swapped.cuh).
-enum schedule { cooperative = 1, pingpong, swapped };
+// together on a tile of C's transpose whose K the blocks of a cluster divide (swapped.cuh); or, where there is no copy
+// engine, as warps that copy for themselves (by_warps.cuh).
+enum schedule { cooperative = 1, pingpong, swapped, by_warps };
 // In turn, where multiplies go on behind an epilogue; where they have ended when they return, all warps must multiply.
 constexpr schedule in_turn = limits::multiplies_behind ? pingpong : cooperative;
 
@@ -65,16 +66,21 @@ concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra
     { O::finish_clocks(extra, 64, 1) } -> std::same_as<double>;
 };
 
+// Columns of B, and of the result, that are loaded and stored at a time.
+constexpr int unit_columns(const config& c) { return c.tile_n % 64 == 0 ? 64 : 32; }
+
 // With as many of its stages as a block has shared memory for.
 template <operation Operation> constexpr config fitted(config c) {
+    if (c.consumers == by_warps) return c;
     if (c.consumers == swapped) {
         const int unit_bytes = 2 * 16 * 32, units = c.tile_n / 64 * warpgroup_warps;
         c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128, units * unit_bytes);
         return c;
     }
     const int strips = 2 * warpgroup_warps * (c.tile_m == 64 && c.consumers != pingpong ? 1 : 2);
-    c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128,
-                              strips * 16 * 64 * int(sizeof(typename Operation::result)) + 2 * int(sizeof(semaphore)));
+    c.stages = limits::stages(
+        c.stages, (c.tile_m + c.tile_n) * 128,
+        strips * 16 * unit_columns(c) * int(sizeof(typename Operation::result)) + 2 * int(sizeof(semaphore)));
     return c;
 }
 
@@ -90,11 +96,14 @@ template <config C, operation Operation = product> struct kernel {
     static constexpr bool transposed_b = Operation::transposed_b;
     static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
 
-    using piece = st<operand, 64, tile_k>;  // what one TMA instruction moves
-    using strip = st<result, 16, 64>;       // what a warp stores at a time
-    using matrix = gl<operand, 1, 1, dynamic, dynamic, piece>;
+    static constexpr int unit = unit_columns(C), units = C.tile_n / unit;
+    // What one TMA instruction moves, and what a warp stores at a time.
+    using piece = st<operand, 64, tile_k>;
+    using piece_b = std::conditional_t<transposed_b, st<operand, unit, tile_k>, st<operand, tile_k, unit>>;
+    using strip = st<result, 16, unit>;
     struct globals {
-        matrix a, b;
+        gl<operand, 1, 1, dynamic, dynamic, piece> a;
+        gl<operand, 1, 1, dynamic, dynamic, piece_b> b;
         gl<result, 1, 1, dynamic, dynamic, strip> c;
         tile_bands tiles;  // of a cluster
         int steps;
@@ -108,9 +117,9 @@ template <config C, operation Operation = product> struct kernel {
         strip c[warpgroup_warps][2];  // a warp's own, in turn
     };
     struct task {
-        int m, n, steps;  // tile of C, in units of 64 rows and columns
+        int m, n, steps;  // tile of C, in units of 64 rows and of `unit` columns
     };
-    static constexpr int strips = rows / 64 * (C.tile_n / 64);
+    static constexpr int strips = rows / 64 * units;
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.a, g.b, g.c); }
@@ -120,7 +129,7 @@ template <config C, operation Operation = product> struct kernel {
         if (index >= g.tiles.tiles()) return false;
         const auto [row, col] = C.hilbert ? hilbert(index, g.tiles.rows, g.tiles.cols) : g.tiles.at(index);
         t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
-        t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * (C.tile_n / 64);
+        t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * units;
         t.steps = g.steps;
         return true;
     }
@@ -132,12 +141,12 @@ template <config C, operation Operation = product> struct kernel {
         const int same_b = C.cluster_m == 1 ? 0 : column_mask() << col;
         for (int i = col; i < C.tile_m / 64; i += C.cluster_n)
             load_async(subtile<64, tile_k>(in.a, i, 0), g.a, coord{0, 0, t.m + i, step}, full, same_a);
-        for (int j = row; j < C.tile_n / 64; j += C.cluster_m)
+        for (int j = row; j < units; j += C.cluster_m)
             if constexpr (transposed_b)
-                load_async(subtile<64, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
-            else load_async(subtile<64, 64>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
+                load_async(subtile<unit, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
+            else load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
         if (step == 0)
-            Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, 64 * t.n});
+            Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, unit * t.n});
     }
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
@@ -153,12 +162,12 @@ template <config C, operation Operation = product> struct kernel {
 #pragma unroll
         for (int i = 0; i < rows / 64; i++)
 #pragma unroll
-            for (int j = 0; j < C.tile_n / 64; j++) {
-                strip& c = out.c[warp_in_group()][(i * (C.tile_n / 64) + j) % 2];
-                rt_fl<16, 64> slice;
+            for (int j = 0; j < units; j++) {
+                strip& c = out.c[warp_in_group()][(i * units + j) % 2];
+                rt_fl<16, unit> slice;
                 part(slice, acc, i, j);
                 Operation::template finish<rows * C.tile_n / 128>(
-                    slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), 64 * (t.n + j)});
+                    slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), unit * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same
                 // one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();

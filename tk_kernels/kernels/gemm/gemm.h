@@ -19,7 +19,8 @@ struct options {
     int tile_n = 0;       // output tile of a block, columns
     int cluster_m = 0;    // blocks of a cluster along M (they share tiles of B)
     int cluster_n = 0;    // blocks of a cluster along N (they share tiles of A)
-    int schedule = 0;  // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate; 3 swapped: C's transpose
+    int schedule = 0;  // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate; 3 swapped: C's transpose;
+                       // 4 by warps: where there is no copy engine, they load for themselves
     int split = 0;     // swapped: blocks, a cluster, that divide K, 1..8
 };
 

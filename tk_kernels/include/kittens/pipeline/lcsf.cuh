@@ -51,7 +51,7 @@ template <typename K> struct lcsf {
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +
                                         (has_workspace ? int(sizeof(workspace)) : 0) +
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= limits::shared_bytes_of(blocks_per_sm),
+    static_assert(shared_bytes <= limits::shared_bytes_for<K>(blocks_per_sm),
                   "lcsf: the two rings exceed a block's shared memory; use fewer stages");
     static_assert(limits::producer_registers(K::consumers, K::consumer_registers, blocks_per_sm) >=
                       limits::least_registers,

@@ -6,7 +6,8 @@
 
 namespace kittens {
 
-// Numbers of a machine: shared_bytes (of a block), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
+// Numbers of a machine: shared_bytes (of a block), large_shared_bytes (of one on those of a target's machines that have
+// more), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
 // costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), spare_registers (that a
 // thread takes more of than on Hopper), moves_registers (whether warpgroups may take from one another);
 // dependent_launch (whether a kernel may start before the one ahead of it has ended); most_cluster_blocks;
@@ -20,10 +21,23 @@ template <typename Numbers> struct limits_of : Numbers {
         return share < Numbers::shared_bytes ? share : Numbers::shared_bytes;
     }
 
+    // Of a block of K's: all that there is where K has large_blocks, which some of a target's machines then refuse.
+    template <typename K> static constexpr int shared_bytes_for(int blocks_per_sm = 1) {
+        if constexpr (requires { requires K::large_blocks; }) return Numbers::large_shared_bytes;
+        else return shared_bytes_of(blocks_per_sm);
+    }
+
     // Stages of a ring beside so many other bytes: as many as fit, but not more than `most`.
     static constexpr int stages(int most, int stage_bytes, int other_bytes, int blocks_per_sm = 1) {
+        return stages_in(shared_bytes_of(blocks_per_sm), most, stage_bytes, other_bytes);
+    }
+    // The same in a large block.
+    static constexpr int large_stages(int most, int stage_bytes, int other_bytes) {
+        return stages_in(Numbers::large_shared_bytes, most, stage_bytes, other_bytes);
+    }
+    static constexpr int stages_in(int shared_bytes, int most, int stage_bytes, int other_bytes) {
         constexpr int semaphores = 16;  // of a stage
-        const int fit = (shared_bytes_of(blocks_per_sm) - other_bytes) / (stage_bytes + semaphores);
+        const int fit = (shared_bytes - other_bytes) / (stage_bytes + semaphores);
         return fit < most ? fit : most;
     }
 

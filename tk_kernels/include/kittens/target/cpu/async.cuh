@@ -187,4 +187,7 @@ template <typename Tile, global_tensor Gl> kittens_device void prefetch_map(cons
     (void)global.template map<Tile>();
 }
 
+// A place to load from whose batch or depth may be past the tensor's end, where the copy engine brings zeros.
+template <global_tensor Src> kittens_device coord zero_beyond(const Src&, coord at) { return at; }
+
 }  // namespace kittens

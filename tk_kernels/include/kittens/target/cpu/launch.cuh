@@ -171,8 +171,9 @@ void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::
 
 // How many blocks a persistent grid has: few, so that each has several tasks in turn.
 inline int multiprocessors() { return 4; }
-// The shared memory that blocks of one multiprocessor share.
+// The shared memory that blocks of one multiprocessor share, and what one of them may have.
 inline int multiprocessor_shared_bytes() { return limits::multiprocessor_shared_bytes; }
+inline int block_shared_bytes() { return limits::shared_bytes; }
 
 // How many blocks of a launch are there at once.
 template <typename Kernel> int resident_blocks(const launch_shape& shape) {

@@ -61,13 +61,41 @@ __global__ void __launch_bounds__(Kernel::warps* warp_threads, Kernel::blocks_pe
 #endif
 }
 
-// The kernel, which may ask for as much shared memory as a block can have.
-template <typename Kernel> auto* entry_of() {
+inline int current_device() {
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "asking for the current device");
+    return device;
+}
+template <cudaDeviceAttr Attribute> int of_current_device() {
+    static thread_local int of_device[64] = {};
+    const int device = current_device();
+    int& known = of_device[device % 64];
+    if (known == 0) check_cuda(cudaDeviceGetAttribute(&known, Attribute, device), "asking what the device has");
+    return known;
+}
+// Streaming multiprocessors of the current device: how many blocks a persistent grid has.
+inline int multiprocessors() { return of_current_device<cudaDevAttrMultiProcessorCount>(); }
+// The shared memory that the blocks of one share, and what one of them may have; `limits` has what the least of a
+// target's machines has.
+inline int multiprocessor_shared_bytes() { return of_current_device<cudaDevAttrMaxSharedMemoryPerMultiprocessor>(); }
+inline int block_shared_bytes() { return of_current_device<cudaDevAttrMaxSharedMemoryPerBlockOptin>(); }
+
+// The kernel, which may ask for as much shared memory as a block of the current device can have. Throws
+// std::runtime_error where that is less than `shared_bytes`.
+template <typename Kernel> auto* entry_of(int shared_bytes) {
+    static thread_local int raised_to[64] = {};  // on each device
     auto* entry = kernel_entry<Kernel>;
-    static const cudaError_t raised = [entry] {
-        return cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, limits::shared_bytes);
-    }();
-    check_cuda(raised, "raising the shared memory limit");
+    int& most = raised_to[current_device() % 64];
+    if (most == 0) {
+        const int bytes = block_shared_bytes();
+        check_cuda(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+                   "raising the shared memory limit");
+        most = bytes;
+    }
+    if (shared_bytes > most)
+        throw std::runtime_error("a block of the kernel needs " + std::to_string((shared_bytes + 1023) / 1024) +
+                                 " KB of shared memory, and one has " + std::to_string(most / 1024) +
+                                 " KB on this GPU");
     return entry;
 }
 
@@ -76,7 +104,7 @@ template <typename Kernel> auto* entry_of() {
 // refuses.
 template <typename Kernel>
 void launch(const launch_shape& shape, void* stream, const typename Kernel::globals& globals) {
-    auto* entry = entry_of<Kernel>();
+    auto* entry = entry_of<Kernel>(shape.shared_bytes);
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(shape.blocks);
     config.blockDim = dim3(Kernel::warps * warp_threads);
@@ -102,22 +130,9 @@ void launch(const launch_shape& shape, void* stream, const typename Kernel::glob
     check_cuda(cudaLaunchKernelEx(&config, entry, globals), "launching the kernel");
 }
 
-template <cudaDeviceAttr Attribute> int of_current_device() {
-    static thread_local int of_device[64] = {};
-    int device = 0;
-    check_cuda(cudaGetDevice(&device), "asking for the current device");
-    if (of_device[device % 64] == 0)
-        check_cuda(cudaDeviceGetAttribute(&of_device[device % 64], Attribute, device), "asking what the device has");
-    return of_device[device % 64];
-}
-// Streaming multiprocessors of the current device: how many blocks a persistent grid has.
-inline int multiprocessors() { return of_current_device<cudaDevAttrMultiProcessorCount>(); }
-// The shared memory that the blocks of one share; `limits` has what the least of a target's machines has.
-inline int multiprocessor_shared_bytes() { return of_current_device<cudaDevAttrMaxSharedMemoryPerMultiprocessor>(); }
-
 // How many blocks of a launch are there at once.
 template <typename Kernel> int resident_blocks(const launch_shape& shape) {
-    auto* entry = entry_of<Kernel>();
+    auto* entry = entry_of<Kernel>(shape.shared_bytes);
     const int threads = Kernel::warps * warp_threads, cluster_blocks = cluster_of<Kernel>(shape);
     int count = 0;
     if (cluster_blocks == 1) {

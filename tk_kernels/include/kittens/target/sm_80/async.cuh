@@ -37,6 +37,12 @@ kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& do
     load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
 }
 
+// A place to load from whose batch or depth may be past the tensor's end: what is loaded is then zero.
+template <global_tensor Src> kittens_device coord zero_beyond(const Src& src, coord at) {
+    if (at.b >= src.batch() || at.d >= src.depth()) at = {0, 0, src.rows() / base_tile + 1, 0};
+    return at;
+}
+
 // Stores a tile or vector. Elements past the tensor's end are not written.
 template <global_tensor Dst, shared_tile Src>
 kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {

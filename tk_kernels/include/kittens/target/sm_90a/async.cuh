@@ -169,4 +169,7 @@ template <typename Tile, global_tensor Gl> kittens_device void prefetch_map(cons
     if (elect()) asm volatile("prefetch.tensormap [%0];" ::"l"(map_address<Gl, Tile>(global)) : "memory");
 }
 
+// A place to load from whose batch or depth may be past the tensor's end, where the copy engine brings zeros.
+template <global_tensor Src> kittens_device coord zero_beyond(const Src&, coord at) { return at; }
+
 }  // namespace kittens

@@ -7,6 +7,7 @@ namespace kittens {
 
 struct hopper {
     static constexpr int shared_bytes = 227 * 1024, multiprocessor_shared_bytes = 228 * 1024;
+    static constexpr int large_shared_bytes = shared_bytes;
     static constexpr int reserved_shared_bytes = 1024;
     static constexpr int registers = 65536, thread_registers = 255, spare_registers = 0;
     static constexpr bool moves_registers = true, dependent_launch = true;
