@@ -68,6 +68,10 @@ class Implementation(Protocol):
         """The call to be timed, on these inputs: works on the current stream and allocates its own outputs."""
         ...
 
+    def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
+        """What a call's blocks did when, as a Chrome trace, and what it returned; None where it records nothing."""
+        ...
+
 
 class FunctionImplementation:
     """A plain function as an implementation."""
@@ -103,6 +107,9 @@ class FunctionImplementation:
         arguments = {**inputs, **problem.options, **self._options}
         return lambda: self._function(**arguments)
 
+    def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> None:
+        return None
+
 
 class _Completed:
     """A class-based implementation, the optional parts of which may be absent."""
@@ -134,6 +141,9 @@ class _Completed:
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         return self._inner.prepare(problem, inputs)
+
+    def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
+        return self._ask("trace", None, problem, inputs)
 
     def _ask(self, method: str, default: Any, *arguments: Any) -> Any:
         function = getattr(self._inner, method, None)

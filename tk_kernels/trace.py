@@ -76,10 +76,10 @@ class Trace:
             ]
         for event in self.events:
             place = {"pid": event.block, "tid": ROLES.index(event.role)}
-            span = {"ph": "X", **place, "ts": event.start, "dur": event.end - event.start}
+            span = {"ph": "X", **place, "ts": round(event.start, 4), "dur": round(event.end - event.start, 4)}
             rows.append({**span, "name": event.name, "cat": event.opcode})
             if event.waited > event.start:
-                rows.append({**span, "name": "waits", "cat": "wait", "dur": event.waited - event.start})
+                rows.append({**span, "name": "waits", "cat": "wait", "dur": round(event.waited - event.start, 4)})
         rows += self._arrows()
         about = {"unit": self.unit, "clock_residual_us": self.residual_us}
         return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": about}
@@ -126,8 +126,10 @@ class Trace:
             for source in computed:
                 if source.opcode == "attend" and source.fields[7] == to.fields[7]:
                     both = {"cat": "counter", "name": f"counter {to.fields[7]}", "id": len(arrows) // 2, "tid": 1}
-                    arrows.append({"ph": "s", **both, "pid": source.block, "ts": source.end})
-                    arrows.append({"ph": "f", "bp": "e", **both, "pid": to.block, "ts": max(to.waited, source.end)})
+                    arrows.append({"ph": "s", **both, "pid": source.block, "ts": round(source.end, 4)})
+                    arrows.append(
+                        {"ph": "f", "bp": "e", **both, "pid": to.block, "ts": round(max(to.waited, source.end), 4)}
+                    )
         return arrows
 
 

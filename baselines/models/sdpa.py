@@ -1,7 +1,8 @@
 """PyTorch's ``scaled_dot_product_attention`` inside a whole language model, on a backend that is fixed.
 
 The problem brings the model, compiled on a GPU; the rotary embedding is written in PyTorch, so that the compiler may
-fuse it. Two backends stand beside each other, and which is the faster is a matter of the measurement.
+fuse it. Two backends stand beside each other, and which is the faster is a matter of the measurement. FlashAttention-2
+is called by its own operator: under torch.compile the choice of ``sdpa_kernel`` was lost, and cuDNN ran.
 """
 
 from __future__ import annotations
@@ -76,11 +77,15 @@ class _Model:
         def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
 
+        def attend_by_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, is_causal=True)[0]
+            return out
+
         def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
             left, right = x.chunk(2, dim=-1)
             return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1).to(x.dtype)
 
-        run = problem.bind(inputs, attend=attend, rotate=rotate)
+        run = problem.bind(inputs, attend=attend_by_flash if self._backend == "flash" else attend, rotate=rotate)
 
         def call() -> Any:
             with sdpa_kernel(backend):

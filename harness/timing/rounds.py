@@ -29,6 +29,12 @@ CHECK_EVERY = 10
 LOOK_SECONDS = 0.5
 """But at least this often: a look is also the sign of life that the parent waits for."""
 
+LIGHT_SHARE = 0.5
+"""Where calls are at work for less of a turn of the warm-up than this, they hardly heat the board."""
+
+LIGHT_WARM_UP = 0.25
+"""Share of the warm-up's time that such calls get; of 1 s that is more than twice what moved buffers get."""
+
 NOBODY = -1
 """The predecessor of a sample that none is known of."""
 
@@ -240,18 +246,24 @@ def _warm_up(
 ) -> None:
     """Every call at least once, then all in turn until the board has reached its working temperature and clocks.
 
-    last: the contestant that runs last.
+    Where the board mostly flushes and waits there is little heat to wait for: a part of the `seconds` is enough.  The
+    last turn tells, and never the first, as first calls may be slow.  last: the contestant that runs last.
     """
-    start, turn = clock(), 0
+    start, turn, enough = clock(), 0, seconds
     order = [(last + 1 + step) % len(series) for step in range(len(series))]
     sets = len(series[0].calls)
-    while turn < sets or clock() - start < seconds:
+    while turn < sets or clock() - start < enough:
+        began, own_us = clock(), 0.0
         for index in order:
             mine = series[index]
             enter(index)
             with _attributed(index):
-                mine.own_us += stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN).own_us
+                own = stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN).own_us
+            mine.own_us += own
+            own_us += own
         turn += 1
+        light = turn > 1 and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
+        enough = seconds * LIGHT_WARM_UP if light else seconds
 
 
 def _relative_width(series: Series) -> float:

@@ -9,7 +9,7 @@ pass, its output and its log-sum-exp are made outside of what is timed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -62,25 +62,33 @@ class Problem(ProblemSpec):
 
 
 def flops(problem: Problem) -> int:
-    """Forward 4 B H N Nkv D, two matrix products; backward five, 2.5 times that; half of it when causal.
+    """Forward 4 B H D for each query and key that it sees, two matrix products; backward five, 2.5 times that.
 
-    The formula of the paper and of the FlashAttention papers. It counts neither the softmax nor what a backward pass
-    computes again, and halves a causal mask whatever N and Nkv are.
+    Without a mask a query sees all Nkv keys. With one the last query sees all and each before it one less: that is
+    N Nkv - N^2 / 2 pairs where N <= Nkv, else Nkv^2 / 2, of the diagonal half. At N = Nkv it is the formula of the
+    paper and of the FlashAttention papers. It counts neither the softmax nor what a backward pass computes again.
     """
-    forward = 4 * problem.B * problem.H * problem.N * problem.Nkv * problem.D
-    total = forward if problem.direction == "fwd" else 5 * forward // 2
-    return total // 2 if problem.causal else total
+    n, keys = problem.N, problem.Nkv
+    doubled = 2 * n * keys
+    if problem.causal:
+        doubled = n * (2 * keys - n) if n <= keys else keys * keys
+    forward = 2 * problem.B * problem.H * problem.D * doubled
+    return forward if problem.direction == "fwd" else 5 * forward // 2
 
 
 def traffic(problem: Problem) -> Traffic:
-    """Forward: q, k, v in, out out. Backward: q, k, v, out, dout and the fp32 log-sum-exp in, dq, dk, dv out."""
-    queries = 2 * problem.B * problem.H * problem.N * problem.D
+    """Forward: q, k, v in, out out. Backward: q, k, v, out, dout and the fp32 log-sum-exp in, dq, dk, dv out.
+
+    Rows of queries that see no key are written, but need not be read.
+    """
+    rows, seeing = problem.N, min(problem.N, problem.Nkv) if problem.causal else problem.N
+    of_queries = 2 * problem.B * problem.H * problem.D  # bytes of a row
     keys = 2 * problem.B * problem.Hkv * problem.Nkv * problem.D
     if problem.direction == "fwd":
-        return Traffic(read=queries + 2 * keys, written=queries)
+        return Traffic(read=of_queries * seeing + 2 * keys, written=of_queries * rows)
     return Traffic(
-        read=3 * queries + 2 * keys + 4 * problem.B * problem.H * problem.N,
-        written=queries + 2 * keys,
+        read=3 * of_queries * seeing + 2 * keys + 4 * problem.B * problem.H * seeing,
+        written=of_queries * rows + 2 * keys,
     )
 
 
@@ -167,7 +175,7 @@ def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
     random ones: a quarter, less where that takes too long.
     """
     count = problem.B * problem.Hkv
-    unmasked = flops(problem) * (2 if problem.causal else 1)
+    unmasked = flops(replace(problem, causal=False))
     affordable = max(MIN_PAIRS, min(count // SAMPLED, count * SAMPLED_FLOPS[device] // unmasked))
     if unmasked <= FULL_CHECK_FLOPS[device] or affordable >= count:
         return torch.arange(count)

@@ -137,6 +137,57 @@ def test_costs():
     )
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("n", "keys"), [(1, 1), (5, 5), (1, 9), (3, 8), (7, 8), (8, 7), (8, 3), (9, 1), (64, 200), (200, 64)]
+)
+def test_flops_count_what_each_query_sees(n, keys, causal):
+    """Guard: the mask by its definition, pair by pair. The formula takes half of each pair on the diagonal, as the
+    papers do, which leave N / 2 pairs of N^2 / 2 + N / 2 away."""
+    p = problem(H=4, Hkv=2, N=n, Nkv=keys, D=64, causal=causal)
+    pairs = int((~hidden(p)).sum())
+    on_diagonal = min(n, keys) if causal else 0
+    forward = 4 * 2 * 4 * 64 * pairs - 2 * 2 * 4 * 64 * on_diagonal
+    assert attention.flops(p) == forward
+    assert attention.flops(replace(p, direction="bwd")) == 5 * forward / 2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("n", "keys"), [(5, 5), (3, 8), (8, 3), (9, 1)])
+def test_bytes_are_those_of_rows_that_see_a_key(n, keys, causal):
+    """Guard: a query that sees no key has zeros written, and nothing of it has to be read."""
+    p = problem(H=4, Hkv=2, N=n, Nkv=keys, D=64, causal=causal)
+    seeing = int((~hidden(p)).any(1).sum())
+    assert bool((~hidden(p)).any(0).all()), "every key is seen by the last query"
+    q, k = 2 * 2 * 4 * 64, 2 * 2 * 2 * keys * 64  # bytes of a row of all queries' heads; of k
+    assert attention.traffic(p) == workloads.Traffic(read=q * seeing + 2 * k, written=q * n)
+    assert attention.traffic(replace(p, direction="bwd")) == workloads.Traffic(
+        read=3 * q * seeing + 2 * k + 4 * 2 * 4 * seeing, written=q * n + 2 * k
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "forward"),
+    [
+        ({"N": 768, "D": 64}, 38654705664),
+        ({"N": 3072, "D": 128}, 1236950581248),
+        ({"N": 12288, "D": 128, "causal": True}, 9895604649984),
+        ({"N": 3072, "D": 128, "Hkv": 4, "causal": True}, 618475290624),
+    ],
+)
+def test_flops_of_the_papers_problems_are_what_they_were(keys, forward):
+    """Guard: recorded TFLOPS are by 4 B H N^2 D, half of it when causal, and stay comparable."""
+    p = problem(B=16, H=16, **keys)
+    assert attention.flops(p) == forward
+    assert attention.flops(replace(p, direction="bwd")) == 5 * forward // 2
+
+
+def test_a_sample_of_pairs_is_as_large_with_a_mask_as_without():
+    """Guard: `_pairs` counts without the mask; a mask of unequal lengths would have it check other pairs."""
+    p = problem(B=16, H=16, N=2048, Nkv=512, D=64)
+    assert [len(attention._pairs(replace(p, causal=causal), 0, "cpu")) for causal in (False, True)] == [32, 32]
+
+
 def test_outputs_follow_the_direction():
     p = problem(Hkv=2, N=3, Nkv=5)
     assert attention.outputs(p) == {"out": Output((2, 4, 3, 64), "bf16")}

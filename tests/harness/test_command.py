@@ -36,7 +36,10 @@ def one_line(text):
     [
         (["problm.K=3"], "'problm'"),
         (["problem.Q=3"], "problem.Q"),
-        (["experiment=fig77"], "experiment=fig77 is no choice: there is ampere_attention, ampere_instructions"),
+        (
+            ["experiment=fig77"],
+            "experiment=fig77 is no choice: there is ampere_attention, ampere_attention_backward, ampere",
+        ),
         (["workload=gem"], "workload=gem is no choice: there is attention, based, dropout_add_layernorm, fft_conv,"),
         (["workload=gem"], "did you mean gemm?"),
         (["campain=x"], "; did you mean campaign?"),

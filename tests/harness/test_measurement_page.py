@@ -22,8 +22,21 @@ def test_every_test_that_the_page_names_exists():
 
 def test_every_file_that_the_page_names_exists():
     named = set(re.findall(r"`((?:harness|tests|docs|configs|tools)/[\w/.]+)`", PAGE))
-    assert {"harness/roofs.py", "harness/timing/settled.py"} <= named
+    assert {"harness/roofs.py", "harness/timing/settled.py", "harness/mma_roof.py", "harness/trace.py"} <= named
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_page_can_be_read_at_once():
+    """Guard: it grew to 2900 words. Tables and commands are not counted."""
+    text = (ROOT / "docs" / "measurement.md").read_text()
+    prose = re.sub(r"^```.*?^```|^\|[^\n]*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert 1000 < len(prose.split()) <= 2000
+
+
+def test_every_roof_of_a_manifest_is_explained():
+    measured = set(re.findall(r'"(\w+_(?:gbps|tflops|us))"', (ROOT / "harness" / "roofs.py").read_text()))
+    assert {"copy_gbps", "matmul_mma_tflops", "launch_us"} <= measured
+    assert not [name for name in measured if f"| `{name}`" not in PAGE and f", `{name}` |" not in PAGE]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from harness.verification import Check, check_outputs
 from harness.workloads._models import bound, decoder
 from harness.workloads._models.text import pieces, text
 from tk_kernels import implementations as ours
+from tk_kernels import toolchain
 
 GPT = {"L": 2, "H": 2, "D": 64, "V": 256, "B": 2, "T": 40, "steps": 2}
 PROMPT = {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "B": 1, "N": 40, "bias": 1}
@@ -207,8 +208,54 @@ def test_ours_names_both_kernels_and_refuses_other_heads() -> None:
     patterns = made.kernel_names(problem("gpt_training"))
     assert [pattern.rpartition(".*")[2] for pattern in patterns] == ["attention", "rotary"]
     assert "not 32" in (made.supports(problem("gpt_training", D=32), "cpu") or "")
-    assert made.folder("sm_80") == "attention"  # whose backward pass is not built for it
-    assert ours.Prefill().folder("sm_80") == "attention_warps"
+
+
+@pytest.mark.parametrize(
+    ("workload", "target", "folders"),
+    [
+        ("gpt_training", "cpu", ["attention", "rotary"]),
+        ("gpt_training", "sm_90a", ["attention", "rotary"]),
+        ("gpt_training", "sm_80", ["attention_warps", "attention_warps_backward", "rotary"]),
+        ("prefill", "sm_90a", ["attention", "rotary"]),
+        ("prefill", "sm_80", ["attention_warps", "rotary"]),
+    ],
+)
+def test_ours_loads_and_needs_the_kernels_of_its_passes(
+    monkeypatch: pytest.MonkeyPatch, workload: str, target: str, folders: list[str]
+) -> None:
+    """Training has both passes, which have a folder each where there is no copy engine."""
+    one, made, loaded = problem(workload), getattr(ours, CLASSES[workload])(), []
+    monkeypatch.setattr(toolchain, "load", lambda name, on: loaded.append((name, on)))
+    monkeypatch.setattr(made, "_on", lambda device: target)
+    monkeypatch.setattr(type(one), "bind", lambda *_, **__: lambda: None)
+    made.prepare(one, {"x": torch.zeros(1)})
+    assert list(dict.fromkeys(loaded)) == [(name, target) for name in folders]
+    for missing in folders:
+        monkeypatch.setattr(toolchain, "obstacle", lambda name, on, it=missing: f"no {it}" if name == it else None)
+        assert made.supports(one, "cuda") == f"no {missing}"
+    monkeypatch.setattr(toolchain, "obstacle", lambda name, on: None)
+    assert made.supports(one, "cuda") is None
+
+
+def test_flash_attention_is_called_by_its_own_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: under torch.compile SDPA forgot which backend was asked for."""
+    given: dict[str, Any] = {}
+    one = problem("prefill")
+    monkeypatch.setattr(type(one), "bind", lambda _, inputs, **operators: given.update(operators) or (lambda: None))
+    graphs: list[list[str]] = []
+
+    def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return graph.forward
+
+    for backend in ("flash", "cudnn"):
+        sdpa.Prefill(backend=backend).prepare(one, {})
+        torch._dynamo.reset()
+        q, k = (torch.empty(1, heads, 40, 64, dtype=torch.bfloat16, device="meta") for heads in (4, 2))
+        out = torch.compile(given["attend"], backend=keep, fullgraph=True)(q, k, k)
+        assert out.shape == q.shape
+    assert any("_scaled_dot_product_flash_attention" in name for name in graphs[0])
+    assert not any("_scaled_dot_product_flash_attention" in name for name in graphs[1])
 
 
 def test_ours_calls_both_operators(monkeypatch: pytest.MonkeyPatch) -> None:

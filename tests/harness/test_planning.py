@@ -54,6 +54,7 @@ CASES = {
     "app_c1_block_order": (2, ["tk[order=supergroup]", "tk[order=row_major]"]),
     "unaligned_gemm": (8, ["tk", "cublas"]),
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
+    "unequal_attention": (8, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "fig10_fp8": (12, [*FP8, "cublas_fast", "cublas", "cublas_tuned_fast", "cublas_tuned", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
@@ -62,7 +63,12 @@ CASES = {
     "gpt_training": (6, ["tk", "sdpa_cudnn", "sdpa_flash"]),
     "prefill": (6, ["tk", "sdpa_cudnn", "sdpa_flash"]),
     "ampere_attention": (20, ["tk[target=sm_80]", "sdpa_flash"]),
-    "ampere_instructions": (2, ["tk[target=sm_80]", "sdpa_flash"]),
+    "ampere_attention_backward": (12, ["tk[target=sm_80]", "sdpa_flash"]),
+    "ampere_based": (3, ["tk[target=sm_80]", "fla_parallel", "fla_fused_chunk"]),
+    "ampere_gemm": (4, ["tk[target=sm_80]", "cublas"]),
+    "ampere_linear_attention": (3, ["tk[target=sm_80]", "simple_gla"]),
+    "ampere_mamba2": (3, ["tk[target=sm_80]", "simple_gla"]),
+    "ampere_instructions": (4, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),
     "ampere_rotary": (3, ["tk[target=sm_80]", "tk"]),
     "gemm_in_use": (26, ["tk", "cublas", "cublas_tuned"]),
@@ -109,6 +115,25 @@ def test_figure_8_is_four_panels_of_five_lengths():
         assert {group.problem.N for group in groups} == {768, 1536, 3072, 6144, 12288}
         assert all(text in group.problem.text for group in groups)
         assert all(("Hkv=4" in group.problem.text) == (name == "_gqa") for group in groups)
+
+
+def test_what_is_built_for_ampere_is_measured_in_both_directions_and_counted():
+    """Guard: an instruction counter of each direction, on shapes that are timed too."""
+    timed = [group.problem for name in ("", "_backward") for group in plan(f"experiment=ampere_attention{name}").groups]
+    counted = plan("experiment=ampere_instructions")
+    assert {problem.direction for problem in timed} == {"fwd", "bwd"}
+    assert {(group.problem.direction, group.problem.D) for group in counted.groups} == {
+        (direction, d) for direction in ("fwd", "bwd") for d in (64, 128)
+    }
+    assert all(group.problem in timed for group in counted.groups)
+    assert "sm__inst_executed_pipe_tensor_op_hmma.sum" in counted.profile_metrics
+
+
+def test_queries_and_keys_are_unequal_both_ways_round():
+    problems = [group.problem for group in plan("experiment=unequal_attention").groups]
+    kinds = {(one.direction, one.causal, one.N < one.Nkv) for one in problems}
+    assert kinds == {(way, causal, few) for way in ("fwd", "bwd") for causal in (False, True) for few in (False, True)}
+    assert all(one.N != one.Nkv for one in problems)
 
 
 def test_every_experiment_is_listed_here():

@@ -169,6 +169,61 @@ def test_warm_up_runs_every_input_set_even_when_time_is_up():
     assert {s for _, s in log[: 3 * 7]} == set(range(7))
 
 
+class Working(Stopwatch):
+    """Calls that are at work for a share of their turn; of the first turn the share and the length are its own."""
+
+    def __init__(self, clock, share, first=None, first_seconds=0.005):
+        super().__init__(clock)
+        self.share, self.first, self.first_seconds = share, share if first is None else first, first_seconds
+        self.seen = 0
+
+    def sample(self, call, while_running, visit):
+        first, self.seen = self.seen < 2, self.seen + 1
+        seconds = self.first_seconds if first else 0.005
+        output = call()
+        self.clock.now += seconds
+        while_running()
+        return Sample((self.first if first else self.share) * seconds * 1e6, output)
+
+
+def warm_up(sets=1, seconds=1.0, **kwargs):
+    """What two contestants ran before their first round, and the seconds that it took."""
+    clock, log, started = Clock(), [], []
+    series = time_rounds(
+        [[lambda call=call: started.append(clock.now) or call() for call in own] for own in contestants(2, sets, log)],
+        Working(clock, **kwargs),
+        replace(SETTINGS, warmup_seconds=seconds),
+        NoTelemetry(),
+        seed=0,
+        clock=clock,
+    )
+    calls = len(log) - 2 * len(series[0].latency_us)
+    return log[:calls], started[calls]
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.02, 0.25), (0.45, 0.25), (0.55, 1.0), (1.0, 1.0)])
+def test_calls_that_hardly_heat_the_board_get_a_quarter_of_the_warm_up(share, expected):
+    """Guard: `LIGHT_SHARE` of a turn, and `LIGHT_WARM_UP` of the configured time."""
+    assert warm_up(share=share)[1] == pytest.approx(expected, abs=0.011)
+    assert warm_up(share=share, seconds=0.4)[1] == pytest.approx(0.4 * expected, abs=0.011)
+
+
+@pytest.mark.parametrize(
+    ("share", "first", "expected"), [(0.9, 0.0, 1.0), (0.1, 1.0, 0.6)], ids=["heavy-after-compiling", "light-after"]
+)
+def test_the_first_turn_does_not_decide_how_long_the_warm_up_is(share, first, expected):
+    """Guard: `turn > 1`. A first turn of 0.6 s that the host spent is no sign of short calls: heavy ones come behind
+    it. A first turn in which calls were slow makes nobody heavy: one turn more shows it."""
+    assert warm_up(share=share, first=first, first_seconds=0.3)[1] == pytest.approx(expected, abs=0.011)
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0])
+def test_a_short_warm_up_still_runs_every_input_set(share):
+    """Guard: `turn < sets`; each set's buffers are touched before they are timed, where a quarter is two turns too."""
+    log, _ = warm_up(sets=7, seconds=0.04, share=share)
+    assert log == [(i, s) for s in range(7) for i in (log[0][0], 1 - log[0][0])]
+
+
 def test_who_fails_is_named_and_was_entered():
     clock, entered = Clock(), []
     calls = contestants(2, 1, [])
@@ -210,10 +265,11 @@ def test_telemetry_is_read_for_everyone_in_rounds_apart():
             return Reading(1980.0, 600.0, ())
 
     clock, telemetry = Clock(), Counting()
+    settings = replace(SETTINGS, telemetry_interval_ms=19)
     series = time_rounds(
-        contestants(2, 1, []), Stopwatch(clock, seconds=0.005), SETTINGS, telemetry, seed=0, clock=clock
+        contestants(2, 1, []), Stopwatch(clock, seconds=0.005), settings, telemetry, seed=0, clock=clock
     )
-    # 32 rounds of 10 ms, read every 20 ms or later
+    # 32 rounds of 10 ms, read every 19 ms or later
     assert [len(one.readings) for one in series] == [16, 16]
     assert telemetry.reads == 32
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from torch import Tensor
 
-from .. import ops
-from ..ops.decode_plan import SCHEDULES, decode_plan
+from .. import ops, toolchain
+from ..ops.decode_plan import SCHEDULES, DecodePlan, decode_plan
+from ..trace import record
 from .kernel import Kernel, Outputs
 
 PAGES = (16, 32, 64, 128, 256)
+RECORDS = "decode_trace"
+"""The folder of the kernels that record what they do."""
 
 
 class _Decode(Kernel):
@@ -40,6 +43,21 @@ class _Decode(Kernel):
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call with a plan for the problem's lengths."""
+        return self._planned(problem, inputs)[1]
+
+    def trace(self, problem: Any, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Outputs]:
+        """A call as a Chrome trace and what it returned, by the kernels that record; a first call is not shown."""
+        plan, call = self._planned(problem, inputs)
+        returned: list[Outputs] = []
+        record(plan, call)
+        chrome = record(plan, lambda: returned.append(call())).chrome()
+        target = self._on(plan.device.type)
+        return {
+            **chrome,
+            "otherData": {**chrome["otherData"], "kernel": toolchain.manifest(RECORDS, target)},
+        }, returned[0]
+
+    def _planned(self, problem: Any, inputs: dict[str, Tensor]) -> tuple[DecodePlan, Callable[[], Outputs]]:
         operator, tensors = ops.OPERATORS[self.name], [inputs[name] for name in self.inputs]
         given = {name: value for name, value in self._options.items() if value is not None}
         plan = decode_plan(
@@ -51,7 +69,7 @@ class _Decode(Kernel):
             device=tensors[0].device,
             **given,
         )
-        return lambda: operator(*tensors, plan=plan)
+        return plan, lambda: operator(*tensors, plan=plan)
 
 
 class MlaDecode(_Decode):
