@@ -1,6 +1,6 @@
 """FP8 GEMM where people use it: few rows on the layers of today's models, and squares between powers of two."""
 
-from paper_figures.exhibits._in_use import AXIS, PROBLEM_LABEL, TICK, layer
+from paper_figures.exhibits._in_use import AXIS, OTHER_AXES, PROBLEM_LABEL, TICK, layer
 from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
@@ -18,5 +18,6 @@ EXHIBIT = Exhibit(
     tick=TICK,
     baseline=("cublas_fast", "cublas_tuned_fast"),
     panel=layer,
+    other_axes=OTHER_AXES,
     small_problems=({"M": 1, "N": 272, "K": 176},),
 )

@@ -1,7 +1,7 @@
 """GEMM where people use it: few rows on the layers of today's models, and squares between powers of two."""
 
 from paper_figures.exhibits._gemm import SMALL_PROBLEMS
-from paper_figures.exhibits._in_use import AXIS, PROBLEM_LABEL, TICK, layer
+from paper_figures.exhibits._in_use import AXIS, OTHER_AXES, PROBLEM_LABEL, TICK, layer
 from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
@@ -20,5 +20,6 @@ EXHIBIT = Exhibit(
     tick=TICK,
     baseline=("cublas", "cublas_tuned"),
     panel=layer,
+    other_axes=OTHER_AXES,
     small_problems=SMALL_PROBLEMS[2:3],
 )

@@ -14,7 +14,7 @@ EXHIBIT = Exhibit(
     ),
     order=994,
     claims=("thundergqa",),
-    problem_label="{B} of {lengths} keys, {Q} new",
+    problem_label="B = {B}: {lengths} keys, {Q} new",
     axis="Sequences and their keys",
     tick=sequences,
     baseline="flash_attn_3",

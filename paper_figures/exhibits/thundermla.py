@@ -21,7 +21,7 @@ EXHIBIT = Exhibit(
     ),
     order=995,
     claims=("thundermla",),
-    problem_label="{panel}, {B} of {lengths} keys, {Q} new",
+    problem_label="{panel}, B = {B}: {lengths} keys, {Q} new",
     axis="Sequences and their keys",
     tick=sequences,
     panel=_heads,

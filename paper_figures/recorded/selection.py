@@ -8,7 +8,7 @@ that the experiment has got since is none either, and has no cell there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -64,8 +64,24 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Name of the case within a report: the end of its run's id, and its own; empty without a row."""
-        return "" if self.row is None else f"{short_run(str(self.row['run_id']))}-{self.row['case_id']}"
+        """Name of the case within a report, empty without a row: the end of the run's id, the problem's place, its own.
+
+        Cases of one problem of a run have all but the last in common, and share a page.
+        """
+        if self.row is None:
+            return ""
+        run, case = str(self.row["run_id"]), str(self.row["case_id"])
+        return f"{short_run(run)}-{'-'.join(('0', case) if self.run is None else _places(self.run, case))}"
+
+
+def _places(run: Run, case_id: str) -> tuple[str, str]:
+    """With which of a run's problems a case was last timed, and its place there, both from one.
+
+    Places are short, and pages have thousands.  Where the run does not say: 0, and the case's own id.
+    """
+    groups = [group["case_ids"] for group in run.manifest["groups"]]
+    place = next((place for place in range(len(groups), 0, -1) if case_id in groups[place - 1]), 0)
+    return str(place), str(groups[place - 1].index(case_id) + 1) if place else case_id
 
 
 @dataclass(frozen=True)
@@ -211,7 +227,7 @@ def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> 
     for newer in runs:  # newest first
         if newer.run_id == run.run_id or mine is None:
             return ""
-        theirs = _build_of(newer, str(mine.get("name")))
+        theirs = _build_like(newer, mine)
         if theirs is not None and theirs.get("binary_hash") != mine.get("binary_hash"):
             return f"the kernel's machine code has changed since: run {newer.run_id} has another"
     return ""
@@ -224,7 +240,12 @@ def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
     return build if isinstance(build, dict) else None
 
 
-def _build_of(run: Run, kernel: str) -> dict[str, Any] | None:
-    """A run's build manifest of a kernel, by the kernel's name."""
+def _build_like(run: Run, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A run's build manifest of the same kernel, for the same target."""
     builds = run.manifest.get("kernel_builds") or {}
-    return next((build for build in builds.values() if isinstance(build, dict) and build.get("name") == kernel), None)
+    same = (
+        build
+        for build in builds.values()
+        if isinstance(build, dict) and all(build.get(key) == wanted.get(key) for key in ("name", "target"))
+    )
+    return next(same, None)

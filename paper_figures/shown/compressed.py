@@ -14,6 +14,8 @@ _HEAD, _TAIL = 10, 8
 """Bytes that gzip puts around the compressed data: a header without a name, then a checksum and a length."""
 _CONTENT = re.compile(rb"<< /Length (\d+) 0 R >>\nstream\n")
 """The beginning of what is drawn on a page: alone of all streams it has its length in an object of its own."""
+_FONT = re.compile(rb"<< /Length1 (\d+) /Length \1 >>\nstream\n")
+"""The beginning of a font's file, alone of all streams with two lengths."""
 
 
 def gzipped(data: bytes) -> bytes:
@@ -22,24 +24,24 @@ def gzipped(data: bytes) -> bytes:
 
 
 def smaller_pdf(pdf: bytes) -> bytes:
-    """A PDF of one page, as matplotlib writes it uncompressed, with what is drawn on the page compressed.
-
-    Fonts stay as they are.
-    """
+    """A PDF of one page, as matplotlib writes it uncompressed, with what is drawn on the page and fonts compressed."""
     head = _CONTENT.search(pdf)
     if head is None:
         return pdf
     length = re.search(rb"\n%b 0 obj\n(\d+)\n" % head[1], pdf)
     assert length is not None
-    start, size = head.end(), int(length[1])
-    drawn = pdf[start : start + size]
-    raw = gzipped(drawn)[_HEAD:-_TAIL]
-    flate = b"\x78\x9c" + raw + zlib.adler32(drawn).to_bytes(4, "big")
+    drawn = _flate(pdf[head.end() : head.end() + int(length[1])])
     edits = [
         (head.start(), head.end(), b"<< /Length %b 0 R /Filter /FlateDecode >>\nstream\n" % head[1]),
-        (start, start + size, flate),
-        (*length.span(1), b"%d" % len(flate)),
+        (head.end(), head.end() + int(length[1]), drawn),
+        (*length.span(1), b"%d" % len(drawn)),
     ]
+    for font in _FONT.finditer(pdf):
+        end = font.end() + int(font[1])
+        small = _flate(pdf[font.end() : end])
+        sizes = b"<< /Length1 %b /Length %d /Filter /FlateDecode >>\nstream\n" % (font[1], len(small))
+        edits += [(*font.span(), sizes), (font.end(), end, small)]
+    edits.sort(key=lambda edit: edit[:2])
 
     def moved(place: int) -> int:
         """Where what was at a place is now."""
@@ -53,3 +55,8 @@ def smaller_pdf(pdf: bytes) -> bytes:
         parts += [pdf[at:begin], new]
         at = end
     return b"".join([*parts, pdf[at:table], places])
+
+
+def _flate(data: bytes) -> bytes:
+    """Data as a stream of a PDF has it."""
+    return b"\x78\x9c" + gzipped(data)[_HEAD:-_TAIL] + zlib.adler32(data).to_bytes(4, "big")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import re
 from html import escape
 
@@ -138,14 +139,13 @@ def histogram_svg(samples: np.ndarray, label: str) -> str:
         low, high = low * 0.999, high * 1.001
     counts, _ = np.histogram(samples, bins=BINS, range=(low, high))
     tallest = max(int(counts.max()), 1)
-    bars = "".join(
-        f"M{4 * place + 2} 40v-{round(38 * int(count) / tallest)}" for place, count in enumerate(counts) if count
-    )
+    tops = [40 - round(38 * int(count) / tallest) for count in counts]
+    bars = "".join(f"V{top}h{4 * len(list(alike))}" for top, alike in itertools.groupby(tops))
     middle = round(4 * BINS * (median - low) / (high - low), 1)
     return (
         f'<svg class="histogram" viewBox="0 0 {4 * BINS} 42" role="img" '
         f'aria-label="{escape(label)}">'
-        f'<path class="bars" d="{bars}"/><line class="median" x1="{middle}" x2="{middle}" y1="0" y2="41"/></svg>'
+        f'<path class="bars" d="M0 40{bars}V40z"/><path class="median" d="M{middle} 0v41"/></svg>'
     )
 
 
@@ -166,7 +166,7 @@ def samples_svg(rounds: np.ndarray, samples: np.ndarray, label: str) -> str:
     place = f'x="{-GRID / 2:g}" y="{-GRID / 2:g}" width="{GRID * grid.shape[1]}" height="{GRID * grid.shape[0]}"'
     return (
         f'<svg class="samples" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">'
-        f'<line class="median" x1="0" x2="{WIDTH}" y1="{middle}" y2="{middle}"/>'
+        f'<path class="median" d="M0 {middle}h{WIDTH}"/>'
         f'<image class="dots" {place} href="{_pixels(grid)}"/></svg>'
     )
 

@@ -11,9 +11,12 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from paper_figures.shown.charts import save_figure
+from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "rect", "line", "use", "path"}
+IMPLIED = {"dt", "dd", "tr", "th", "td", "thead", "tbody"}
+"""Tags whose end HTML lets a page leave out, as the pages of cases do."""
 
 
 class Page(HTMLParser):
@@ -46,6 +49,8 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
+            while self.open and self.open[-1] != tag and self.open[-1] in IMPLIED:
+                self.open.pop()
             assert self.open, tag
             assert self.open.pop() == tag
 
@@ -69,6 +74,14 @@ def read_pages(written: Path) -> dict[str, Page]:
 
 def exhibit_page(written: Path, name: str) -> str:
     return (written / "exhibits" / f"{name}.html").read_text()
+
+
+def case_section(written: Path, key: str) -> str:
+    """What a page says of one of its cases, as it stands there."""
+    file, _, case = case_file(key).partition("#")
+    text = (written / file).read_text()
+    start = text.index(f'<section id="{case}">')
+    return text[start : text.index("</section>", start)]
 
 
 def case_pages(written: Path) -> dict[str, Page]:

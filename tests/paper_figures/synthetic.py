@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from harness.records import (
 )
 from harness.results import block_table
 from paper_figures.recorded.experiments import Experiment, load_experiment
+from tk_kernels.trace import ROLES, Event, Trace
 
 ROUNDS = 60
 PEAK_TFLOPS, BANDWIDTH_GBPS = 989.4, 4800.0
@@ -176,15 +178,20 @@ def write_run(
     ratios: list[Ratio] = []
     profile: list[ProfileMetric] = []
     samples: list[pd.DataFrame] = []
+    groups: list[dict[str, Any]] = []
     generator = np.random.default_rng(7)
     for problem in problems if problems is not None else plan.problems:
         group: dict[str, np.ndarray] = {}
+        first = len(measurements)
         for contestant in (one for one in plan.contestants if one not in without):
             row = _measurement(run_id, plan, problem, contestant, rate(problem, contestant), generator, group)
             measurements.append(row)
             if plan.profiled and row.n_samples:
                 profile += _profile(run_id, row)
         ratios += _ratios(run_id, group)
+        own = measurements[first:]
+        passed = [row.case_id for row in own if row.status is Status.PASSED]
+        groups.append({"problem": problem, "case_ids": [row.case_id for row in own], "passed": passed})
         samples += [
             pd.DataFrame({"case_id": case, "round": np.arange(ROUNDS, dtype=np.int32), "latency_us": values})
             for case, values in group.items()
@@ -198,7 +205,7 @@ def write_run(
         _write_csv(folder / "profile.csv", ProfileMetric.columns(), profile)
     empty = stored_samples.empty()
     (pd.concat(samples) if samples else empty).to_parquet(folder / "samples.parquet", index=False)
-    entries = {**_manifest(campaign, plan, run_id, machine_code), **(manifest or {})}
+    entries = {**_manifest(campaign, plan, run_id, machine_code), "groups": groups, **(manifest or {})}
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")
     return folder
 
@@ -299,6 +306,44 @@ def _ratios(run_id: str, group: dict[str, np.ndarray]) -> list[Ratio]:
     return rows
 
 
+def write_trace(
+    campaign: Path,
+    experiment: str,
+    trace_id: str = "20260103T000000Z-77ace0",
+    which: int = 0,
+    blocks: int = 4,
+    us: float = 80.0,
+    **about: Any,
+) -> Path:
+    """A call of an experiment's first contestant, as `python -m harness.trace` stores it. `which`: of its problems.
+
+    Each block attends twice, the first one merges at last; a block ends a little before the next. `us`: how long the
+    call takes. `about` replaces entries of what it says of itself.
+    """
+    plan = load_experiment(experiment)
+    stored = plan.stored_problem(plan.problems[which])
+    ends = [us * (0.7 + 0.1 * block / blocks) for block in range(blocks)]
+    events = [
+        Event(block, role, "attend", part * end / 2, (part + 0.2) * end / 2, (part + 1) * end / 2, (1, *[0] * 15))
+        for role in ROLES
+        for block, end in enumerate(ends)
+        for part in range(2)
+    ]
+    events += [Event(0, role, "reduce", ends[0], 0.9 * us, us, (2, *[0] * 15)) for role in ROLES]
+    document = Trace(tuple(events), "us", 0.031).chrome()
+    says = {
+        "trace_id": trace_id, "workload": plan.workload, "problem": stored.text, "dtype": stored.dtype,
+        "direction": stored.direction, "contestant": str(plan.contestants[0]), "git_commit": "0123456789abcdef",
+        "git_dirty": False, "gpu": {"name": "SYNTHETIC H200"}, "started_utc": "2026-01-03T00:00:00Z",
+        **document["otherData"], **about,
+    }  # fmt: skip
+    document["otherData"] = says
+    path = campaign / "traces" / f"{trace_id}.json.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
+    return path
+
+
 def _write_csv(path: Path, columns: tuple[str, ...], rows: list[Any]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
@@ -317,7 +362,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
     return {
         "schema_version": SCHEMA_VERSION, "run_id": run_id, "campaign": campaign.name, "experiment": plan.name,
         "git_commit": "0123456789abcdef", "git_dirty": False, "command": f"python -m harness experiment={plan.name}",
-        "arguments": [f"experiment={plan.name}"], "groups": [], "notes": [],
+        "arguments": [f"experiment={plan.name}"], "notes": [],
         "config": {}, "device": "cuda", "status": "completed", "started_utc": f"{stamp}Z", "ended_utc": f"{stamp}Z",
         "gpu": {"name": "SYNTHETIC H200", "driver": "0", "power_limit_w": 700, "sm_clock_max_mhz": 1980, "ecc": True,
                 "sm_count": 132, "l2_bytes": 60 * 2**20},

@@ -22,6 +22,7 @@ from paper_figures.shown.case_rows import Line, published_gpus
 from paper_figures.shown.charts import FARTHEST_ROOF, LEAST_RATIO, SERIES, by_problem, drawn, spread
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.wide import print_beside
+from paper_figures.shown.render.html import case_file
 
 WIDTHS = {1: 1120, 2: 550, 3: 365}
 """Of a panel, by how many stand side by side; four and more share a row of four."""
@@ -225,7 +226,7 @@ def _bar(exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide
     title = f"<title>{escape(answer(exhibit, line))}</title>"
     if not line.cell.key:
         return f"<g{_data(numbers)}>{title}{mark}</g>"
-    href = f"{above}cases/{line.cell.key}.html"
+    href = f"{above}{case_file(line.cell.key)}"
     return f'<a class="case" href="{href}"{_data(numbers)}>{title}{mark}</a>'
 
 

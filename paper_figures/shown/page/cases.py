@@ -19,6 +19,7 @@ from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import Cell
+from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import Table, Text
@@ -49,7 +50,7 @@ COLUMNS = {
     "page": "its page within the report",
     "command": "measures it again",
 }
-"""Of a record, in order, each with what it is; the names of the values in a row of `cases.json`."""
+"""Of a record, in order, each with what it is; the names of the values in a row of `cases.json.gz`."""
 
 ALONE = ("exhibits", "command")
 """Columns that the file of all cases has alone: the commands take half of its bytes."""
@@ -122,8 +123,8 @@ def _number(value: Any) -> float | None:
 
 
 def write_cases(every: Sequence[Record], exhibits: Sequence[str], folder: Path) -> None:
-    """Writes the files `cases`, and for each exhibit those of its cases under its name."""
-    write_files(every, COLUMNS, folder / "cases")
+    """Writes the files `cases`, whose text is compressed, and for each exhibit those of its cases under its name."""
+    write_files(every, COLUMNS, folder / "cases", packed=True)
     for exhibit in exhibits:
         own = [one for one in every if exhibit in one["exhibits"].split()]
         write_files(own, {name: said for name, said in COLUMNS.items() if name not in ALONE}, folder / exhibit)
@@ -142,12 +143,18 @@ def _plain(cell: Text) -> str:
     return f"{cell.text} ({cell.detail})" if cell.detail else cell.text
 
 
-def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path) -> None:
-    """Writes `<path>.csv`, `.json` and `.parquet`; `columns`: which, each with what it is."""
+def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path, packed: bool = False) -> None:
+    """Writes `<path>.csv`, `.json` and `.parquet`; `columns`: which, each with what it is.
+
+    packed: as `.csv.gz` and `.json.gz`, a tenth of the bytes, which pandas and others read as they are.
+    """
     own = [{name: row[name] for name in columns} for row in rows]
-    path.with_suffix(".csv").write_text(_csv(own, columns), encoding="utf-8")
     document = {"columns": dict(columns), "rows": [list(row.values()) for row in own]}
-    path.with_suffix(".json").write_text(_json(document), encoding="utf-8")
+    for suffix, text in ((".csv", _csv(own, columns)), (".json", _json(document))):
+        if packed:
+            path.with_suffix(f"{suffix}.gz").write_bytes(gzipped(text.encode()))
+        else:
+            path.with_suffix(suffix).write_text(text, encoding="utf-8")
     table = pa.Table.from_pandas(pd.DataFrame(own, columns=list(columns)), preserve_index=False)
     bare = table.replace_schema_metadata(None)  # what pandas adds is longer than most of these tables
     pq.write_table(bare, path.with_suffix(".parquet"), compression="zstd", write_statistics=False)

@@ -153,9 +153,15 @@ def held(results: Sequence[ClaimResult]) -> str:
     return f"{'all' if hold == len(tested) else hold} of {len(tested)} tested claims hold"
 
 
+PAPER, PUBLISHED, CLAIMS = "Against the paper", "Against what was published", "Its claims"
+"""What the first box is over: beyond the paper there are the numbers of others, or none."""
+
+
 def boxes(report: ExhibitReport, results: Sequence[ClaimResult]) -> list[Box]:
     """The verdict boxes of an exhibit, those that have something to say."""
-    paper = _claims_box([one for one in results if one.claim.against == "paper"], "Against the paper")
+    own = [one for one in results if one.claim.against == "paper"]
+    beyond = PUBLISHED if any(published_range(one) for one in own) else CLAIMS
+    paper = _claims_box(own, beyond if report.exhibit.where == BEYOND else PAPER)
     found = (paper, _released_box(report, results), _today_box(report, results))
     return [one for one in found if one is not None]
 
@@ -168,7 +174,7 @@ def _claims_box(own: Sequence[ClaimResult], over: str) -> Box | None:
     order = [one for kind in MAIN for one in own if one.claim.kind is kind]
     order += [one for one in own if one not in order]
     named = [one for one in order if measured_range(one)][:LISTED]
-    lines = [f"{_mark(one)} {one.claim.sentence} Here {measured_range(one)}{_paper(one)}." for one in named]
+    lines = [f"{_mark(one)} {one.claim.sentence} Here {measured_range(one)}{_paper(one, over)}." for one in named]
     rest = len(own) - len(lines)
     if not lines:
         lines = [own[0].reason]
@@ -182,9 +188,10 @@ def _mark(result: ClaimResult) -> str:
     return f"{_sentence(str(result.verdict))}{', in its margin alone' if fastest else ''}:"
 
 
-def _paper(result: ClaimResult) -> str:
+def _paper(result: ClaimResult, over: str) -> str:
     published = published_range(result)
-    return f", in the paper {published}" if published else ""
+    where = "published" if over == PUBLISHED else "in the paper"
+    return f", {where} {published}" if published else ""
 
 
 def _sentence(text: str) -> str:

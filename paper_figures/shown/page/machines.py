@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from paper_figures.errors import PaperFiguresError
@@ -16,6 +15,7 @@ from paper_figures.numbers import RATIO, ROOF, quantity, with_unit
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.page.cases import Record, records
 from paper_figures.shown.page.finding import OURS_DEFAULT, Ratios, libraries
+from paper_figures.shown.render.html import case_key
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.table import ABSENT, Column, Table, Text, measured_range
 
@@ -149,7 +149,7 @@ def cases_table(rows: Sequence[tuple[Record, ...]], names: Sequence[str]) -> Tab
         for one in row:
             star = "*" if one["settled"] else ""
             share = one["roof_pct_datasheet"]
-            line.append(Text(f"{quantity(one['tflops'], 'TFLOPS')}{star}", case=Path(one["page"]).stem, kind="number"))
+            line.append(Text(f"{quantity(one['tflops'], 'TFLOPS')}{star}", case=case_key(one["page"]), kind="number"))
             line.append(Text(ABSENT if share is None else quantity(share, ROOF), kind="number"))
         line += [Text(with_unit(quantity(one["tflops"] / first["tflops"], RATIO), RATIO)) for one in row[1:]]
         cells.append(tuple(line))

@@ -60,9 +60,20 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
+def case_page_file(key: str) -> str:
+    """The page that a case shares with those of its problem, as a path within the report."""
+    return f"cases/{key.rpartition('-')[0]}.html"
+
+
 def case_file(key: str) -> str:
-    """The page of a case, as a path within the report."""
-    return f"cases/{key}.html"
+    """Where a case is within the report: its page, and its place there."""
+    return f"{case_page_file(key)}#{key.rpartition('-')[2]}"
+
+
+def case_key(file: str) -> str:
+    """The case that is there: the inverse of `case_file`."""
+    page, _, case = file.removeprefix("cases/").partition(".html#")
+    return f"{page}-{case}"
 
 
 def anchor(text: str) -> str:

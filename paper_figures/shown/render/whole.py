@@ -108,6 +108,8 @@ def _markdown_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         parts += [f"![{escape(exhibit['title'])}](figures/{exhibit['id']}.svg)", escape(exhibit["caption"])]
     if exhibit["table"].rows:
         parts.append(markdown.markdown_table(exhibit["table"]).rstrip())
+    if exhibit["trace"]:
+        parts.append(f"{_box_lines(exhibit['trace']['caption'], escape)} [Chrome trace]({exhibit['trace']['file']})")
     for one in exhibit["results"]:
         parts += [markdown.markdown_table(one["table"]).rstrip(), escape(one["tolerance"])]
     return parts

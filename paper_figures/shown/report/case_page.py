@@ -1,4 +1,7 @@
-"""What a reader finds behind a cell: the case's row, samples, build and how to run it again."""
+"""What a reader finds behind a cell: the case's row, samples, build and how to run it again.
+
+The cases of a problem share a page, since they share a run, a machine and the rounds that they were timed in.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,14 +49,12 @@ PERCENTILES = {"least": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90
 class CaseDetails:
     """One case of the report."""
 
-    key: str
+    id: str
+    """Its place on the page."""
     title: str
-    workload: str
-    """With its pass and its problem."""
     status: str
     reason: str
     stale: str
-    run_id: str
     headline: tuple[tuple[str, str, str], ...]
     """What was measured: name, value, and the interval or what else is beside it; empty where nothing was timed."""
     facts: tuple[tuple[str, str], ...]
@@ -64,18 +65,50 @@ class CaseDetails:
     """SVG; empty where nothing was timed."""
     dots: str
     """SVG of every sample over its round; empty where nothing was timed."""
-    samples_file: str
-    """Path within the report; empty where nothing was timed."""
-    samples_column: str
-    """Its column there."""
     ratios: Table | None
     """Its speed relative to the cases that were timed in the same rounds; None without any."""
-    machine: tuple[tuple[str, str], ...]
-    """What the run's manifest says."""
     command: str
     """Measures the case alone."""
+    samples_file: str
+    """Path within the report; empty where nothing was timed."""
     ratio_command: str
     """Measures it with those that shared its rounds; empty without any."""
+
+
+@dataclass(frozen=True)
+class CasePage:
+    """The cases of one problem of one run, and what they have in common."""
+
+    workload: str
+    """With its pass and its problem."""
+    cases: tuple[CaseDetails, ...]
+    facts: tuple[tuple[str, str], ...]
+    """Names and values that are those of every case, which lack them; empty where there is one case."""
+    samples_files: tuple[str, ...]
+    ratio_commands: tuple[str, ...]
+    """One, unless some cases were timed again without the others."""
+    run_id: str
+    machine: tuple[tuple[str, str], ...]
+    """What the run's manifest says."""
+
+
+def case_page(cells: Sequence[Cell]) -> CasePage:
+    """The page of cells that have a row and share a problem of a run."""
+    first = cells[0]
+    assert first.row is not None
+    assert first.run is not None
+    cases = [case_details(cell) for cell in cells]
+    common = [fact for fact in cases[0].facts if len(cases) > 1 and all(fact in one.facts for one in cases)]
+    row = first.row
+    return CasePage(
+        workload=f"{row['workload']} {row['direction']}, {row['dtype']}, {row['problem']}",
+        cases=tuple(replace(one, facts=tuple(fact for fact in one.facts if fact not in common)) for one in cases),
+        facts=tuple(common),
+        samples_files=tuple(dict.fromkeys(one.samples_file for one in cases if one.samples_file)),
+        ratio_commands=tuple(dict.fromkeys(one.ratio_command for one in cases if one.ratio_command)),
+        run_id=first.run.run_id,
+        machine=tuple(fact for fact in machine_facts(first.run) if fact[0] in MACHINE),
+    )
 
 
 def case_details(cell: Cell) -> CaseDetails:
@@ -87,15 +120,13 @@ def case_details(cell: Cell) -> CaseDetails:
     name = contestant_label(cell.contestant)
     percentiles = np.percentile(samples, list(PERCENTILES.values())) if samples.size else []
     return CaseDetails(
-        key=cell.key,
+        id=cell.key.rpartition("-")[2],
         title=name,
-        workload=f"{cell.row['workload']} {cell.row['direction']}, {cell.row['dtype']}, {cell.row['problem']}",
         status=words(cell.status),
         reason=str(cell.row["reason"]),
         stale=cell.stale,
-        run_id=cell.run.run_id,
         headline=_headline(cell) if cell.timed and samples.size else (),
-        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row) if value),
+        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row, cell.contestant) if value),
         percentiles=tuple(
             (name, fixed(float(value), 2)) for name, value in zip(PERCENTILES, percentiles, strict=False)
         ),
@@ -103,10 +134,8 @@ def case_details(cell: Cell) -> CaseDetails:
         dots=samples_svg(cell.run.rounds(case_id), samples, f"{samples.size} latencies, round by round")
         if samples.size
         else "",
-        samples_file=samples_file(cell.run, case_id) if samples.size else "",
-        samples_column=str(cell.contestant),
         ratios=_ratios(cell.run, case_id, name),
-        machine=tuple(fact for fact in machine_facts(cell.run) if fact[0] in MACHINE),
+        samples_file=samples_file(cell.run, case_id) if samples.size else "",
         command=str(cell.row["repro_command"]),
         ratio_command=_ratio_command(cell.run, case_id),
     )
@@ -173,16 +202,17 @@ _CONTESTANTS = "implementations="
 
 
 def _ratio_command(run: Run, case_id: str) -> str:
-    """The command of a case with the contestants of its whole group, itself first; empty where it has no ratio."""
+    """The command of a case with those that it has a ratio to, in the run's order; empty where it has none."""
     own = (run.ratios["case_id"] == case_id).to_numpy()
     commands = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "repro_command")), strict=True))
-    group = [str(commands[one]) for one in (case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist())]
+    together = {case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist()}
+    group = [str(command) for one, command in commands.items() if one in together]
     words = [word for command in group for word in shlex.split(command) if word.startswith(_CONTESTANTS)]
     if len(group) == 1 or len(words) < len(group):
         return ""
     named = ",".join(word.removeprefix(_CONTESTANTS)[1:-1] for word in words)
-    together = f"{_CONTESTANTS}[{named}]"
-    return shlex.join(together if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
+    chosen = f"{_CONTESTANTS}[{named}]"
+    return shlex.join(chosen if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
 
 
 def _together(run: Run, case_id: str) -> list[str]:
@@ -226,13 +256,14 @@ def unique_cases(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     return tuple(found.values())
 
 
-def _facts(run: Run, row: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[str, str]]:
     build = kernel_build(run, row) or {}
     return [
         ("version", str(row["version"])),
         ("relative L2 error", _scientific(row["rel_l2_error"])),
         ("tolerance", _scientific(row["tolerance"])),
         ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
+        ("column of the samples", f"{contestant} us" if row["n_samples"] else ""),
         ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),
         ("GB/s", _value(row["gbps"])),
         ("% of the measured roof", _value(row["roof_pct_measured"])),

@@ -16,6 +16,7 @@ from paper_figures.published.claims import load_claims
 from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
+from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
 from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best
 from paper_figures.shown.charts import bars_caption, draw_exhibit
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
@@ -30,11 +31,19 @@ def make_report(folder: Path, exhibits: Sequence[AnyExhibit]) -> Report:
     """The report on the runs of a campaign's folder; raises `PaperFiguresError` if they cannot be used."""
     runs = load_runs(folder)
     known: dict[str, Part] = {}
+    traces = load_traces(folder)
     return Report(
         campaign=str(runs[0].manifest["campaign"]),
         runs=tuple(runs),
-        exhibits=tuple(_exhibit_report(runs, exhibit, known) for exhibit in exhibits),
+        exhibits=tuple(_traced(_exhibit_report(runs, exhibit, known), traces) for exhibit in exhibits),
     )
+
+
+def _traced(report: ExhibitReport, traces: Sequence[RecordedTrace]) -> ExhibitReport:
+    """With the newest trace of one of its cases, where there is one."""
+    exhibit = report.exhibit
+    own = newest_of(traces, exhibit.load_experiment()) if traces and isinstance(exhibit, Exhibit) else None
+    return replace(report, trace=own)
 
 
 def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part]) -> ExhibitReport:

@@ -11,6 +11,7 @@ from harness.results import Run
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.recorded.nights import Night
 from paper_figures.recorded.selection import Selected, runs_used
+from paper_figures.recorded.traces import RecordedTrace
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.summary import Headline, headlines
@@ -37,6 +38,8 @@ class ExhibitReport:
     """Its drawing; None where there is nothing to draw."""
     caption: str = ""
     """How to read what is drawn."""
+    trace: RecordedTrace | None = None
+    """A call of one of its cases, instruction by instruction."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import BEYOND, alone, boxes, headline, held
+from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
@@ -216,6 +217,7 @@ def _exhibit_values(
         "figure": figure,
         "drawn": report.draw is not None,
         "caption": report.caption,
+        "trace": gantt_values(report.trace, exhibit) if report.trace and isinstance(exhibit, Exhibit) else None,
         "table": report.table,
         "results": [_result_values(result, exhibit) for result in report.results],
         "verdicts": _marks([*report.results, *(result for _, result in elsewhere)]),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,19 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import short_run
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
+from paper_figures.recorded.selection import Cell
+from paper_figures.recorded.traces import FOLDER as TRACES
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
-from paper_figures.shown.render.html import asset, case_file, exhibit_file, render_page
+from paper_figures.shown.render.html import asset, case_page_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.table_library import table_library
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
-from paper_figures.shown.report.case_page import case_details, kernels_json, samples_csv, unique_cases
+from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import GPUS, NIGHTS, PAGES, charted, every_run, page_values
 from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
@@ -42,6 +43,7 @@ ENTRIES = (
     "report.md",
     "report.tex",
     *FOLDERS,
+    TRACES,
 )
 """What a report's folder holds."""
 
@@ -154,41 +156,55 @@ def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
         if svg:
             label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
             drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
+    if exhibit.trace is not None:
+        (out / TRACES).mkdir(exist_ok=True)
+        shutil.copyfile(exhibit.trace.path, out / TRACES / exhibit.trace.path.name)
     _write_table(exhibit.table, out / "tables", exhibit.exhibit.id)
     return drawing
 
 
 def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
-    """Writes a page and the samples of every case.
+    """Writes a page and the samples of the cases of every problem.
 
-    A case leads back to the exhibits that it was measured for; to one made from others where there is none.
+    A page leads back to the exhibits that its cases were measured for; to one made from others where there is none.
     """
     shown: dict[str, list[AnyExhibit]] = {}
     every = [exhibit for one in (report, *report.others) for exhibit in one.exhibits]
     for exhibit in sorted(every, key=lambda one: not one.exhibit.own_cases):
-        for line in exhibit.lines:
-            exhibits = shown.setdefault(line.cell.key, [])
+        for line in (line for line in exhibit.lines if line.cell.key):
+            exhibits = shown.setdefault(case_page_file(line.cell.key), [])
             if exhibit.exhibit not in exhibits and (exhibit.exhibit.own_cases or not exhibits):
                 exhibits.append(exhibit.exhibit)
     cells = unique_cases([line.cell for exhibit in every for line in exhibit.lines])
     by_end: dict[str, str] = {}
-    for number, cell in enumerate(cells, start=1):
+    pages: dict[str, list[Cell]] = {}
+    for cell in cells:
         assert cell.run is not None
+        pages.setdefault(case_page_file(cell.key), []).append(cell)
         if by_end.setdefault(short_run(cell.run.run_id), cell.run.run_id) != cell.run.run_id:
             both = f"{by_end[short_run(cell.run.run_id)]} and {cell.run.run_id}"
             raise PaperFiguresError(f"runs {both} end alike, and cases are named by that: leave one of them out")
-        assert cell.row is not None
-        case = case_details(cell)
-        case = replace(case, histogram=Markup(case.histogram), dots=Markup(case.dots))
-        page = render_page("case.html.j2", title=current().title, case=case, exhibits=shown[cell.key])
-        (out / case_file(cell.key)).write_text(page, encoding="utf-8")
-        if case.samples_file and not (out / case.samples_file).exists():
-            samples = samples_csv(cell.run, str(cell.row["case_id"]))
-            (out / case.samples_file).write_bytes(gzipped(samples.encode()))
-        say(f"{number} of {len(cells)} cases written")
+    for number, (file, shared) in enumerate(pages.items(), start=1):
+        page = render_page("case.html.j2", title=current().title, page=case_page(shared), exhibits=shown[file])
+        (out / file).write_text(page, encoding="utf-8")
+        for cell in shared:
+            _write_samples(cell, out)
+        say(f"{number} of {len(pages)} problems written")
     for run in every_run(report):
         own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
         (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
+
+
+def _write_samples(cell: Cell, out: Path) -> None:
+    """Writes the samples of a case, where it was timed and those that share its rounds have not written them."""
+    assert cell.run is not None
+    assert cell.row is not None
+    case_id = str(cell.row["case_id"])
+    if not cell.run.samples(case_id).size:
+        return
+    file = out / samples_file(cell.run, case_id)
+    if not file.exists():
+        file.write_bytes(gzipped(samples_csv(cell.run, case_id).encode()))
 
 
 def _write_table(table: Table, folder: Path, name: str) -> None:

@@ -15,6 +15,7 @@ from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.recorded.selection import Selected, runs_used, select
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.render.html import case_file, case_key, case_page_file
 from paper_figures.shown.report.making import selection_notes
 
 EXPERIMENT = "table2_persistent"
@@ -133,6 +134,45 @@ def test_changed_machine_code_makes_the_older_number_stale(choose: Callable[...,
 def test_the_same_machine_code_is_not_stale(choose: Callable[..., tuple[Selected, ...]]) -> None:
     selected = choose((OLD, {}), (NEW, {"experiment": "table1_stages"}))
     assert not any(cell.stale for one in selected for cell in one.cells)
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [("sm_90a", "sm_80"), ("sm_80", "sm_90a")])
+def test_another_targets_machine_code_makes_nothing_stale(
+    choose: Callable[..., tuple[Selected, ...]], mine: str, theirs: str
+) -> None:
+    """Guard: builds were told apart by the kernel's name alone, and those for Ampere made the Hopper runs stale."""
+    labels = [str(one) for one in load_experiment(EXPERIMENT).contestants if one.implementation == "tk"]
+    old = {"name": "gemm", "target": mine, "binary_hash": "c0de"}
+    other = {"name": "gemm", "target": theirs, "binary_hash": "beef"}
+    older = {"manifest": {"kernel_builds": dict.fromkeys(labels, old)}}
+    newer = {"experiment": "table1_stages", "manifest": {"kernel_builds": {"tk": other}}}
+    assert not any(cell.stale for one in choose((OLD, older), (NEW, newer)) for cell in one.cells)
+    both = {"tk": other, "tk[stages=2]": {**old, "binary_hash": "f00d"}}  # the second is of the same target
+    last = "20260103T000000Z-cccccc"
+    selected = choose((last, {"experiment": "table1_stages", "manifest": {"kernel_builds": both}}))
+    stale = {str(cell.contestant): cell.stale for one in selected for cell in one.cells}
+    assert all((last in stale[label]) == (label in labels) for label in stale)
+
+
+def test_cases_of_a_problem_have_a_page_in_common(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """Their keys: the end of the run's id, the problem's place in the run, the case's place in the problem."""
+    keys = [[cell.key for cell in one.cells] for one in choose((OLD, {}))]
+    assert keys == [[f"aaaaaa-{p}-{c}" for c in range(1, len(own) + 1)] for p, own in enumerate(keys, start=1)]
+    assert case_file(keys[1][2]) == "cases/aaaaaa-2.html#3"
+    assert {case_page_file(key) for key in keys[1]} == {"cases/aaaaaa-2.html"}
+    assert all(case_key(case_file(key)) == key for own in keys for key in own)
+
+
+def test_a_problem_that_was_timed_again_is_at_its_last_place(choose: Callable[..., tuple[Selected, ...]]) -> None:
+    """A resumed run lists such a problem twice, and the later rounds are those that are stored."""
+    [one, *_] = choose((OLD, {}))
+    run = one.run
+    assert run is not None
+    again = run.manifest["groups"][0]
+    run.manifest["groups"].append({**again, "case_ids": again["case_ids"][::-1]})
+    place, count = len(run.manifest["groups"]), len(one.cells)
+    fresh = [replace(cell) for cell in one.cells]  # a key is worked out once a cell
+    assert [cell.key for cell in fresh] == [f"aaaaaa-{place}-{count - number}" for number in range(count)]
 
 
 def test_an_entry_may_have_its_own_direction(tmp_path: Path, configs: Path, synthetic: ModuleType) -> None:

@@ -6,18 +6,20 @@ import datetime
 import re
 import zlib
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from report_support import OVERLAPPING_TICKS, Recorded, exhibit_page, part, save_and_look
 
-from paper_figures.exhibits import load_exhibits
-from paper_figures.shown.charts import draw_exhibit
+from paper_figures.exhibits import choose_exhibits, load_exhibits
+from paper_figures.shown.charts import draw_exhibit, save_figure
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.report.making import matmul_roof
+from paper_figures.shown.report.making import make_report, matmul_roof
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.svg import inline_svg
+from paper_figures.shown.svg import BINS, histogram_svg, inline_svg
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
@@ -48,6 +50,48 @@ def test_the_places_in_a_smaller_pdf_are_right(written: Path) -> None:
         )
         assert b"\n%b 0 obj\n%d\n" % (length, len(packed)) in pdf
         assert zlib.decompress(packed).startswith(b"/DeviceRGB")
+
+
+def test_the_fonts_of_a_pdf_unpack(tmp_path: Path) -> None:
+    """A font as it is takes most of a file; packed, the bytes and both lengths agree, and objects are where they were."""
+    figure = Figure(figsize=(2, 1))
+    figure.text(0.1, 0.5, "TFLOPS")
+    save_figure(figure, tmp_path, "words", datetime.datetime(2026, 11, 24), inline=False)
+    pdf = (tmp_path / "words.pdf").read_bytes()
+    fonts = list(re.finditer(rb"/Length1 (\d+) /Length (\d+) /Filter /FlateDecode >>\nstream\n", pdf))
+    assert fonts
+    for font in fonts:
+        end = font.end() + int(font[2])
+        assert pdf[end:].startswith(b"\nendstream")
+        assert len(zlib.decompress(pdf[font.end() : end])) == int(font[1]) > int(font[2])
+    [start] = re.findall(rb"startxref\n(\d+)\n", pdf)
+    for number, place in enumerate(re.findall(rb"(\d{10}) 00000 n", pdf[int(start) :]), start=1):
+        assert pdf[int(place) :].startswith(b"%d 0 obj\n" % number)
+
+
+def test_a_histogram_is_one_outline() -> None:
+    """Steps as high as the counts, equal neighbours in one: a bar for each bin took four times the bytes."""
+    samples = np.concatenate([np.full(30, 10.0), np.full(60, 11.0), np.full(15, 12.0)])
+    text = histogram_svg(samples, "x")
+    [outline] = re.findall(r'class="bars" d="M0 40(.*?)V40z"', text)
+    steps = [(int(top), int(wide)) for top, wide in re.findall(r"V(\d+)h(\d+)", outline)]
+    assert [top for top, _ in steps] == [40 - 19, 40, 40 - 38, 40, 40 - 10]
+    assert sum(wide for _, wide in steps) == 4 * BINS
+    assert [wide for _, wide in steps][::2] == [4, 4, 4]
+    assert f'd="M{2 * BINS:.1f} 0v41"' in text
+
+
+@pytest.mark.parametrize("name", ["gemm_in_use", "gemm_fp8_in_use"])
+def test_squares_have_an_axis_of_their_own(tmp_path: Path, synthetic: ModuleType, name: str) -> None:
+    """Guard: beside layers, whose problems differ in M alone, squares stood over `Rows of A, M`."""
+    synthetic.write_run(tmp_path / "c", name)
+    [own] = make_report(tmp_path / "c", choose_exhibits([name])).exhibits
+    assert own.draw is not None
+    axes = own.draw().get_axes()
+    assert [axis.get_title() for axis in axes if axis.get_title()][-1] == "Squares"
+    titles = [axis.get_xlabel() for axis in axes if axis.get_xlabel()]
+    assert titles[-1] == "M = N = K"
+    assert set(titles[:-1]) == {"Rows of A, M"}
 
 
 def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> None:

@@ -84,6 +84,25 @@ def test_a_box_tells_a_lost_margin_from_a_lost_lead(report: Report, today: float
     assert boxes(exhibit(report, "fig9_fft_conv"), [claim])[0].lines[0].startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("name", "claim", "over", "where"),
+    [
+        ("thundermla", "thundermla-over-flashmla", "Against what was published", ", published 1"),
+        ("ampere_path", "ampere-backward-matches-fa2", "Its claims", "Here 1.000×."),
+        ("fig7_gemm", "fig7-matches-cublas", "Against the paper", ", in the paper "),
+    ],
+)
+def test_a_box_says_whose_numbers_its_claims_are_against(
+    report: Report, name: str, claim: str, over: str, where: str
+) -> None:
+    """Guard: what is beyond the paper stood under `Against the paper`, and others' numbers were `in the paper`."""
+    own = next(one for one in exhibit(report, name).results if one.claim.id == claim)
+    measured = tuple(replace(one, measured=Measured(1.0, 1.0, 1.0)) for one in own.points)
+    box, *_ = boxes(exhibit(report, name), [replace(own, points=measured, today=None)])
+    assert box.over == over
+    assert where in box.lines[0]
+
+
 def test_the_boxes_of_an_exhibit_made_from_others_count_what_its_title_counts(report: Report) -> None:
     """Guard: the title counted claims over today's fastest, which no box did."""
     table6 = exhibit(report, "table6_lines_and_speedups")

@@ -44,10 +44,10 @@ def test_a_link_into_the_one_page_of_before_leads_on(browser: Any, opened: Opene
         page.goto(f"{start}#{old}")
         page.wait_for_url(f"**/{new}")
     assert page.locator("#machine").is_visible()
-    key = next((opened.out / "cases").iterdir()).stem
+    problem = next((opened.out / "cases").iterdir()).stem
     page.goto("about:blank")
-    page.goto(f"{start}#case-{key}")
-    page.wait_for_url(f"**/cases/{key}.html")
+    page.goto(f"{start}#case-{problem}-1")
+    page.wait_for_url(f"**/cases/{problem}.html#1")
     page.close()
 
 

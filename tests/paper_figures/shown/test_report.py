@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import os
@@ -17,15 +18,17 @@ import markupsafe
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from report_support import Page, bytes_of, case_pages, exhibit_page, page_files, part
+from report_support import Page, bytes_of, case_pages, case_section, exhibit_page, page_files, part
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.judged.verdicts import Verdict
+from paper_figures.labels import contestant_label
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import ROOT
+from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import READING
-from paper_figures.shown.render.html import anchor
+from paper_figures.shown.render.html import anchor, case_file, case_key, case_page_file
 from paper_figures.shown.report.case_page import unique_cases
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -113,18 +116,19 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(
     for exhibit in report.exhibits:
         linked = set(pages[f"exhibits/{exhibit.exhibit.id}.html"].links)
         for text in (text for row in exhibit.table.rows for text in row if text.case):
-            assert f"../cases/{text.case}.html" in linked
+            assert f"../{case_file(text.case)}" in linked
             shown.setdefault(text.case, set()).add(text.text)
     cases = case_pages(written)
-    assert {f"{key}.html" for key in shown} == set(cases)
+    assert {Path(case_page_file(key)).name for key in shown} == set(cases)
     for cell in unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines]):
         row, run = cell.row, cell.run
         assert row is not None
         assert run is not None
-        text = html.unescape((written / "cases" / f"{cell.key}.html").read_text())
+        page = html.unescape((written / case_page_file(cell.key)).read_text())
+        text = html.unescape(case_section(written, cell.key))
         assert str(row["repro_command"]) in text
-        assert str(row["problem"]) in text
-        links = cases[f"{cell.key}.html"].links
+        assert str(row["problem"]) in page
+        links = cases[Path(case_page_file(cell.key)).name].links
         if cell.timed:
             [file] = [one for one in links if one.startswith("../samples/")]
             samples = pd.read_csv(written / "cases" / file)[f"{cell.contestant} us"].dropna()
@@ -139,22 +143,43 @@ def test_every_cell_leads_to_its_case_samples_manifest_and_commit(
         assert f"../runs/{run.run_id}/manifest.json" in links
         manifest = json.loads((written / "runs" / run.run_id / "manifest.json").read_text())
         assert manifest["run_id"] == run.run_id
-        assert f"<dd>{manifest['git_commit']}" in text
+        assert f"<dd>{manifest['git_commit']}" in page
+
+
+def test_cases_of_a_problem_share_a_page(report: Report, written: Path) -> None:
+    """Guard: each case had a page, and every page said again what is known of the run: 24.8 MB, four of five theirs."""
+    own = part(report, "table1_stages")
+    [page] = {case_page_file(line.cell.key) for line in own.lines}
+    text = html.unescape((written / page).read_text())
+    sections = re.findall(r'<section id="(\w+)">\n<h2>(.*?)</h2>', text)
+    named = {place: contestant_label(line.cell.contestant) for line in own.lines for place in [place_of(line)]}
+    assert dict(sections) == named
+    assert re.findall(r'<a href="#(\w+)"', text) == [place for place, _ in sections]
+    assert text.count("<h1>") == 1
+    assert text.count("<dt>commit") == 1  # of the run, once a page
+    assert text.count("<dt>timer") == 1  # of every case alike
+    assert text.count("<dt>relative L2 error") in (1, len(sections))
+    assert text.count("To run it alone:") == len(sections)
+    pages = {case_page_file(line.cell.key) for one in report.exhibits for line in one.lines if line.cell.key}
+    assert len(pages) * 3 < len({line.cell.key for one in report.exhibits for line in one.lines})
+
+
+def place_of(line: Line) -> str:
+    """Where a line's case is on its page."""
+    return case_file(line.cell.key).partition("#")[2]
 
 
 def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> None:
     line = next(line for line in part(report, "fig8_attention").lines if line.ratio is not None)
     assert line.ratio is not None
-    text = (written / "cases" / f"{line.cell.key}.html").read_text()
-    assert f"{line.ratio.value:.3f}×" in text
-    assert f"[{line.ratio.low:.3f}, {line.ratio.high:.3f}]" in text
-    assert "<td class=number>±0.20 %</td>" in text
+    text = case_section(written, line.cell.key)
+    assert f"<td>{line.ratio.value:.3f}×<td>[{line.ratio.low:.3f}, {line.ratio.high:.3f}]<td>±0.20 %" in text
 
 
 def test_a_ratio_is_repeated_with_those_that_it_is_to(report: Report, written: Path) -> None:
     """Guard: the only command under a ratio measured its own side alone."""
     line = next(line for line in part(report, "table1_stages").lines if line.ratio is not None)
-    text = html.unescape((written / "cases" / f"{line.cell.key}.html").read_text())
+    text = html.unescape((written / case_page_file(line.cell.key)).read_text())
     [command] = [
         one for one in re.findall(r"<code>(.*?)</code>", text) if one.startswith("python -m harness") and "," in one
     ]
@@ -162,14 +187,13 @@ def test_a_ratio_is_repeated_with_those_that_it_is_to(report: Report, written: P
     named = chosen.removeprefix("implementations=[").removesuffix("]").split(",")
     timed = [str(one.cell.contestant) for one in part(report, "table1_stages").lines if one.cell.timed]
     assert sorted(named) == sorted(timed)
-    assert named[0] == str(line.cell.contestant)
 
 
 def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> None:
-    every = json.loads((written / "data" / "cases.json").read_text())
+    every = json.loads(gzip.decompress((written / "data" / "cases.json.gz").read_bytes()))
     cells = {cell.key: cell for one in report.exhibits for line in one.lines if (cell := line.cell).row is not None}
     rows = [dict(zip(every["columns"], row, strict=True)) for row in every["rows"]]
-    records = {Path(one["page"]).stem: one for one in rows}
+    records = {case_key(one["page"]): one for one in rows}
     assert set(records) == set(cells)
     for key, cell in cells.items():
         assert cell.row is not None
@@ -281,6 +305,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
         "thundermla",
         "unaligned_gemm",
         "unaligned_attention",
+        "unequal_attention",
         "batch_scaling",
         "roof_share",
     }
@@ -305,7 +330,7 @@ def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleT
     assert "error 0.3 &amp; &lt;b&gt; is above 0.01" in text
     assert "& <b>" not in text
     pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
-    assert sum("error 0.3 &amp; &lt;b&gt; is above 0.01" in page for page in pages) == 4
+    assert sum(page.count("error 0.3 &amp; &lt;b&gt; is above 0.01") for page in pages) == 4
     assert len(list((tmp_path / "out" / "samples").iterdir())) == 1
     assert "failed verification" in (tmp_path / "out" / "tables" / "table1_stages.md").read_text()
 
@@ -339,7 +364,7 @@ def test_a_stale_number_is_marked_where_it_stands(tmp_path: Path, synthetic: Mod
     assert "machine code has changed since: run 20260102T000000Z-bbbbbb has another" in first
     assert "stale" not in second
     pages = [path.read_text() for path in (tmp_path / "out" / "cases").glob("*.html")]
-    assert sum("<strong>Stale:</strong>" in page for page in pages) == 4
+    assert sum(page.count("<strong>Stale:</strong>") for page in pages) == 4
 
 
 def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, synthetic: ModuleType) -> None:

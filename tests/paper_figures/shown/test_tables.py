@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_support import page_files, part
+from report_support import case_section, page_files, part
 
 from paper_figures.command.results_page import results_block
 from paper_figures.exhibits import load_exhibits
@@ -35,8 +35,8 @@ def test_rates_below_one_have_their_figures(report: Report, written: Path) -> No
             assert float(row[paper].text) == pytest.approx(line.published.number, rel=0.005)
         if line.rate is not None:
             assert float(row[measured].text) == pytest.approx(line.rate.value, rel=0.005)
-            text = (written / "cases" / f"{line.cell.key}.html").read_text()
-            low, high = re.findall(r"<dt>TFLOPS</dt><dd>[^ ]+ <small>\[(.*?), (.*?)\]", text)[0]
+            text = case_section(written, line.cell.key)
+            [(low, high)] = re.findall(r"<dt>TFLOPS<dd>[^ ]+ <small>\[(.*?), (.*?)\]", text)
             assert float(low) == pytest.approx(line.rate.low, rel=0.001)
             assert float(high) == pytest.approx(line.rate.high, rel=0.001)
     assert isinstance(exhibit.exhibit, Exhibit)

@@ -85,7 +85,8 @@ let opener = null; // where the focus goes back to
 let stepped = false; // whether opening it added an entry to the history, so that Back closes it
 
 function caseLink(key) {
-  return /^[\w-]+$/.test(key) ? document.querySelector(`a.case[href$="cases/${key}.html"]`) : null;
+  const [, page, place] = /^(\w+-\d+)-(\w+)$/.exec(key) || [];
+  return page ? document.querySelector(`a.case[href$="cases/${page}.html#${place}"]`) : null;
 }
 
 function caseTitle(link) {
@@ -136,7 +137,7 @@ addEventListener("click", (event) => {
       .querySelector(":scope > a.case"));
   if (!link) return;
   event.preventDefault();
-  const hash = `#case-${link.getAttribute("href").replace(/^.*\/|\.html$/g, "")}`;
+  const hash = `#case-${link.getAttribute("href").replace(/^.*\//, "").replace(".html#", "-")}`;
   opener = link;
   stepped = location.hash !== hash;
   if (stepped) location.hash = hash; // which opens it

@@ -1,0 +1,82 @@
+"""The Ampere path: nine parts in one table, and the roof of mma.sync for what multiplies by it and is bound by that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from paper_figures.exhibits import choose_exhibits
+from paper_figures.exhibits._ampere import ATTENTION, BACKWARD, GEMM, PARTS
+from paper_figures.judged.verdicts import Verdict
+from paper_figures.numbers import ROOF, quantity
+from paper_figures.shown.report.making import make_report
+from paper_figures.shown.report.model import ExhibitReport
+from paper_figures.shown.table import ABSENT
+
+ROOF_TFLOPS = 600.0
+ROOFS = {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0, "matmul_mma_tflops": ROOF_TFLOPS}
+OURS = "tk[target=sm_80]"
+
+
+def ampere_path(folder: Path, synthetic: ModuleType, *parts: str, **options: object) -> ExhibitReport:
+    for number, name in enumerate(parts):
+        synthetic.write_run(folder, name, f"20260102T0304{number:02}Z-abc1{number:02}", **options)
+    [report] = make_report(folder, choose_exhibits(["ampere_path"])).exhibits
+    return report
+
+
+def rows(report: ExhibitReport) -> list[dict[str, str]]:
+    titles = [column.title for column in report.table.columns]
+    return [dict(zip(titles, (cell.text for cell in row), strict=True)) for row in report.table.rows]
+
+
+def test_every_part_has_its_rows(tmp_path: Path, synthetic: ModuleType) -> None:
+    report = ampere_path(tmp_path / "c", synthetic, *(part.id for part in PARTS))
+    assert {row["Kernel"] for row in rows(report)} == {part.title for part in PARTS}
+    own = [part.load_experiment() for part in PARTS]
+    assert len(rows(report)) == sum(len(one.problems) * len(one.contestants) for one in own)
+    assert not any("Not measured yet" in remark for remark in report.table.remarks)
+    judged = {one.claim.id: one.verdict for one in report.results}
+    assert judged["ampere-backward-matches-fa2"] is Verdict.HOLDS
+    assert judged["ampere-based-over-fla"] is Verdict.HOLDS
+
+
+def test_the_share_of_mma_sync_is_of_what_multiplies_so(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Of both libraries' attention, and of our GEMM: cuBLAS may use wgmma, and memory binds the others."""
+    report = ampere_path(tmp_path / "c", synthetic, *(part.id for part in PARTS), manifest={"roofs": ROOFS})
+    attention = (ATTENTION.title, BACKWARD.title)
+    found = 0
+    for line, row in zip(report.lines, rows(report), strict=True):
+        wanted = row["Kernel"] in attention or (row["Kernel"] == GEMM.title and str(line.cell.contestant) == OURS)
+        found += wanted
+        assert line.rate is not None
+        share = quantity(100 * line.rate.value / ROOF_TFLOPS, ROOF) if wanted else ABSENT
+        assert row["% of mma.sync"] == share, (row, wanted)
+    assert 20 < found < len(report.lines) - 20
+    assert any("% of mma.sync" in remark for remark in report.table.remarks)
+    assert not any("trial" in remark for remark in report.table.remarks)
+
+
+def test_without_that_roof_there_is_no_column_of_it(tmp_path: Path, synthetic: ModuleType) -> None:
+    report = ampere_path(tmp_path / "c", synthetic, GEMM.id)
+    assert "% of mma.sync" not in rows(report)[0]
+    assert not any("% of mma.sync" in remark for remark in report.table.remarks)
+    synthetic.write_run(tmp_path / "c", BACKWARD.id, "20260103T000000Z-ffffff", manifest={"roofs": ROOFS})
+    [mixed] = make_report(tmp_path / "c", choose_exhibits(["ampere_path"])).exhibits
+    shares = {(row["Kernel"], row["% of mma.sync"] == ABSENT) for row in rows(mixed)}
+    assert {(GEMM.title, True), (BACKWARD.title, False)} <= shares, "of the runs that measured it alone"
+    assert (GEMM.title, False) not in shares
+
+
+def test_what_is_not_run_is_not_tested(tmp_path: Path, synthetic: ModuleType) -> None:
+    report = ampere_path(tmp_path / "c", synthetic, ATTENTION.id)
+    judged = {one.claim.id: one for one in report.results}
+    new = [
+        one for name, one in judged.items() if name.startswith(("ampere-backward", "ampere-products", "ampere-based"))
+    ]
+    assert len(new) == 6
+    assert {one.verdict for one in new} == {Verdict.NOT_TESTED}
+    assert all("was not run" in one.reason or "no run" in one.reason for one in new)
+    [remark] = [one for one in report.table.remarks if one.startswith("Not measured yet")]
+    assert all(f"({part.title})" in remark for part in PARTS if part != ATTENTION)
+    assert f"({ATTENTION.title})" not in remark
