@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from harness.naming import Contestant, parse_contestant, problem_keys
@@ -18,6 +19,7 @@ from harness.records import OWN_BOUND
 from harness.results import Run
 from paper_figures.labels import short_run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
+from paper_figures.recorded.machine_code import has_changed
 from paper_figures.recorded.repeats import contradicted_by
 
 EXCUSED = ("unavailable", "unsupported")
@@ -220,16 +222,16 @@ def _newer_note(found: list[tuple[Run, dict[Contestant, dict[str, Any]]]], chose
 
 
 def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> str:
-    """Why a row is out of date: a newer run on the same kind of GPU built other machine code for its kernel."""
-    if run is None or row is None:
+    """Why a row is out of date: its kernel has other machine code in a newer run, or in the tree as it is now."""
+    mine = None if run is None or row is None else kernel_build(run, row)
+    if run is None or mine is None:
         return ""
-    mine = kernel_build(run, row)
-    for newer in runs:  # newest first
-        if newer.run_id == run.run_id or mine is None:
-            return ""
+    for newer in takewhile(lambda one: one.run_id != run.run_id, runs):  # newest first
         theirs = _build_like(newer, mine)
         if theirs is not None and theirs.get("binary_hash") != mine.get("binary_hash"):
             return f"the kernel's machine code has changed since: run {newer.run_id} has another"
+    if not run.manifest.get("git_dirty") and has_changed(mine):
+        return "the kernel's machine code has changed since; it was not measured again"
     return ""
 
 

@@ -136,6 +136,16 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
     return f"Of {len(tested)} tested claims, {listed}."
 
 
+def stale_sentence(results: Sequence[ClaimResult]) -> str:
+    """How many claims rest on times of kernels that have changed since, in one sentence; empty if none does."""
+    old = sum(bool(one.stale) for one in results)
+    if not old:
+        return ""
+    rest, are = ("rests", "is") if old == 1 else ("rest", "are")
+    said = f"{rest} on kernels that have changed since they were timed"
+    return f"{old} of {len(results)} claims {said}, and {are} marked stale."
+
+
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
     """What does not hold against the fastest of today, a sentence a subject, with the numbers and who was absent.
 

@@ -1,4 +1,4 @@
-"""Command line: `python -m tk_kernels.toolchain build|manifest|export|clean`."""
+"""Command line: `python -m tk_kernels.toolchain build|manifest|hashes|export|clean`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ def parser() -> argparse.ArgumentParser:
     show = commands.add_parser("manifest", help="print a kernel's build manifest as JSON, building it if need be")
     show.add_argument("name")
     show.add_argument("--target", required=True, help=f"one of {', '.join(TARGETS)}")
+
+    codes = commands.add_parser("hashes", help="print the hashes of kernels' machine code as JSON, building if need be")
+    _add_selection(codes)
 
     copy = commands.add_parser("export", help="fill a folder for TK_KERNELS_PREBUILT")
     _add_selection(copy)
@@ -65,6 +68,15 @@ def chosen_pairs(
             else:
                 pairs.append((kernel, target))
     return pairs
+
+
+def machine_codes(pairs: list[tuple[KernelFolder, Target]]) -> dict[str, dict[str, dict[str, str]]]:
+    """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it."""
+    codes: dict[str, dict[str, dict[str, str]]] = {}
+    for kernel, target in pairs:
+        facts = manifest(kernel.name, target.name)
+        codes.setdefault(kernel.name, {})[target.name] = {key: facts[key] for key in ("compiler", "binary_hash")}
+    return codes
 
 
 def describe(built: Build) -> str:
@@ -125,13 +137,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs < 1:
         raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
     kernels = select_kernels(arguments.names)
-    targets = find_targets(arguments.target or [])
+    asked = arguments.target or (
+        [name for name in TARGETS if TARGETS[name].cuda] if arguments.command == "hashes" else []
+    )
+    targets = find_targets(asked)
     pairs = chosen_pairs(kernels, targets, named=bool(arguments.names))
     if arguments.command == "export":
         options = BuildOptions(jobs=arguments.jobs, portable=True)
         for target in targets:
             for copy in export([kernel for kernel, of in pairs if of == target], target, arguments.to, options):
                 print(copy)
+        return 0
+    if arguments.command == "hashes":
+        print(json.dumps(machine_codes(pairs), indent=1))
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
     progress = Progress(each_cached=bool(arguments.names))

@@ -33,7 +33,13 @@ from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
-from paper_figures.shown.summary import kinds_table, subjects_table, summary_sentences, verdict_sentence
+from paper_figures.shown.summary import (
+    kinds_table,
+    stale_sentence,
+    subjects_table,
+    summary_sentences,
+    verdict_sentence,
+)
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
 
 PAGES = (
@@ -135,7 +141,7 @@ def _disputed(pair: Contradiction) -> str:
 
 
 def banner(report: Report, measured_here: bool) -> str:
-    """Where the times are from, in one sentence or two."""
+    """Where the times are from, and how many claims rest on kernels that have changed, in up to three sentences."""
     gpus = dict.fromkeys(str((run.manifest.get("gpu") or {}).get("name", "an unknown GPU")) for run in report.used)
     day = campaign_end(report.used).date().isoformat()
     source = f"campaign {report.campaign}, {len(report.used)} run{'s' if len(report.used) > 1 else ''}, ended {day}"
@@ -143,7 +149,7 @@ def banner(report: Report, measured_here: bool) -> str:
         return f"Measured on this machine, {' and '.join(gpus)}: {source}."
     return (
         f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; "
-        "nothing was timed when it was made."
+        f"nothing was timed when it was made. {stale_sentence(report.results)}".rstrip()
     )
 
 
@@ -154,14 +160,14 @@ def commits(report: Report) -> str:
         dirty = " with local changes" if run.manifest.get("git_dirty") else ""
         names.append(f"{str(run.manifest.get('git_commit') or 'unknown')[:12]}{dirty}")
     counts = Counter(names)
-    if len(counts) == 1:
-        return f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
     listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    old = sum(bool(result.stale) for result in report.results)
-    return (
-        f"The runs are of {len(counts)} commits ({listed}). Where a newer run has another build of a kernel, the older "
-        f"numbers of it are marked stale, and so are the claims on them: {old} of {len(report.results)}."
-    )
+    if len(counts) == 1:
+        said = f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
+    else:
+        said = f"The runs are of {len(counts)} commits ({listed})."
+    stale = stale_sentence(report.results)
+    which = "A kernel has changed where its machine code is another by now, or in a newer run."
+    return f"{said} {stale} {which}" if stale else said
 
 
 def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness.naming import Contestant
 from harness.results import load_campaign
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.experiments import Experiment, load_experiment
+from paper_figures.recorded.machine_code import MACHINE_CODE
 from paper_figures.recorded.selection import Selected, runs_used, select
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.render.html import case_file, case_key, case_page_file
@@ -152,6 +154,20 @@ def test_another_targets_machine_code_makes_nothing_stale(
     selected = choose((last, {"experiment": "table1_stages", "manifest": {"kernel_builds": both}}))
     stale = {str(cell.contestant): cell.stale for one in selected for cell in one.cells}
     assert all((last in stale[label]) == (label in labels) for label in stale)
+
+
+@pytest.mark.parametrize(("dirty", "changed"), [(False, True), (True, True), (False, False)])
+def test_a_kernel_that_has_changed_since_is_stale(
+    choose: Callable[..., tuple[Selected, ...]], dirty: bool, changed: bool
+) -> None:
+    """Guard: times of a kernel that nobody measured again stood for today's. Local changes may be in no tree's list."""
+    labels = {str(one) for one in load_experiment(EXPERIMENT).contestants if one.implementation == "tk"}
+    build = {"name": "gemm", "target": "sm_90a", **json.loads(MACHINE_CODE.read_text())["gemm"]["sm_90a"]}
+    if changed:
+        build["binary_hash"] = "c0de"
+    manifest = {"kernel_builds": dict.fromkeys(labels, build), "git_dirty": dirty}
+    cells = [cell for one in choose((OLD, {"manifest": manifest})) for cell in one.cells]
+    assert {str(cell.contestant) for cell in cells if cell.stale} == (labels if changed and not dirty else set())
 
 
 def test_cases_of_a_problem_have_a_page_in_common(choose: Callable[..., tuple[Selected, ...]]) -> None:
