@@ -20,6 +20,8 @@ import pytest
 from matplotlib.figure import Figure
 from report_support import Page, bytes_of, case_pages, case_section, exhibit_page, page_files, part
 
+from paper_figures.command.readme import readme_block
+from paper_figures.command.results_page import results_block
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.judged.verdicts import Verdict
@@ -390,10 +392,15 @@ def test_a_claim_on_stale_numbers_is_marked_wherever_it_stands(tmp_path: Path, s
     assert exhibit_page(tmp_path / "out", names[0]).count('<small class="stale">stale</small>') == len(old)
     assert "all of 4 numbers stale" in plain
     assert f"{len(old)} stale |" in plain  # by subject
-    everything = f"and so are the claims on them: {len(old)} of {len(old) + len(new)}."
+    everything = (
+        f"{len(old)} of {len(old) + len(new)} claims rest on kernels that have changed since they were timed, and"
+    )
     assert f"The runs are of 2 commits (1 of {'b' * 12}, 1 of {'a' * 12})." in machine
     assert everything in machine
     assert everything in plain
+    assert everything in (tmp_path / "out" / "index.html").read_text()
+    assert everything in readme_block(report)
+    assert everything in results_block(report)
     assert any(paragraph.startswith("Stale marks") for paragraph in READING)
 
 
