@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -45,12 +46,26 @@ def synthetic() -> ModuleType:
     return synthetic
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> tuple[Path, Any]:
+    """A folder that one worker makes for all of a session, with `make(folder)`; and what that gave, kept as JSON."""
+    shared = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, said = shared / name, shared / f"{name}.json"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not said.exists():
+            said.write_text(json.dumps(make(folder)))
+    return folder, json.loads(said.read_text())
+
+
 @pytest.fixture(scope="session")
 def campaign(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
-    folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "demo"
-    for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
-        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
-    return folder
+    def make(folder: Path) -> None:
+        for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
+            synthetic.write_run(folder / "h200-sxm" / "demo", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
+
+    return made_once(tmp_path_factory, "made_up", make)[0] / "h200-sxm" / "demo"
 
 
 @pytest.fixture(scope="session")
@@ -71,31 +86,28 @@ def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime, 
 
 
 @pytest.fixture(scope="session")
-def written(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("out") / "report"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("paper_figures.shown.report.writing.save_figure", save_some)
-        write_report(report, out)
-    return out
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("paper_figures.shown.report.writing.save_figure", save_some)
+            write_report(request.getfixturevalue("report"), folder / "report")
+
+    return made_once(tmp_path_factory, "written", make)[0] / "report"
 
 
 @pytest.fixture(scope="session")
 def kept_report(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The report on the runs that the repository keeps: made once for all workers of a session, in a minute."""
+    """The report on the runs that the repository keeps, which takes a minute."""
     from report_support import OVERLAPPING_TICKS, Recorded, save_and_look
 
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    out, made = shared / "recorded" / "report", shared / "recorded.json"
-    with (shared / "recorded.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("paper_figures.shown.report.writing.save_figure", save_and_look)
-                status = reproduce.main(["--check", "--output", str(out)])
-            made.write_text(json.dumps({"status": status, "overlapping_ticks": OVERLAPPING_TICKS}))
-    return Recorded(out, **json.loads(made.read_text()))
+    def make(folder: Path) -> dict[str, Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("paper_figures.shown.report.writing.save_figure", save_and_look)
+            status = reproduce.main(["--check", "--output", str(folder / "report")])
+        return {"status": status, "overlapping_ticks": OVERLAPPING_TICKS}
+
+    folder, said = made_once(tmp_path_factory, "recorded", make)
+    return Recorded(folder / "report", **said)
 
 
 @pytest.fixture(scope="session")

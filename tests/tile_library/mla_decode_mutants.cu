@@ -6,9 +6,6 @@
 #include <cstdio>
 #include <vector>
 
-// Which of the mistakes that the kernel's copy carries is made; 0: none.
-static int mistake = 0;
-
 #include "launch.cuh"
 
 using namespace kittens;
@@ -105,8 +102,6 @@ struct data {
 };
 
 }  // namespace
-
-extern "C" __attribute__((visibility("default"))) void make_mistake(int number) { mistake = number; }
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,11 @@ CHANGEABLE = ("pipeline/", *OPERATIONS)
 NUMBERS = "relative error"
 Result = tuple[int, str]
 """Code of run_mutant, and its message."""
+CHOICE = """\
+// Which of the mistakes that the kernel's copy carries is made; 0: none.
+static int mistake = 0;
+extern "C" __attribute__((visibility("default"))) void make_mistake(int number) { mistake = number; }
+"""
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,17 @@ class Mutant:
     new: str
     reports: tuple[str, ...]
     also: tuple[tuple[str, str, str], ...] = ()  # further edits: file, old, new
+    alone: bool = False  # changes more than statements and expressions, so that no other can be compiled with it
 
 
-def sources(folder: Path, kernel: str, mutant: Mutant | None, program: str) -> tuple[Path, Path]:
-    """Copies of what may change, with the mutant's edits: (folder of headers, source to compile)."""
+def sources(
+    folder: Path,
+    kernel: str,
+    program: str,
+    mutants: Sequence[Mutant],
+    change: Callable[[str, Sequence[Edit]], str],
+) -> tuple[Path, Path]:
+    """Copies of what may change, with the mutants' edits made by `change`: (folder of headers, source to compile)."""
     changed, copy = folder / "include", folder / "kernel"
     library = changed / "kittens"
     shutil.copytree(INCLUDE_ROOT / "kittens" / "pipeline", library / "pipeline")
@@ -59,17 +71,19 @@ def sources(folder: Path, kernel: str, mutant: Mutant | None, program: str) -> t
         path.write_text(re.sub(r'#include "\.\./', '#include "', text))
     for name in dict.fromkeys(lent):
         shutil.copytree(KERNELS_ROOT / name, copy / name)
-    source = Path(shutil.copy(Path(__file__).with_name(f"{program}_mutants.cu"), copy))
-    edits = [(mutant.file, mutant.old, mutant.new), *mutant.also] if mutant else []
-    for name, old, new in edits:
+    source = copy / f"{program}_mutants.cu"
+    source.write_text(CHOICE + Path(__file__).with_name(source.name).read_text())
+    edits: dict[str, list[Edit]] = {}
+    for number, mutant in enumerate(mutants, 1):
+        for name, old, new in ((mutant.file, mutant.old, mutant.new), *mutant.also):
+            edits.setdefault(name, []).append((number, old, new))
+    for name, made in edits.items():
         file = next(
             place / name
             for place in (copy, *(copy / one for one in lent), *library.iterdir())
             if (place / name).exists()
         )
-        text = file.read_text()
-        begin, end = only_place(text, old)
-        file.write_text(text[:begin] + new + text[end:])
+        file.write_text(change(file.read_text(), made))
     return changed, source
 
 
@@ -80,62 +94,103 @@ def library_that_stays() -> str:
     return "\n".join(kept) + "\n"
 
 
-def runner(
-    folder: Path, kernel: str, schedule: int, mutant: Mutant | None, program: str | None = None
-) -> Callable[[int], Result]:
-    """run(seed) of one mutant's library, or of the kernel itself. `program` is named after the kernel unless given."""
-    changed, source = sources(folder, kernel, mutant, program or kernel)
-    defines = (f"SCHEDULE={schedule}",)
-    library = load(
-        compile_library(source, changed=changed, optimise="-O0", defines=defines, prefix=library_that_stays())
-    )
-    message = ctypes.create_string_buffer(1 << 16)
+class Carrier:
+    """Runs of one kernel and of its mutants.
 
-    def run(seed: int) -> Result:
-        message.value = b""
-        code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
-        return code, message.value.decode()
-
-    return run
-
-
-def runner_of_all(folder: Path, kernel: str, mutants: Sequence[Mutant], program: str) -> Callable[[int, int], Result]:
-    """run(number, seed) of one library that carries all mutants, compiled once; number 0 is the kernel itself.
-
-    What changes is statements, which end with a semicolon, or else an expression. The program has `static int mistake`,
-    the number of the mutant that runs, and `make_mistake(int)`.
+    One library carries all mutants of a schedule, compiled at its first use; a number says which of them runs. Those
+    that are `alone` have a library each. `program` is named after the kernel unless given.
     """
-    changed, source = sources(folder, kernel, None, program)
-    for path in (folder / "kernel").rglob("*.cuh"):
-        edits = [(n, mutant.old, mutant.new) for n, mutant in enumerate(mutants, 1) if mutant.file == path.name]
-        path.write_text(with_choices(path.read_text(), edits))
-    library = load(compile_library(source, changed=changed, optimise="-O0", prefix=library_that_stays()))
-    message = ctypes.create_string_buffer(1 << 16)
 
-    def run(number: int, seed: int) -> Result:
-        library.make_mistake(number)
-        message.value = b""
-        code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
-        return code, message.value.decode()
+    def __init__(self, folder: Path, kernel: str, mutants: Sequence[Mutant], program: str | None = None) -> None:
+        self.folder, self.kernel, self.program = folder, kernel, program or kernel
+        self.mutants = mutants
+        self.libraries: dict[tuple[int, str], ctypes.CDLL] = {}
 
-    return run
+    def itself(self, schedule: int = 0) -> Callable[[int], Result]:
+        """run(seed) of the kernel with no mistake."""
+        return self._run(self._carrying(schedule), 0)
+
+    def mutant(self, mutant: Mutant) -> Callable[[int], Result]:
+        """run(seed) of the kernel with one mistake."""
+        if mutant.alone:
+            return self._run(self._library(mutant.schedule, mutant.name, [mutant], carried=False), 0)
+        return self._run(self._carrying(mutant.schedule), self._carried(mutant.schedule).index(mutant) + 1)
+
+    def _carried(self, schedule: int) -> list[Mutant]:
+        return [mutant for mutant in self.mutants if mutant.schedule == schedule and not mutant.alone]
+
+    def _carrying(self, schedule: int) -> ctypes.CDLL:
+        return self._library(schedule, "carried", self._carried(schedule), carried=True)
+
+    def _library(self, schedule: int, name: str, mutants: Sequence[Mutant], carried: bool) -> ctypes.CDLL:
+        if (schedule, name) not in self.libraries:
+            changed, source = sources(
+                self.folder / f"{schedule}_{name}",
+                self.kernel,
+                self.program,
+                mutants,
+                with_choices if carried else edited,
+            )
+            defines = (f"SCHEDULE={schedule}",)
+            self.libraries[schedule, name] = load(
+                compile_library(source, changed=changed, defines=defines, prefix=library_that_stays())
+            )
+        return self.libraries[schedule, name]
+
+    @staticmethod
+    def _run(library: ctypes.CDLL, number: int) -> Callable[[int], Result]:
+        message = ctypes.create_string_buffer(1 << 16)
+
+        def run(seed: int) -> Result:
+            library.make_mistake(number)
+            message.value = b""
+            code = library.run_mutant(ctypes.c_ulonglong(seed), message, len(message))
+            return code, message.value.decode()
+
+        return run
 
 
-def with_choices(text: str, edits: Sequence[tuple[int, str, str]]) -> str:
-    """The text, where each edit (number, old, new) is made only if `mistake` has its number."""
-    chosen: dict[tuple[int, int], list[tuple[int, str]]] = {}
-    for number, old, new in edits:
-        chosen.setdefault(only_place(text, old), []).append((number, new))
-    behind = len(text)
-    for (begin, end), news in sorted(chosen.items(), reverse=True):
-        assert end <= behind, f"two mutants change parts of: {text[begin:behind]}"
-        behind, old = begin, text[begin:end]
-        if old.endswith(";"):
-            made = "".join(f"if (mistake == {number}) {{ {new} }} else " for number, new in news) + f"{{ {old} }}"
+Edit = tuple[int, str, str]
+"""Number of a mutant; in one file, its text, and what that becomes."""
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """The text with every edit made."""
+    for _, old, new in edits:
+        begin, end = only_place(text, old)
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+def with_choices(text: str, edits: Sequence[Edit]) -> str:
+    """The text, where each edit is made only if `mistake` has its number.
+
+    Where edits overlap, the choice is among all that they change together: statements, which end with a semicolon, or
+    else an expression.
+    """
+    spans = sorted((*whole_comment(text, *only_place(text, old)), number, new) for number, old, new in edits)
+    places: list[tuple[int, int, list[tuple[int, int, int, str]]]] = []  # begin, end, and the edits in between
+    for span in spans:
+        if places and span[0] < places[-1][1]:
+            begin, end, inside = places[-1]
+            places[-1] = (begin, max(end, span[1]), [*inside, span])
+        else:
+            places.append((span[0], span[1], [span]))
+    for begin, end, inside in reversed(places):
+        old = text[begin:end]
+        news = [(number, text[begin:at] + new + text[to:end]) for at, to, number, new in inside]
+        if re.sub(r"//.*", "", old).rstrip().endswith(";"):
+            made = "".join(f"if (mistake == {number}) {{ {new}\n}} else " for number, new in news) + f"{{ {old}\n}}"
         else:
             made = "(" + "".join(f"mistake == {number} ? ({new}) : " for number, new in news) + f"({old}))"
         text = text[:begin] + made + text[end:]
     return text
+
+
+def whole_comment(text: str, begin: int, end: int) -> tuple[int, int]:
+    """The place, up to the end of its last line where it ends in a comment."""
+    in_comment = "//" in text[text.rfind("\n", 0, end) + 1 : end]
+    return begin, text.index("\n", end) if in_comment else end
 
 
 def only_place(text: str, old: str) -> tuple[int, int]:
@@ -145,14 +200,9 @@ def only_place(text: str, old: str) -> tuple[int, int]:
     return found[0].span()
 
 
-def check_every_seed(folder: Path, kernel: str, mutant: Mutant, program: str | None = None) -> None:
-    """Every seed ends in one of the reports that the mutant names."""
-    check_reports(mutant, runner(folder, kernel, mutant.schedule, mutant, program))
-
-
-def check_reports(mutant: Mutant, run: Callable[[int], Result], seeds: Iterable[int] = SEEDS) -> None:
+def check_reports(mutant: Mutant, run: Callable[[int], Result]) -> None:
     """Every seed of a mutant's run ends in one of the reports that the mutant names."""
-    for seed in seeds:
+    for seed in SEEDS:
         code, report = run(seed)
         assert code == (2 if mutant.reports == (NUMBERS,) else 1), f"seed {seed}: {report or 'no report'}"
         assert any(re.search(pattern, report, re.DOTALL) for pattern in mutant.reports), f"seed {seed}: {report}"

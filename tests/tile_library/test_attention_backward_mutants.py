@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 PROGRAM = "attention_backward"
 QUEUE, TURNS, BACKWARD, ROWS = "lcf_queue.cuh", "turns.cuh", "backward.cuh", "backward_rows.cuh"
@@ -22,6 +20,8 @@ QUEUE_MISUSED = r"finds \d+ in a counter|never asks for it|nobody claims numbers
 TASK_SLOT = r"(load|store)_number at lcf_queue.cuh:\d+ .* task.*(nothing has written|while (load|store)_number)"
 RACES = (LOADED_OVER, READ_TOO_EARLY, STORED_OVER, PHASES, DEADLOCK)
 
+START = "if (step == 0) start_next_kernel(), wait_previous_kernel();"
+LOAD_LSE = "load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);"
 LATE_V = "store_read_wait<SumsDq ? 1 : 0>();  // dV"
 LATE_K = "store_read_wait();  // dK of the task before"
 NOBODY_READS_K = "sync_named(5, all_warps);  // nobody reads K any more"
@@ -34,19 +34,17 @@ def mutant(name: str, file: str, old: str, new: str, *reports: str, schedule: in
 
 
 MUTANTS = (
-    mutant("no_wait_for_rows_kernel", BACKWARD, "start_next_kernel(), wait_previous_kernel();", "", OVERTAKES),
+    mutant("no_wait_for_rows_kernel", BACKWARD, START, "", OVERTAKES),
     mutant(
         "wait_for_rows_kernel_after_lse",
         BACKWARD,
-        """if (step == 0) start_next_kernel(), wait_previous_kernel();
-           load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);""",
-        """load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);
-           if (step == 0) start_next_kernel(), wait_previous_kernel();""",
+        f"{START} {LOAD_LSE}",
+        f"{LOAD_LSE} {START}",
         OVERTAKES,
     ),
     mutant("queue_not_cleared", ROWS, "if (block_index() == 0 && warp_index() == 0) g.queue.clear();", "",
            QUEUE_MISUSED),
-    mutant("sums_not_cleared", ROWS, "if (g.clear) clear_strip", "if (false) clear_strip", NUMBERS),
+    mutant("sums_not_cleared", ROWS, "if (g.clear) clear_strip<Dim>(g.dq, {batch, head, row / 16, 0});", "", NUMBERS),
     mutant("claimed_twice", QUEUE, LAST_CLAIM, f"g.queue.claim(); {LAST_CLAIM}", QUEUE_MISUSED),
     mutant("next_task_not_told", QUEUE, TELL, "", DEADLOCK),
     mutant("no_wait_for_the_number", QUEUE, "s.tasks.take(at, where)", "s.tasks.stages[at.stage]", TASK_SLOT, *RACES),
@@ -65,7 +63,7 @@ MUTANTS = (
     ),
     mutant("values_not_released", BACKWARD, "s.release_second();", "", DEADLOCK),
     mutant("gradient_of_values_stored_without_waiting_for_the_group", BACKWARD,
-           "else warpgroup::sync(told(s.consumer, 0));", "", STORED_OVER, READ_TOO_EARLY, schedule=WITHOUT_DQ),
+           "warpgroup::sync(told(s.consumer, 0))", "void()", STORED_OVER, READ_TOO_EARLY, schedule=WITHOUT_DQ),
     mutant("gradient_of_keys_stored_over_keys", BACKWARD, NOBODY_READS_K, "", *RACES),
     mutant("no_fence_before_a_gradient_leaves", BACKWARD,
            "store(own, gradient); fence_async();", "store(own, gradient);", NO_FENCE),
@@ -76,21 +74,26 @@ MUTANTS = (
            "sync_named(told(1 - s.consumer, i), all_warps);", "", *RACES),
     mutant("turn_not_passed_on", TURNS, "arrive(turn[consumer + 1 == Groups ? 0 : consumer + 1], where);", "",
            DEADLOCK, schedule=DIM_64),
-    mutant("keys_of_the_wrong_task", QUEUE, "residents<0>::position::nth(round), where",
-           "residents<0>::position::nth(0), where", *RACES, schedule=DIM_64),
+    mutant("keys_of_the_wrong_task", QUEUE, "residents<0>::position::nth(round)",
+           "residents<0>::position::nth(0)", *RACES, schedule=DIM_64),
     mutant("no_mask", BACKWARD,
            """g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
               t.key + 64 * s.consumer + 16 * warp_in_group(), 0.f);""", "", NUMBERS),
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp(PROGRAM), "attention", MUTANTS, PROGRAM)
+
+
 @pytest.mark.parametrize("schedule", [DIM_64, DIM_128, WITHOUT_DQ])
-def test_the_kernels_themselves_have_no_report(tmp_path: Path, schedule: int) -> None:
-    run = runner(tmp_path, "attention", schedule, None, PROGRAM)
+def test_the_kernels_themselves_have_no_report(carrier: Carrier, schedule: int) -> None:
+    run = carrier.itself(schedule)
     for seed in range(40):
         assert run(seed) == (0, "")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "attention", mutant, PROGRAM)
+def test_mutant_is_reported_in_every_seed(carrier: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, carrier.mutant(mutant))

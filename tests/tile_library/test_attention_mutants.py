@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 RING, FLOW, FEED, TURNS = "ring.cuh", "lcf_flow.cuh", "task_feed.cuh", "turns.cuh"
 FORWARD, CALL = "forward.cuh", "forward.cu"
@@ -35,17 +33,21 @@ EVERY_RACE = (
 TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS, EMPTY_ROWS = range(4)
 
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
+KEYS_OR_NONE = """if (!Flows || !skips) f.release();  // the keys, unless values were taken before them
+"""
 VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
 LAST_VALUES_FREE = "warpgroup::mma_wait(o); f.release(); if (skips) f.release();"
 QUERIES_FREE = "if constexpr (!C.hold_queries) f.release_held();"
-EXPECT = "{full[at.stage], loaded_bytes<T>(), where}"
-FILL_TILE = "const auto into = s.streamed.fill(at);"
-FILL_QUERIES = "const auto into = s.residents.fill(at);"
-UNASKED_TILE = """const typename tiles::filling into{
-    s.streamed.stages[at.stage], s.streamed.full[at.stage], {s.streamed.full[at.stage], loaded_bytes<tile>()}};"""
-UNASKED_QUERIES = """const typename residents_ring::filling into{
+EXPECT = "loaded_bytes<T>()"
+EMPTY = "std::max<int64_t>(0, p.rows - p.rows_kv)"
+LSE = "return {lse + first, p.batch, p.heads, 1, count, p.rows, p.rows, p.heads * p.rows};"
+NEXT_KEYS = "load(t, 0); if (any) load(before, before.steps - 1);"
+FILL_TILE, FILL_QUERIES = "s.streamed.fill(at)", "s.residents.fill(at)"
+UNASKED_TILE = """typename tiles::filling{
+    s.streamed.stages[at.stage], s.streamed.full[at.stage], {s.streamed.full[at.stage], loaded_bytes<tile>()}}"""
+UNASKED_QUERIES = """typename residents_ring::filling{
     s.residents.stages[at.stage], s.residents.full[at.stage],
-    {s.residents.full[at.stage], loaded_bytes<resident>()}};"""
+    {s.residents.full[at.stage], loaded_bytes<resident>()}}"""
 
 
 def mutant(
@@ -80,7 +82,7 @@ MUTANTS = (
         "residents.release(at.stage, where);",
         *EVERY_RACE,
     ),
-    mutant("too_few_bytes_expected", RING, EXPECT, EXPECT.replace("()", "() / 2"), TOO_FEW_BYTES, *EVERY_RACE),
+    mutant("too_few_bytes_expected", RING, EXPECT, f"{EXPECT} / 2", TOO_FEW_BYTES, *EVERY_RACE),
     mutant(
         "keys_released_before_the_multiply_ends",
         FORWARD,
@@ -152,16 +154,17 @@ MUTANTS = (
     mutant(
         "values_loaded_before_the_next_keys",
         FLOW,
-        "load(t, 0); if (any) load(before, before.steps - 1);",
+        NEXT_KEYS,
         "if (any) load(before, before.steps - 1); load(t, 0);",
         NUMBERS,
     ),
     mutant(
         "last_values_never_loaded",
         FLOW,
-        "any = true; } if (any) load(before, before.steps - 1);",
-        "any = true; }",
+        "before = t; any = true;",
+        "before = t;",
         *EVERY_RACE,
+        also=((FLOW, NEXT_KEYS, NEXT_KEYS.replace("any", "number != g.queue.first()")),),
     ),
     mutant("result_of_the_wrong_task", FORWARD, "put(before, factor, lse);", "put(t, factor, lse);", NUMBERS),
     mutant("result_not_cleared", FORWARD, "zero(o); state = fresh;", "state = fresh;", NUMBERS),
@@ -179,23 +182,23 @@ MUTANTS = (
     mutant(
         "claim_not_renewed",
         FEED,
-        "asked = false; const int task",
-        "const int task",
+        "ask(where); asked = false;",
+        "ask(where);",
         r"asks for number \d+ of claim at .* again",
     ),
     # rows that see no key
     *(
         mutant(name, file, old, new, NUMBERS, schedule=EMPTY_ROWS)
         for name, file, old, new in (
-            ("rows_without_keys_forgotten", CALL, "if (empty > 0)", "if (empty < 0)"),
-            ("one_row_too_many_without_keys", CALL, "p.rows - p.rows_kv)", "p.rows - p.rows_kv + 1)"),
-            ("queries_not_moved", CALL, "own_q = rows_from(q, empty)", "own_q = q"),
-            ("output_not_moved", CALL, "own_out = rows_from(out, empty)", "own_out = out"),
+            ("rows_without_keys_forgotten", CALL, "empty > 0", "empty < 0"),
+            ("one_row_too_many_without_keys", CALL, EMPTY, EMPTY.replace("_kv", "_kv + 1")),
+            ("queries_not_moved", CALL, "rows_from(q, empty)", "q"),
+            ("output_not_moved", CALL, "rows_from(out, empty)", "out"),
             ("lse_not_moved", CALL, "lse_of(lse, p, empty, seeing.rows)", "lse_of(lse, p, 0, seeing.rows)"),
-            ("lse_of_fewer_rows", CALL, "count, p.rows, p.rows,", "count, count, count,"),
+            ("lse_of_fewer_rows", CALL, LSE, LSE.replace("p.rows, p.rows", "count, count")),
             ("no_zeros", FORWARD, "zero(zeros);", ""),
             ("logarithm_of_one", FORWARD, "fill(nothing, -INFINITY);", "zero(nothing);"),
-            ("one_warp_zeroes", FORWARD, "block * rows + 16 * warp_index(), 0}", "block * rows, 0}"),
+            ("one_warp_zeroes", FORWARD, "block * rows + 16 * warp_index()", "block * rows"),
         )
     ),
     # stores
@@ -212,8 +215,8 @@ MUTANTS = (
     mutant(
         "no_mask",
         FORWARD,
-        "g.visible.hide(scores, first_row(t), block * C.keys); online_softmax fresh;",
-        "online_softmax fresh;",
+        f"{KEYS_OR_NONE} g.visible.hide(scores, first_row(t), block * C.keys);",
+        KEYS_OR_NONE,
         NUMBERS,
     ),
     mutant(
@@ -263,13 +266,18 @@ MUTANTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("attention"), "attention", MUTANTS)
+
+
 @pytest.mark.parametrize("schedule", [TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS, EMPTY_ROWS])
-def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
-    run = runner(tmp_path, "attention", schedule, None)
+def test_the_kernel_itself_has_no_report(carrier: Carrier, schedule: int) -> None:
+    run = carrier.itself(schedule)
     for seed in range(100):
         assert run(seed) == (0, "")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "attention", mutant)
+def test_mutant_is_reported_in_every_seed(carrier: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, carrier.mutant(mutant))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 KERNEL, RING, FEATURES = "based.cuh", "ring.cuh", "second_order.cuh"
 
@@ -28,7 +26,7 @@ def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> 
 
 RELEASE = "s.hand_over(); sums.wait_for(); s.release();"
 
-QUICK = (
+MUTANTS = (
     mutant(
         "copy_overwritten_while_it_is_read",
         "warpgroup::sync(1);  // no warp reads the old copy any more",
@@ -41,8 +39,6 @@ QUICK = (
     ),
     mutant("copy_without_a_fence", "fence_async();", "", NO_FENCE),
     mutant("stage_released_too_early", RELEASE, "s.hand_over(); s.release(); sums.wait_for();", *EVERY_RACE),
-)
-LONG = (
     mutant("segments_start_from_nothing", "before < t.segment", "before < 0", NUMBERS),
     mutant("stage_not_released", RELEASE, "s.hand_over(); sums.wait_for();", DEADLOCK),
     mutant("state_read_while_it_is_summed", RELEASE, "s.hand_over(); s.release();", REGISTERS, OUT_OF_SCOPE),
@@ -57,8 +53,8 @@ LONG = (
     mutant("no_wait_for_the_input", "read.take(next, where);", "read.stages[next.stage];", *EVERY_RACE, file=RING),
     mutant(
         "no_wait_for_the_output_stage",
-        "written.ask(out, where);",
-        "written.stages[out.stage];",
+        "written.ask(out, where)",
+        "written.stages[out.stage]",
         *EVERY_RACE,
         file=RING,
     ),
@@ -82,18 +78,17 @@ LONG = (
 )
 
 
-def test_the_kernels_themselves_have_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "based", 0, None)
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("based"), "based", MUTANTS)
+
+
+def test_the_kernels_themselves_have_no_report(carrier: Carrier) -> None:
+    run = carrier.itself()
     for seed in range(15):
         assert run(seed) == (0, "")
 
 
-@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "based", mutant)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mutant", LONG, ids=lambda mutant: mutant.name)
-def test_further_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "based", mutant)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(carrier: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, carrier.mutant(mutant))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, Result, check_every_seed, check_reports, runner, runner_of_all
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 KERNEL, SHARED_KERNEL, MLA_KERNEL = "decode.cuh", "instructions.cuh", "mla_decode.cuh"
 
@@ -29,22 +25,21 @@ def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> 
 
 
 AWAIT = "await(g.ready[t.counter], t.slots);"
+AWAITED = f"if (warp_in_group() == 0) {{ {AWAIT} if (t.last) arrive(counted); }}"
 SIGNAL = "if (warp_in_group() == 0) signal(g.ready[t.counter]);"
 
-QUICK = (
+PAGED = (
     mutant("reduces_without_waiting", AWAIT, "", UNORDERED, NOT_RETIRED),
     mutant("signals_before_all_warps_have_stored", f"warpgroup::sync(consumers); {SIGNAL}", SIGNAL, UNORDERED),
     mutant("retires_while_counters_are_used", "if (instructions.n > 0) wait(counted, 0);", "", RETIRES_EARLY),
     mutant("values_behind_the_end", "if (key + keys > t.length) clear_tail(v, t.length - key);", "", NUMBERS),
-)
-LONG = (
     mutant("awaits_one_piece_fewer", AWAIT, AWAIT.replace("t.slots", "t.slots - 1"), UNORDERED, FEWER),
     mutant("never_signals", SIGNAL, "", NO_SIGNAL),
     mutant("never_retires", "retire(g.ready);", "", NOT_RETIRED),
     mutant(
         "reduces_before_the_awaiting_warp",
-        "if (t.last) arrive(counted); } warpgroup::sync(consumers);",
-        "if (t.last) arrive(counted); }",
+        f"{AWAITED} warpgroup::sync(consumers);",
+        AWAITED,
         UNORDERED,
     ),
     mutant(
@@ -73,8 +68,8 @@ LONG = (
     mutant("no_wait_for_the_output", "warpgroup::mma_wait(o);", "", REGISTERS, OUT_OF_SCOPE, OVERWRITTEN),
     mutant(
         "a_token_sees_the_next_ones",
-        "const int seen = oldest + g.group.divide(row0 + row);",
-        "const int seen = length;",
+        "oldest + g.group.divide(row0 + row)",
+        "length",
         NUMBERS,
     ),
     mutant(
@@ -99,32 +94,15 @@ LONG = (
     ),
     mutant(
         "slots_weighed_alike",
-        "const float weight = math::exp2((logs[i] - base) * log2_e);",
-        "const float weight = 1.f;",
+        "math::exp2((logs[i] - base) * log2_e)",
+        "1.f",
         NUMBERS,
         file=SHARED_KERNEL,
     ),
 )
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "paged_attention_decode", 0, None)
-    for seed in range(15):
-        assert run(seed) == (0, "")
-
-
-@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "paged_attention_decode", mutant)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mutant", LONG, ids=lambda mutant: mutant.name)
-def test_further_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "paged_attention_decode", mutant)
-
-
-# The kernel of MLA decode. One library carries all its mutants, so that one compilation serves them.
+# The kernel of MLA decode.
 MLA_RACE = r"at mla_decode.cuh:\d+ .* (reads|writes) (between|ring|queries).*(nothing has written|while|after)"
 MLA_REGISTERS = r"a register tile that mma?_ABt? at mla_decode.cuh:\d+ .* may still (write|read)"
 MLA_NO_FENCE = r"at mla_decode.cuh:\d+ .* reads (ring|between).* after store at mla_decode.cuh:\d+ .* without a fence"
@@ -203,16 +181,27 @@ MLA = tuple(
 
 
 @pytest.fixture(scope="module")
-def mla_decode(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], Result]:
-    """run(number of a mutant of MLA, or 0, seed)."""
-    return runner_of_all(tmp_path_factory.mktemp("mla"), "mla_decode", MLA, "mla_decode")
+def paged(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("paged"), "paged_attention_decode", PAGED)
 
 
-def test_mla_decode_itself_has_no_report(mla_decode: Callable[[int, int], Result]) -> None:
+@pytest.fixture(scope="module")
+def mla(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("mla"), "mla_decode", MLA)
+
+
+@pytest.mark.parametrize("kernel", ["paged", "mla"])
+def test_the_kernels_themselves_have_no_report(request: pytest.FixtureRequest, kernel: str) -> None:
+    run = request.getfixturevalue(kernel).itself()
     for seed in range(15):
-        assert mla_decode(0, seed) == (0, "")
+        assert run(seed) == (0, "")
 
 
-@pytest.mark.parametrize("number", range(1, len(MLA) + 1), ids=lambda number: MLA[number - 1].name)
-def test_mutant_of_mla_decode_is_reported(mla_decode: Callable[[int, int], Result], number: int) -> None:
-    check_reports(MLA[number - 1], partial(mla_decode, number), range(8))
+@pytest.mark.parametrize("mutant", PAGED, ids=lambda mutant: mutant.name)
+def test_mutant_of_paged_decode_is_reported(paged: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, paged.mutant(mutant))
+
+
+@pytest.mark.parametrize("mutant", MLA, ids=lambda mutant: mutant.name)
+def test_mutant_of_mla_decode_is_reported(mla: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, mla.mutant(mutant))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 KERNEL, DECAYS, PIPELINE, CARRIED = "linear_attention.cuh", "decays.cuh", "lcsf.cuh", "decayed_states.cuh"
 
@@ -28,7 +26,10 @@ EARLY_WRITE = r"writes global memory while the kernels before this one"
 EVERY_RACE = (READS_TOO_EARLY, OVERWRITTEN, WRONG_PHASE, RUNS_AHEAD, SURPLUS, DEADLOCK)
 
 WAITED = "wait_previous_kernel();  // for the states, and to store"
-RESULT = "warpgroup::mma_wait(o); if (g.negative)"
+SCORES = "warpgroup::mm_ABt(scores, in.q, in.k);"
+SKIP = "if (g.skip.data) add_skip(o, in.v[mine], u, g);"
+NEGATED = "if (g.negative) neg(o, o);"
+RESULT = f"warpgroup::mma_wait(o); {NEGATED}"
 STRIP = "store(out, o); fence_async(); warpgroup::sync(barrier);  // the new state is whole"
 PREPARED = "K::prepare(now, s.in.ask(at), t, step, part, g); s.in.hand_over(at);"
 
@@ -40,7 +41,7 @@ def mutant(name: str, file: str, old: str, new: str, *reports: str, schedule: in
     return Mutant(name, schedule, file, old, new, reports)
 
 
-QUICK = (
+MUTANTS = (
     mutant(
         "states_read_before_they_are_whole",
         KERNEL,
@@ -50,12 +51,8 @@ QUICK = (
         OVERWRITTEN,
     ),
     mutant("no_fence", KERNEL, STRIP, "store(out, o); warpgroup::sync(barrier);", NO_FENCE),
-    mutant(
-        "stage_released_too_early", KERNEL, RESULT, "s.release(); warpgroup::mma_wait(o); if (g.negative)", *EVERY_RACE
-    ),
+    mutant("stage_released_too_early", KERNEL, RESULT, f"s.release(); {RESULT}", *EVERY_RACE),
     mutant("factors_not_waited_for", PIPELINE, "1 + preparing_warps", "1", SURPLUS, *EVERY_RACE),
-)
-LONG = (
     mutant(
         "state_overwritten_while_it_is_read",
         KERNEL,
@@ -64,14 +61,12 @@ LONG = (
         OVERWRITTEN,
         READS_TOO_EARLY,
     ),
-    mutant(
-        "no_decay_of_the_state", KERNEL, "mul_row(state, state, decay); warpgroup::mm_ABt", "warpgroup::mm_ABt", NUMBERS
-    ),
+    mutant("no_decay_of_the_state", KERNEL, f"mul_row(state, state, decay); {SCORES}", SCORES, NUMBERS),
     mutant("scores_not_waited_for", KERNEL, "warpgroup::mma_wait<2>(scores);", "", REGISTERS, *EVERY_RACE),
     mutant("state_not_waited_for", KERNEL, "warpgroup::mma_wait<1>(state);", "", REGISTERS, *EVERY_RACE),
     mutant("old_part_of_the_output_not_waited_for", KERNEL, "warpgroup::mma_wait<1>(o);", "", REGISTERS, *EVERY_RACE),
-    mutant("output_not_waited_for", KERNEL, RESULT, "if (g.negative)", REGISTERS, OUT_OF_SCOPE, *EVERY_RACE),
-    mutant("stage_not_released", KERNEL, "u, g); s.release();", "u, g);", DEADLOCK),
+    mutant("output_not_waited_for", KERNEL, RESULT, NEGATED, REGISTERS, OUT_OF_SCOPE, *EVERY_RACE),
+    mutant("stage_not_released", KERNEL, f"{SKIP} s.release();", SKIP, DEADLOCK),
     mutant(
         "strip_reused_too_early", KERNEL, "store_read_wait();  // the chunk before has left the strip", "", STRIP_REUSED
     ),
@@ -92,7 +87,7 @@ LONG = (
     ),
     mutant("factors_never_announced", PIPELINE, PREPARED, PREPARED.split(" s.in.hand_over")[0], DEADLOCK),
     mutant("no_causal_mask", DECAYS, "make_causal(power, power, -INFINITY);", "", NUMBERS),
-    mutant("a_row_before_forgotten", DECAYS, "j < 16 * warp ?", "j < 16 * warp - 1 ?", NUMBERS),
+    mutant("a_row_before_forgotten", DECAYS, "j < 16 * warp", "j < 16 * warp - 1", NUMBERS),
     mutant("decays_of_the_step_before", DECAYS, "sub(key, sum, log_weight);", "sub(key, sum, a);", NUMBERS),
     Mutant(
         "states_read_before_they_are_carried",
@@ -122,19 +117,18 @@ LONG = (
 )
 
 
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("linear_attention"), "linear_attention", MUTANTS)
+
+
 @pytest.mark.parametrize("schedule", [WHOLE, SEGMENTS])
-def test_the_kernel_itself_has_no_report(tmp_path: Path, schedule: int) -> None:
-    run = runner(tmp_path, "linear_attention", schedule, None)
+def test_the_kernel_itself_has_no_report(carrier: Carrier, schedule: int) -> None:
+    run = carrier.itself(schedule)
     for seed in range(20):
         assert run(seed) == (0, "")
 
 
-@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "linear_attention", mutant)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mutant", LONG, ids=lambda mutant: mutant.name)
-def test_any_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "linear_attention", mutant)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(carrier: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, carrier.mutant(mutant))
