@@ -112,3 +112,22 @@ def test_a_reader_that_stops_early_is_no_traceback(words: list[str]) -> None:
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait() == 128 + signal.SIGPIPE
+
+
+INTERRUPTED = """
+import importlib.abc, sys
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from paper_figures.reproduce import main
+raise SystemExit(main([]))
+"""
+
+
+def test_an_interruption_while_libraries_load_is_a_sentence() -> None:
+    """Guard: it was a traceback through pandas."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "interrupted; nothing had begun\n"
