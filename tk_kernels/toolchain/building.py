@@ -119,8 +119,8 @@ def build_all(
 ) -> list[ToolchainError]:
     """Build each kernel for its target, compilers in parallel; one failure does not stop the others.
 
-    The longest sources come first. `done` is called with each build as it is finished, from this thread, and `waiting`
-    with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`, or at first for
+    The longest sources come first. `done` is called with each build as it is finished, from this thread. `waiting` is
+    called with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`, or at first for
     `FIRST_SIGN_SECONDS`. Returns the failures.
     """
     longest_first = sorted(pairs, key=lambda pair: _source_bytes(pair[0]), reverse=True)
