@@ -26,7 +26,7 @@ define NEW_VENV
 if [ -e "$(VENV)" ] && [ ! -e "$(VENV)/pyvenv.cfg" ] && [ ! -e "$(VENV_MARK)" ] && [ -n "$$(ls -A "$(VENV)")" ]; then \
   echo "error: $(VENV) is no virtual environment; take it away, or name another with VENV=" >&2; exit 1; fi; \
 mkdir -p "$(VENV)" && touch "$(VENV_MARK)" && find "$(VENV)" -mindepth 1 ! -path "$(VENV_MARK)" -delete && \
-$(PYTHON) -m venv "$(VENV)" || { \
+$(PYTHON) tools/patiently.py --log "$(VENV)/install.log" "making $(VENV)" $(PYTHON) -m venv "$(VENV)" || { \
   echo "error: $(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 endef
 

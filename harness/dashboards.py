@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.__main__ import guarded
 from harness.errors import HarnessError
 from harness.publish import METRICS, STARTED, size_points, statuses, summary, tags
 from harness.results import ResultsError, Run, load_run
@@ -234,4 +235,4 @@ def _owner(key: str, workloads: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.dashboards"))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from harness.__main__ import guarded
 from harness.ledger import added, overhead_pct, sentence
 from harness.results import MANIFEST, ResultsError, Run, load_campaign, load_run
 
@@ -82,4 +83,4 @@ def _runs(folder: Path) -> list[Run]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.overhead"))

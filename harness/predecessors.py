@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from harness import headline, stats
+from harness.__main__ import guarded
 from harness.results import ResultsError, Run, load_run
 from harness.stats import Seated
 from harness.timing.seats import block_rounds
@@ -226,4 +227,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.predecessors"))

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from harness import headline, stats
+from harness.__main__ import guarded
 from harness.errors import HarnessError
 from harness.naming import gpu_slug
 from harness.results import ResultsError, Run, load_run
@@ -295,4 +296,4 @@ def _label(implementation: str, variant: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.publish"))

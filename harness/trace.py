@@ -24,6 +24,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import provenance, workloads
+from harness.__main__ import guarded
 from harness.cli import sentence
 from harness.errors import HarnessError, one_line
 from harness.help import FLAGS
@@ -39,13 +40,14 @@ TRACES = "traces"
 """The folder of a campaign that holds them."""
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 with the file's path printed, else a sentence and 1, or 2 for the user's mistake."""
-    if any(word in FLAGS for word in argv):
+    words = sys.argv[1:] if argv is None else argv
+    if any(word in FLAGS for word in words):
         print(__doc__)
         return 0
     try:
-        print(trace(argv))
+        print(trace(words))
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -123,4 +125,4 @@ def _config(words: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(guarded("harness.trace"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from paper_figures.command.progress import Working
@@ -9,8 +10,12 @@ from paper_figures.command.progress import Working
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status.  Loading its libraries takes seconds, of which a slow disk makes many."""
-    with Working("loading libraries", lazily=True):
-        from paper_figures.command.reproduce import main as command
+    try:
+        with Working("loading libraries", lazily=True):
+            from paper_figures.command.reproduce import main as command
+    except KeyboardInterrupt:
+        print("interrupted; nothing had begun", file=sys.stderr)
+        return 130
     return command(argv)
 
 

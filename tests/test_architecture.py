@@ -113,6 +113,20 @@ def test_no_room_has_a_circle(room: str) -> None:
     assert circle(ROOT / room) == []
 
 
+def test_the_harness_lists_its_parts_and_its_commands() -> None:
+    """A folder of many files: its first page tells commands from parts."""
+    page = ast.get_docstring(ast.parse((ROOT / "harness" / "__init__.py").read_text())) or ""
+    commands, *rooms = re.findall(r"^- [^:]+: ((?:\w+\s+)*\w+)\.$", page, re.MULTILINE)
+    here = {
+        path.stem for path in (ROOT / "harness").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    apart = {"__init__", "__main__", "cli", "help", "console", "profile_case"}
+    assert sorted(" ".join([commands, *rooms]).split()) == sorted(here - apart)
+    started = {path for path in sources("harness") if '\nif __name__ == "__main__":' in path.read_text()}
+    named = {path.parent.name if path.stem == "__main__" else path.stem for path in started}
+    assert {*commands.split(), "profile_case", "harness"} == named
+
+
 STOREYS = ("published", "recorded", "judged", "shown", "exhibits", "command")
 """The folders of paper_figures along a claim's way: what stands earlier never imports what stands later."""
 

@@ -27,11 +27,13 @@ def test_half_an_environment_of_ours_is_made_anew(tmp_path: Path) -> None:
     """Guard: Ctrl-C in the first seconds left an interpreter without pip, and every later `make` failed."""
     folder = tmp_path / "venv"
     (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").symlink_to(sys.executable)
+    (folder / "bin" / "python").write_text("#!/bin/sh\nexit 1\n")  # no pip
+    (folder / "bin" / "python").chmod(0o755)
     (folder / "lib").mkdir()
     (folder / ".made-by-make").touch()
     done = make_env(folder)
     assert done.returncode == 0, done.stderr
+    assert f"making {folder} ..." in done.stdout
     pip = subprocess.run([folder / "bin" / "python", "-m", "pip", "--version"], capture_output=True, check=False)
     assert pip.returncode == 0
     assert list(folder.glob(".installed-*"))
@@ -82,3 +84,50 @@ def test_an_interruption_waits_for_the_command(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=120) == 130
     process.stdout.close()
+
+
+REPORT = """
+from paper_figures.command import reproduce
+reproduce._run = lambda arguments: print(flush=True)
+raise SystemExit(reproduce.main([]))
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-m", "tk_kernels.toolchain", "manifest", "rotary", "--target", "cpu"],
+        ["-m", "harness.predecessors", "results/h200-sxm/nightly/20261122T021753Z-89d560"],
+        ["-m", "tools.sources", "list"],
+        ["-c", REPORT],
+    ],
+    ids=["toolchain", "predecessors", "sources", "report"],
+)
+def test_a_reader_that_stops_early_is_no_traceback(words: list[str]) -> None:
+    """Guard: each printed a traceback, or took the reader's end for a folder that cannot be written."""
+    command = [sys.executable, *words]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 128 + signal.SIGPIPE
+
+
+INTERRUPTED = """
+import importlib.abc, sys
+class Interrupts(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+from paper_figures.reproduce import main
+raise SystemExit(main([]))
+"""
+
+
+def test_an_interruption_while_libraries_load_is_a_sentence() -> None:
+    """Guard: it was a traceback through pandas."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "interrupted; nothing had begun\n"

@@ -14,10 +14,9 @@ from baselines.common.layouts import token_major
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
 from baselines.common.sites import distribution_version, find, use_site
-from baselines.common.tuning import fastest
 from baselines.linear import names
 from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, refuse_state
-from baselines.linear.triton_autotune import shorten, tune_for
+from baselines.linear.triton_autotune import shorten, tune_for, with_chunk
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +27,6 @@ CHUNKS = (32, 64, 128)
 
 MAX_FEATURES = 16
 """Of fused_chunk_based; parallel_based takes 128."""
-
-_tuned: dict[tuple[object, ...], int] = {}
 
 
 class _Fla:
@@ -147,7 +144,7 @@ class LinearAttention(_Fla):
         def make(chunk: int) -> Callable[[], Any]:
             return simple_gla(q, k, v, decay, scale=scale, chunk=chunk, state=state, heads_first=True)
 
-        return tuned(key, self._options["chunk"], make)
+        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
 
 
 class Mamba2(_Fla):
@@ -206,7 +203,7 @@ class Mamba2(_Fla):
             return call
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.boundary)
-        return tuned(key, self._options["chunk"], make)
+        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
 
 
 def simple_gla(
@@ -228,18 +225,6 @@ def simple_gla(
         out = out.transpose(1, 2) if heads_first else out
         return (out, final) if state else out
 
-    return call
-
-
-def tuned(key: tuple[object, ...], chunk: int | str, make: Callable[[int], Callable[[], Any]]) -> Callable[[], Any]:
-    """The call with this chunk size, or with the fastest for the shape `key`; it has run once."""
-    tune_for(key, short_kernels())
-    if chunk == "auto":
-        if key not in _tuned:
-            _tuned[key] = CHUNKS[fastest([(f"chunk={one}", make(one)) for one in CHUNKS])]
-        chunk = _tuned[key]
-    call = make(int(chunk))
-    call()
     return call
 
 

@@ -14,10 +14,9 @@ from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
 from baselines.common.sites import distribution_version, find, holds, import_bare, use_site
-from baselines.common.tuning import fastest
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
-from baselines.linear.triton_autotune import shorten, tune_for
+from baselines.linear.triton_autotune import shorten, with_chunk
 
 if TYPE_CHECKING:
     import torch
@@ -32,8 +31,6 @@ CHUNKS = (64, 128, 256)
 
 TILES = ((128, 64), (64, 128), (64, 64), (64, 32))
 """Tiles (rows, columns) kept of the library's lists: heads and states of 64 leave larger ones half empty."""
-
-_tuned: dict[tuple[object, ...], int] = {}
 
 
 class Mamba2:
@@ -90,15 +87,7 @@ class Mamba2:
             return lambda: library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
-        tune_for(key, short_kernels())
-        chunk = self._options["chunk"]
-        if chunk == "auto":
-            if key not in _tuned:
-                _tuned[key] = CHUNKS[fastest([(f"chunk={one}", make(one)) for one in CHUNKS])]
-            chunk = _tuned[key]
-        call = make(int(chunk))
-        call()
-        return call
+        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
 
 
 def import_kernels() -> Any:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from baselines.common.tuning import fastest
+
 WARMUP_MS, TIMED_MS = 5, 25
 """Time spent on each configuration.
 
@@ -17,6 +19,7 @@ Triton's own 25 and 100 ms, for each shape and chunk size, take minutes in a swe
 """
 
 _choices: dict[tuple[str, Hashable], dict[Any, Any]] = {}
+_chunks: dict[tuple[Hashable, tuple[int, ...]], int] = {}
 
 
 def autotuner_of(kernel: Any) -> Any:
@@ -49,6 +52,25 @@ def tune_for(shape: Hashable, kernels: Iterable[Any]) -> None:
             tuner.cache_results = False  # the file on disk knows the library's own key only
         if hasattr(tuner, "do_bench"):
             tuner.do_bench = _bench
+
+
+def with_chunk(
+    shape: Hashable,
+    chunk: int | str,
+    chunks: tuple[int, ...],
+    kernels: Iterable[Any],
+    make: Callable[[int], Callable[[], Any]],
+) -> Callable[[], Any]:
+    """The call with this chunk size, or with the fastest of ``chunks`` for "auto"; its kernels have been tuned."""
+    tune_for(shape, kernels)
+    if chunk == "auto":
+        key = (shape, chunks)
+        if key not in _chunks:
+            _chunks[key] = chunks[fastest([(f"chunk={one}", make(one)) for one in chunks])]
+        chunk = _chunks[key]
+    call = make(int(chunk))
+    call()
+    return call
 
 
 def _bench(call: Callable[[], Any], quantiles: Any = None) -> Any:

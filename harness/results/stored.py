@@ -149,6 +149,10 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text())
     except FileNotFoundError:
+        if not folder.exists():
+            raise ResultsError(f"{folder} is not a run folder: there is nothing of that name") from None
+        if any(folder.glob(f"[!.]*/{MANIFEST}")):
+            raise ResultsError(f"{folder} is a campaign, needs a run: give one of its folders") from None
         raise ResultsError(
             f"{folder} is not a run folder: it has no {MANIFEST}; restore it, or take the folder away"
         ) from None

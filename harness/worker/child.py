@@ -28,6 +28,7 @@ BROKEN_EXIT = 70
 def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
     """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError):
         os.setpgrp()  # so that the parent can end it with whatever an implementation starts
     _die_with_parent()

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Self
 
@@ -220,7 +221,12 @@ class Supervisor:
         process = self._context.Process(
             target=child.main, args=(theirs, self._running, self.device), name="tk-bench worker", daemon=False
         )
-        process.start()
+        resource_tracker.ensure_running()  # which unblocks what is blocked here
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child ignores it once it is loaded
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._process = process
         theirs.close()  # so that its end is seen here as the end of the pipe
 

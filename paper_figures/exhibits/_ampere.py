@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from paper_figures.shown.exhibit import Exhibit, ProfileColumn
 
@@ -27,135 +28,53 @@ def _dropout(keys: Mapping[str, str]) -> str:
     return f"Dropout {keys['p']}" if "p" in keys else "No dropout"
 
 
-ATTENTION = Exhibit(
-    id="ampere_attention",
-    where="Beyond the paper",
-    title="Attention",
-    summary="Forward, at B = H = 16.",
-    order=989,
-    claims=(),
-    problem_label="{panel}, N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline="sdpa_flash",
-    panel=_dim_and_mask,
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
+def _part(name: str, title: str, summary: str, baseline: str | tuple[str, ...], **differs: Any) -> Exhibit:
+    """A part over sequence lengths, of our kernel for sm_80; `differs` has what is otherwise."""
+    shown: dict[str, Any] = {
+        "problem_label": "{panel}, N = {N}" if "panel" in differs else "N = {N}",
+        "axis": "Sequence length",
+        "names": {OURS: _NAMES[OURS]},
+        **differs,
+    }
+    return Exhibit(
+        id=f"ampere_{name}",
+        where="Beyond the paper",
+        title=title,
+        summary=summary,
+        order=989,
+        claims=(),
+        tick="{N}",
+        baseline=baseline,
+        part_only=True,
+        **shown,
+    )
+
+
+ATTENTION = _part("attention", "Attention", "Forward, at B = H = 16.", "sdpa_flash", panel=_dim_and_mask)
+BACKWARD = _part(
+    "attention_backward", "Attention, backward", "Backward, at B = H = 16.", "sdpa_flash", panel=_dim_and_mask
 )
-BACKWARD = Exhibit(
-    id="ampere_attention_backward",
-    where="Beyond the paper",
-    title="Attention, backward",
-    summary="Backward, at B = H = 16.",
-    order=989,
-    claims=(),
-    problem_label="{panel}, N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline="sdpa_flash",
-    panel=_dim_and_mask,
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
-)
-COUNTED = Exhibit(
-    id="ampere_instructions",
-    where="Beyond the paper",
-    title="Attention under the profiler",
-    summary="Which instructions multiply.",
-    order=989,
-    claims=(),
-    problem_label="{panel}, N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline="sdpa_flash",
+COUNTED = _part(
+    "instructions",
+    "Attention under the profiler",
+    "Which instructions multiply.",
+    "sdpa_flash",
     panel=_direction_and_dim,
-    names={OURS: _NAMES[OURS]},
     profile=INSTRUCTIONS,
-    part_only=True,
 )
-GEMM = Exhibit(
-    id="ampere_gemm",
-    where="Beyond the paper",
-    title="GEMM",
-    summary="Square, beside cuBLAS, which multiplies by wgmma on a Hopper GPU.",
-    order=989,
-    claims=(),
+GEMM = _part(
+    "gemm",
+    "GEMM",
+    "Square, beside cuBLAS, which multiplies by wgmma on a Hopper GPU.",
+    "cublas",
     problem_label="M = N = K = {N}",
     axis="M = N = K",
-    tick="{N}",
-    baseline="cublas",
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
 )
-BASED = Exhibit(
-    id="ampere_based",
-    where="Beyond the paper",
-    title="Based",
-    summary="Without the normaliser, at B = H = 16.",
-    order=989,
-    claims=(),
-    problem_label="N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline=("fla_parallel", "fla_fused_chunk"),
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
-)
-MAMBA2 = Exhibit(
-    id="ampere_mamba2",
-    where="Beyond the paper",
-    title="Mamba-2",
-    summary="From raw inputs, at B = 16, H = 32.",
-    order=989,
-    claims=(),
-    problem_label="N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline="simple_gla",
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
-)
-LINEAR = Exhibit(
-    id="ampere_linear_attention",
-    where="Beyond the paper",
-    title="Linear attention",
-    summary="With a decay a head, at B = H = 16.",
-    order=989,
-    claims=(),
-    problem_label="N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline="simple_gla",
-    names={OURS: _NAMES[OURS]},
-    part_only=True,
-)
-ROTARY = Exhibit(
-    id="ampere_rotary",
-    where="Beyond the paper",
-    title="Rotary",
-    summary="q and k, one source built for both.",
-    order=989,
-    claims=(),
-    problem_label="N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline=HOPPERS,
-    names=_NAMES,
-    part_only=True,
-)
-LAYERNORM = Exhibit(
-    id="ampere_layernorm",
-    where="Beyond the paper",
-    title="Residual, layer norm",
-    summary="One source built for both.",
-    order=989,
-    claims=(),
-    problem_label="{panel}, N = {N}",
-    axis="Sequence length",
-    tick="{N}",
-    baseline=HOPPERS,
-    panel=_dropout,
-    names=_NAMES,
-    part_only=True,
+BASED = _part("based", "Based", "Without the normaliser, at B = H = 16.", ("fla_parallel", "fla_fused_chunk"))
+MAMBA2 = _part("mamba2", "Mamba-2", "From raw inputs, at B = 16, H = 32.", "simple_gla")
+LINEAR = _part("linear_attention", "Linear attention", "With a decay a head, at B = H = 16.", "simple_gla")
+ROTARY = _part("rotary", "Rotary", "q and k, one source built for both.", HOPPERS, names=_NAMES)
+LAYERNORM = _part(
+    "layernorm", "Residual, layer norm", "One source built for both.", HOPPERS, panel=_dropout, names=_NAMES
 )
 PARTS = (ATTENTION, BACKWARD, COUNTED, GEMM, BASED, MAMBA2, LINEAR, ROTARY, LAYERNORM)

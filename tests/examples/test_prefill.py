@@ -9,8 +9,10 @@ from harness.results import frame
 
 
 def test_both_are_right_and_no_cpu_is_timed(tmp_path: Path) -> None:
-    assert prefill.main(["--model", "tiny", "--lengths", "40", "--device", "cpu", "--results", str(tmp_path)]) == 0
+    """Guard: without a model's name a CPU was given one of 8 billion weights."""
+    assert prefill.main(["--device", "cpu", "--results", str(tmp_path)]) == 0
     cases = frame(tmp_path / "cpu" / "scratch")
     assert sorted(cases.contestant) == ["sdpa_math", "tk"]
     assert set(cases.status) == {"passed"}
+    assert set(cases["L"].astype(int)) == {2}
     assert set(cases.n_samples) == {0}

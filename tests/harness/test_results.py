@@ -212,6 +212,10 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
     assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
     with pytest.raises(ResultsError, match="is not a folder"):
         load_campaign(tmp_path / "nowhere")
+    with pytest.raises(ResultsError, match="nowhere is not a run folder: there is nothing of that name"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(ResultsError, match="is a campaign, needs a run: give one of its folders"):  # and not: delete it
+        load_run(folder.parent)
     (later / "manifest.json").unlink()
     with pytest.raises(ResultsError, match=f"{later.name} is not a run folder: it has no manifest.json"):
         load_campaign(folder.parent)

@@ -46,8 +46,9 @@ def test_minutes_are_announced_with_a_smaller_problem() -> None:
 
 @pytest.mark.parametrize("workload", sorted(set(workloads.names())))
 def test_what_is_offered_is_a_problem_of_the_workload(workload: str) -> None:
+    """Guard: nothing was offered for gpt_training, whose vocabulary cannot be halved as far as other sizes."""
     asked = plan(f"workload={workload}").groups[0].problem
-    most = workloads.load(workload).flops(asked) / 100
+    most = min(workloads.load(workload).flops(asked) / 100, 1e9)
     small = smaller(workload, asked, most)
     assert small is not None
     assert workloads.load(workload).flops(small) <= most

@@ -1,6 +1,8 @@
 """The supervisor and its worker, where the command's tests do not reach."""
 
 import contextlib
+import multiprocessing
+import os
 import signal
 import time
 from dataclasses import replace
@@ -46,6 +48,20 @@ def ended_after(seconds):
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interruption_of_a_worker_that_starts_is_left_to_the_parent():
+    """Guard: Ctrl-C reached it among its imports, and its traceback stood before the command's sentence."""
+    others = set(multiprocessing.active_children())
+    with Supervisor(FAKE_GPU) as supervisor, ended_after(60):
+        supervisor.begin()
+        (worker,) = set(multiprocessing.active_children()) - others
+        for _ in range(20):  # the first second
+            os.kill(worker.pid, signal.SIGINT)
+            time.sleep(0.05)
+        assert supervisor.describe(False).gpu
+        assert worker.is_alive()  # it was not started anew
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, set()).isdisjoint({signal.SIGINT})
 
 
 def test_an_import_that_kills_the_worker_costs_its_case_only():

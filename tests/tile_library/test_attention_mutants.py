@@ -36,7 +36,7 @@ KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
 KEYS_OR_NONE = """if (!Flows || !skips) f.release();  // the keys, unless values were taken before them
 """
 VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
-LAST_VALUES_FREE = "warpgroup::mma_wait(o); f.release(); if (skips) f.release();"
+LAST_VALUES_FREE = "warpgroup::mma_wait(o); border.release_last();"
 QUERIES_FREE = "if constexpr (!C.hold_queries) f.release_held();"
 EXPECT = "loaded_bytes<T>()"
 EMPTY = "std::max<int64_t>(0, p.rows - p.rows_kv)"
@@ -108,13 +108,7 @@ MUTANTS = (
         "",
         LOADS_TOO_EARLY,
         READS_TOO_EARLY,
-        also=(
-            (
-                FORWARD,
-                "f.pass_turn(); if (skips) f.release();",
-                "f.pass_turn(); f.release_held(); if (skips) f.release();",
-            ),
-        ),
+        also=((FORWARD, "border.pass_turn();", "border.pass_turn(); f.release_held();"),),
         schedule=THREE_CONSUMERS,
     ),
     mutant("queries_not_released", FORWARD, QUERIES_FREE, "", DEADLOCK, LEFT_LOADING, schedule=THREE_CONSUMERS),
@@ -147,10 +141,10 @@ MUTANTS = (
         "last_values_released_before_the_multiply_ends",
         FORWARD,
         LAST_VALUES_FREE,
-        "f.release(); if (skips) f.release(); warpgroup::mma_wait(o);",
+        "border.release_last(); warpgroup::mma_wait(o);",
         *EVERY_RACE,
     ),
-    mutant("no_wait_for_the_last_values", FORWARD, LAST_VALUES_FREE, "f.release();", REGISTERS, *EVERY_RACE),
+    mutant("no_wait_for_the_last_values", FORWARD, LAST_VALUES_FREE, "border.release_last();", REGISTERS, *EVERY_RACE),
     mutant(
         "values_loaded_before_the_next_keys",
         FLOW,
@@ -229,25 +223,25 @@ MUTANTS = (
     ),
     mutant(
         "hidden_keys_not_released",
-        FORWARD,
-        "f.pass_turn(); if (skips) f.release();",
-        "f.pass_turn();",
+        FLOW,
+        "f.pass_turn(where); if (skips) f.release(where);",
+        "f.pass_turn(where);",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
     mutant(
         "values_of_hidden_keys_not_taken",
-        FORWARD,
-        "f.take_in_turn(); // the values of the hidden keys",
-        "",
+        FLOW,
+        "f.take_in_turn(where); f.pass_turn(where);",
+        "f.pass_turn(where);",
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,
     ),
     mutant(
         "turn_of_hidden_keys_not_taken",
-        FORWARD,
-        "f.in_turn(); f.take_in_turn(); // the values of the hidden keys f.pass_turn(); f.release();",
-        "f.take_in_turn(); f.release();",
+        FLOW,
+        "f.in_turn(where); f.take_in_turn(where); f.pass_turn(where); f.release(where);",
+        "f.take_in_turn(where); f.release(where);",
         TURNS_MIXED,
         *EVERY_RACE,
         schedule=THREE_CONSUMERS,

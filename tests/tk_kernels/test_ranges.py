@@ -73,6 +73,52 @@ def test_hedgehog_far_beyond_its_bounds_is_what_the_docstring_says() -> None:
     assert bool(out.isnan().all()) or bool((out == 0).all())
 
 
+def decoded(name: str, q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """q (B, R, H, D) over keys and values (B, N, D) of up to 64 rows, a page a sequence; MLA has its values in both."""
+    rest = 64 - keys.shape[1]
+    pages = [torch.nn.functional.pad(rows, (0, 0, 0, rest)) for rows in (keys, values)]
+    tables = torch.arange(q.shape[0], dtype=torch.int32)[:, None], torch.full((q.shape[0],), keys.shape[1]).int()
+    if name == "mla_decode":
+        return tk.mla_decode(q, torch.cat(pages[::-1], dim=-1).bfloat16(), *tables)
+    return tk.paged_attention_decode(q, *(rows.bfloat16()[:, :, None] for rows in pages), *tables)
+
+
+DECODES = {"paged_attention_decode": (128, 128), "mla_decode": (64, 512)}
+"""Entries of what the examples below vary: keys, and values."""
+
+
+def decoded_from_one_key(name: str, exponent: float) -> tuple[Tensor, Tensor]:
+    """The result of sequences of one key, and its values; of MLA the rotary part alone has entries in q."""
+    width, latent = DECODES[name]
+    q, k, _ = one_key(exponent, width)
+    scale = math.sqrt(576 / width) if name == "mla_decode" else 1.0
+    queries = (q[0, 0].float() * scale).bfloat16()[:, None, None].expand(ROWS, 1, 16, width)
+    if name == "mla_decode":
+        queries = torch.cat([torch.zeros(ROWS, 1, 16, latent).bfloat16(), queries], dim=-1)
+    v = bf16(ROWS, 1, latent)
+    return decoded(name, queries, k[0].expand(ROWS, 1, width), v), v[:, :, None]
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_decode_of_one_key_is_its_value_up_to_the_bound(name: str) -> None:
+    for exponent in (10.0, 24.0, 30.8):
+        out, v = decoded_from_one_key(name, exponent)
+        assert torch.allclose(out.float(), v.expand_as(out).float(), rtol=2**-7), f"2^{exponent}"
+    out, v = decoded_from_one_key(name, 40.0)
+    assert (out.isnan().any(-1) | (out == 0).all(-1)).any()
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_a_nan_among_the_values_reaches_no_other_sequence(name: str) -> None:
+    width, latent = DECODES[name]
+    q = bf16(2, 3, 16, width + (latent if name == "mla_decode" else 0))
+    v = bf16(2, 40, latent)
+    v[0, 38, 0] = float("nan")  # which the last two of three tokens see
+    reached = decoded(name, q, bf16(2, 40, width), v).isnan().any(-1)
+    assert reached[0, 1:].all()
+    assert not reached[1].any()
+
+
 CHUNK = 64
 NAN_ROW, LENGTH = 100, 256
 SPREADS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {

@@ -47,6 +47,10 @@ def mla_decode(
     Returns out, (B, R, H, 512), and with `return_lse` also the natural logarithm of the softmax's sum, (B, H, R)
     float32, of the scaled scores. The same call with the same plan gives the same bits every time.
 
+    Scores need |scale q.k| < 2^31 ln 2, as in `attention`: from there on results may be zeros or NaN, and no error is
+    raised. A NaN or infinity among the values reaches every new token that sees it, and may reach the sequence's other
+    new tokens. It reaches no other sequence.
+
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
     So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the

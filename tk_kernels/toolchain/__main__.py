@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -170,7 +171,12 @@ def run(arguments: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point: errors are one sentence on stderr and exit status 1, Ctrl-C is 130."""
     try:
-        return run(parser().parse_args(arguments))
+        status = run(parser().parse_args(arguments))
+        sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
+        return status
+    except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except ToolchainError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -31,6 +31,8 @@ LITTLE_SPACE_BYTES = 4 << 20
 
 SIGN_OF_LIFE_SECONDS = 8.0
 """A wait of this long is told: a reader must not take a long build for a hang."""
+FIRST_SIGN_SECONDS = 2.0
+"""So is the first wait of this long: loading this program has taken seconds already."""
 
 Say = Callable[[str], None]
 
@@ -117,8 +119,9 @@ def build_all(
 ) -> list[ToolchainError]:
     """Build each kernel for its target, compilers in parallel; one failure does not stop the others.
 
-    The longest sources come first. `done` is called with each build as it is finished, from this thread, and `waiting`
-    with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`. Returns the failures.
+    The longest sources come first. `done` is called with each build as it is finished, from this thread. `waiting` is
+    called with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`, or at first for
+    `FIRST_SIGN_SECONDS`. Returns the failures.
     """
     longest_first = sorted(pairs, key=lambda pair: _source_bytes(pair[0]), reverse=True)
     failures: list[ToolchainError] = []
@@ -131,8 +134,10 @@ def build_all(
                 builders.submit(build, kernel, target, options, compilers): f"{kernel.name} ({target.name})"
                 for kernel, target in longest_first
             }
+            patience = FIRST_SIGN_SECONDS
             while pending:
-                finished, _ = wait(pending, SIGN_OF_LIFE_SECONDS, FIRST_COMPLETED)
+                finished, _ = wait(pending, patience, FIRST_COMPLETED)
+                patience = SIGN_OF_LIFE_SECONDS
                 if not finished:
                     waiting(list(pending.values()))
                 for future in finished:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from baselines.common import built
+from harness.__main__ import guarded
 from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import named, read
@@ -64,4 +65,4 @@ def listing() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("tools.sources.__main__"))

@@ -421,9 +421,10 @@ def test_mamba_ssm_is_called_as_it_wants_to_be(monkeypatch, state):
 def test_the_fastest_chunk_is_chosen_once_a_shape(monkeypatch):
     library = Library(monkeypatch)
     asked = []
-    for module in (flash_linear_attention, mamba_ssm):
-        monkeypatch.setattr(module, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1)
-        monkeypatch.setattr(module, "_tuned", {})
+    monkeypatch.setattr(
+        triton_autotune, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1
+    )
+    monkeypatch.setattr(triton_autotune, "_chunks", {})
     for make in (flash_linear_attention.Mamba2, mamba_ssm.Mamba2):
         monkeypatch.setattr(
             flash_linear_attention, "compiled_preparation", lambda p: flash_linear_attention._preparation

@@ -53,7 +53,7 @@ def test_the_places_in_a_smaller_pdf_are_right(written: Path) -> None:
 
 
 def test_the_fonts_of_a_pdf_unpack(tmp_path: Path) -> None:
-    """A font as it is takes most of a file; packed, the bytes and both lengths agree, and objects are where they were."""
+    """A font as it is takes most of a file. Packed, bytes and both lengths agree, and objects are where they were."""
     figure = Figure(figsize=(2, 1))
     figure.text(0.1, 0.5, "TFLOPS")
     save_figure(figure, tmp_path, "words", datetime.datetime(2026, 11, 24), inline=False)

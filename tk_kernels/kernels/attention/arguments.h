@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "attention.h"
 #include "tk/binding.h"
@@ -51,6 +52,23 @@ inline problem as_problem(const TensorView& q, const TensorView& k, const Tensor
 
 inline float* lse_of(const TensorView& lse, const TensorView& q) {
     return numbers("lse", lse, {q.size(0), q.size(1), q.size(2)}, "that of q without its last dimension", {"q", q});
+}
+
+// Checks the arguments of a forward pass and launches it, by run(problem, lse). Returns 0, or which operands need a
+// copy that the TMA can address, having launched nothing: 1 for q, 2 for k, 4 for v.
+template <typename Run>
+std::int64_t launch_forward(const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& out,
+                            const TensorView& lse, bool causal, double scale, const Run& run) {
+    const problem p = as_problem(q, k, v, causal, scale);
+    for (const auto& [name, tensor] : {std::pair{"q", q}, std::pair{"k", k}, std::pair{"v", v}})
+        require_unit_stride(name, tensor);
+    require_like("out", out, q, "that of q", q);
+    require_output("out", out);
+    float* const lse_to = lse_of(lse, q);
+    const std::int64_t copies = copies_of({q, k, v});
+    if (copies != 0) return copies;
+    launching([&] { run(p, lse_to); });
+    return 0;
 }
 
 // What a backward pass reads, and where it writes.

@@ -39,26 +39,12 @@ template <int Dim> struct call : backward_call<Dim> {
                                        {read<kernel::rows, kernel::keys>(), queries(x.dq), p.scale, visible(), grid,
                                         int(p.heads / p.heads_kv), tasks});
     }
-    void run() const {
-        this->prepare_rows(queue());
-        if (x.deterministic) {
-            by_keys<false>();
-            by_queries();
-        } else {
-            by_keys<true>();
-            round_sums<Dim>(sums, x.dq, p.rows, p.scale, stream);
-        }
-    }
 };
 
 }  // namespace
 
 int64_t backward_scratch(const problem& p, bool deterministic) { return scratch_elements(p, deterministic); }
 
-void backward(const problem& p, const gradients& x, void* stream) {
-    require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
-    if (p.dim == 64) call<64>{{{p}, x, stream}}.run();
-    else call<128>{{{p}, x, stream}}.run();
-}
+void backward(const problem& p, const gradients& x, void* stream) { run_backward<call>(p, x, stream); }
 
 }  // namespace tk::attention

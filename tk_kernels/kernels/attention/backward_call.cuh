@@ -1,6 +1,8 @@
 // The host side that both backward passes share: their scratch, and the kernel over rows that comes first.
 #pragma once
 
+#include <algorithm>
+
 #include "backward_rows.cuh"
 
 namespace tk::attention {
@@ -32,5 +34,23 @@ template <int Dim> struct backward_call : problem_view {
             {queries(x.out), queries(x.dout), natural, lse, delta, sums, !x.deterministic, cleared, grid});
     }
 };
+
+// The kernels in turn. A Call derives from backward_call and has `queue`, which rows_kernel clears, by_keys<SumsDq> and
+// by_queries.
+template <template <int> typename Call> void run_backward(const problem& p, const gradients& x, void* stream) {
+    require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
+    const auto run = [&]<int Dim>(const Call<Dim>& call) {
+        call.prepare_rows(call.queue());
+        if (x.deterministic) {
+            call.template by_keys<false>();
+            call.by_queries();
+        } else {
+            call.template by_keys<true>();
+            round_sums<Dim>(call.sums, x.dq, p.rows, p.scale, stream);
+        }
+    };
+    if (p.dim == 64) run(Call<64>{{{p}, x, stream}});
+    else run(Call<128>{{{p}, x, stream}});
+}
 
 }  // namespace tk::attention

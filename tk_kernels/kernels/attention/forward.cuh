@@ -128,20 +128,13 @@ template <config C> struct forward_kernel {
             take_queries();
             const bool skips = skips_block(f.group, t, g);
             const int block = t.blocks - (skips ? 2 : 1);
-            if (skips) f.take_in_turn();  // keys that later rows alone see
-            tile* values = nullptr;
-            if (Flows && skips) values = &f.take_in_turn();
-            tile& k = f.take_in_turn();
+            typename Flow::template border<Flows> border(f, skips);
             f.in_turn();
-            multiply_scores(k);
-            if constexpr (Flows) {
-                if (!skips) values = &f.take_in_turn();
-                warpgroup::mma_AB(o, weights, *values);
-            }
-            f.pass_turn();
-            if (skips) f.release();
+            multiply_scores(border.first);
+            if constexpr (Flows) warpgroup::mma_AB(o, weights, border.last());
+            border.pass_turn();
             warpgroup::mma_wait<Flows ? 1 : 0>(scores);
-            if (!Flows || !skips) f.release();  // the keys, unless values were taken before them
+            border.release_first();
             g.visible.hide(scores, first_row(t), block * C.keys);
             online_softmax fresh;
             fresh.step(scores, shrink, g.scale);
@@ -149,8 +142,7 @@ template <config C> struct forward_kernel {
                 rows_vec factor, lse;
                 state.finish(factor, lse);
                 warpgroup::mma_wait(o);
-                f.release();
-                if (skips) f.release();
+                border.release_last();
                 copy(weights, scores);
                 put(before, factor, lse);
             } else {
@@ -158,12 +150,7 @@ template <config C> struct forward_kernel {
             }
             zero(o);
             state = fresh;
-            if (skips) {
-                f.in_turn();
-                f.take_in_turn();  // the values of the hidden keys
-                f.pass_turn();
-                f.release();
-            }
+            border.skip_third();
             return block;
         }
 

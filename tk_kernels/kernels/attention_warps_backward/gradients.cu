@@ -31,26 +31,13 @@ template <int Dim> struct call : backward_call<Dim> {
                            {queries(x.q), queries(x.dout), keys(x.k), keys(x.v), of_queries(lse), of_queries(delta),
                             queries(x.dq), p.scale, visible(), grid, int(p.heads / p.heads_kv)});
     }
-    void run() const {
-        this->prepare_rows({0, this->counter()});
-        if (x.deterministic) {
-            by_keys<false>();
-            by_queries();
-        } else {
-            by_keys<true>();
-            round_sums<Dim>(sums, x.dq, p.rows, p.scale, stream);
-        }
-    }
+    task_queue queue() const { return {0, this->counter()}; }
 };
 
 }  // namespace
 
 int64_t scratch_by_warps(const problem& p, bool deterministic) { return scratch_elements(p, deterministic); }
 
-void backward_by_warps(const problem& p, const gradients& x, void* stream) {
-    require_counts("attention", 256, {p.rows, p.rows_kv, p.batch * p.heads * (std::max(p.rows, p.rows_kv) / 64 + 2)});
-    if (p.dim == 64) call<64>{{{p}, x, stream}}.run();
-    else call<128>{{{p}, x, stream}}.run();
-}
+void backward_by_warps(const problem& p, const gradients& x, void* stream) { run_backward<call>(p, x, stream); }
 
 }  // namespace tk::attention

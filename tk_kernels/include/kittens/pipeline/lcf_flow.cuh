@@ -13,7 +13,8 @@
 //              consume(flow&, output&, globals)      all tasks of the block, by `next`, the first tile of each before
 //                                                    the last one of the task before; its stores may still be in flight
 //
-// Consumers take turns (turns.cuh); of the tiles that are taken in a turn, only the first consumer waits for them.
+// Consumers take turns (turns.cuh); of the tiles that are taken in a turn, only the first consumer waits for them. A
+// `border` has the words for where two tasks meet, and for a consumer that does not need a task's first tile.
 #pragma once
 
 #include "kittens/pipeline/lcf.cuh"
@@ -82,6 +83,48 @@ template <typename K> struct lcf_flow {
         }
         // The next tile, which is used in a turn: who comes after the first consumer need not wait.
         kittens_device tile& take_in_turn(site where = kittens_here) { return this->take(where, this->group == 0); }
+
+        // A task's first tile, and the last one of the task before where it `Follows` one: multiplied in one turn. A
+        // consumer that `skips` uses the second tile instead, and neither the first nor the third: they are taken and
+        // released like the others. Who comes after the first consumer relies on its waits: the first one skips too.
+        template <bool Follows> struct border {
+            flow& f;
+            const bool skips;
+            tile *values = nullptr, &first;
+
+            kittens_device border(flow& f_, bool skips_, site where = kittens_here)
+                : f(f_), skips(skips_), first(take_first(where)) {}
+
+            kittens_device tile& take_first(site where) {
+                if (skips) f.take_in_turn(where);
+                if (Follows && skips) values = &f.take_in_turn(where);
+                return f.take_in_turn(where);
+            }
+            kittens_device tile& last(site where = kittens_here) {  // in the turn
+                if (!skips) values = &f.take_in_turn(where);
+                return *values;
+            }
+            kittens_device void pass_turn(site where = kittens_here) {
+                f.pass_turn(where);
+                if (skips) f.release(where);
+            }
+            // In the order in which they came: where the second tile is used, it comes after the last of before.
+            kittens_device void release_first(site where = kittens_here) {
+                if (!Follows || !skips) f.release(where);
+            }
+            kittens_device void release_last(site where = kittens_here) {
+                f.release(where);
+                if (skips) f.release(where);
+            }
+            // Once nothing else is in flight: a turn of its own.
+            kittens_device void skip_third(site where = kittens_here) {
+                if (!skips) return;
+                f.in_turn(where);
+                f.take_in_turn(where);
+                f.pass_turn(where);
+                f.release(where);
+            }
+        };
     };
 
     kittens_device static void run(const globals& g) {
