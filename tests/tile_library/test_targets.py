@@ -17,6 +17,7 @@ MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
 # How lanes, instructions and addresses are reached, and methods: no kernel calls these.
 INTERNAL = {
     "acquire",
+    "add_one",
     "fence_proxies",
     "nanoseconds",
     "base",
