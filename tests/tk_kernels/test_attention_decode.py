@@ -73,22 +73,32 @@ def test_the_operator_is_one_of_pytorchs() -> None:
 def test_the_cost_model() -> None:
     """Few queries on many keys; what fills the GPU anyway and what is short stay with the whole kernel."""
     for queries in (1, 17):
-        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132)
+        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132, captured=True)
     for q, k in (
         ((16, 16, 3072, 128), (16, 16, 3072, 128)),
         ((1, 32, 1024, 128), (1, 8, 4096, 128)),
         ((1, 32, 1, 128), (1, 8, 64, 128)),
         ((128, 32, 1, 64), (128, 32, 4096, 64)),
     ):
-        assert not predicts_faster(q, k, 132), (q, k)
+        assert not predicts_faster(q, k, 132, captured=True), (q, k)
         assert decode_us(q, k, 132) >= whole_us(q, k, 132)
+
+
+def test_outside_a_graph_the_hosts_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken where the other path's kernel takes longer than the host for this one."""
+    q, k = (1, 32, 1, 128), (1, 8, 4097, 128)
+    for host_us in (decode_us(q, k, 132), 0.9 * whole_us(q, k, 132), 1.1 * whole_us(q, k, 132)):
+        monkeypatch.setattr(attention_decode, "HOST_US", host_us)
+        assert predicts_faster(q, k, 132, captured=False) == (host_us < whole_us(q, k, 132))
+        assert predicts_faster(q, k, 132, captured=True)
+    assert predicts_faster(q, (1, 8, 65536, 128), 132, captured=False)
 
 
 def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The constant is off; on a CPU, whose kernels are emulated, it would change nothing."""
     assert not attention_decode.AUTOMATIC
     monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
-    monkeypatch.setattr(attention_decode, "launch_planned", lambda *a: pytest.fail("taken"))
+    monkeypatch.setattr(attention_decode, "launch", lambda *a: pytest.fail("taken"))
     q, k, v, _ = operands((1, 8, 2, 1, 300), 64, "cpu")
     tk.attention(q, k, v)
 
