@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from tile_compile import Run, caller, compile_library
-
-from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
-from tk_kernels.toolchain.targets import TARGETS
+from tile_compile import Run, caller, compile_library, ptx_of
 
 RIGHT, MISTAKES = (Path(__file__).with_name(name) for name in ("exchange.cu", "exchange_mistakes.cu"))
 BLOCKS, COUNTERS = 4, 8
@@ -198,13 +193,7 @@ def test_too_many_blocks_are_refused(device: str) -> None:
 
 @pytest.mark.parametrize(("target", "fence"), [("sm_90a", "fence.proxy.async;"), ("sm_80", None)])
 def test_a_gpu_hands_over_by_release_and_acquire(tmp_path: Path, target: str, fence: str | None) -> None:
-    ptx = tmp_path / "exchange.ptx"
-    includes = [f"-I{INCLUDE_ROOT / 'kittens' / 'target' / target}", f"-I{INCLUDE_ROOT}"]
-    arch = re.sub(r".*arch=(\w+),.*", r"-arch=\1", TARGETS[target].flags[0])
-    options = [arch, "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-ccbin", find_gxx().path, *includes]
-    subprocess.run([find_nvcc().path, "-ptx", *options, str(RIGHT), "-o", str(ptx)], check=True)
-    lines = [line.strip() for line in ptx.read_text().splitlines()]
-    instructions = [line for line in lines if line and not line.startswith(("//", "$", "."))]
+    instructions = ptx_of(RIGHT, target, tmp_path)
     used = [line for line in instructions if re.match(r"(@%p\d+ )?(ld|st|red|atom|fence|cp|bar)\b", line)]
     assert not any("ld.global.nc" in line for line in used), "a path that is not coherent"
     signals = [i for i, line in enumerate(used) if line.startswith("red.release.gpu.global.add.s32")]

@@ -56,6 +56,8 @@ INTERNAL = {
     "holds",
     "index",
     "issue_load",
+    "issue_load_of",
+    "l2_policy",
     "issue_plain_store",
     "issue_store",
     "issue_stores",
