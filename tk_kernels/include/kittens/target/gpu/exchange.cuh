@@ -77,6 +77,7 @@ kittens_device int signal_and_count(const counter& c, site = kittens_here) {
         count = add_one(c.at());
         fence_proxies();
     }
+    __syncwarp();  // memory in order for all lanes, of which the reduction says nothing
     return __reduce_max_sync(0xffffffffu, count);
 }
 
