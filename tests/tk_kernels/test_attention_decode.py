@@ -11,6 +11,7 @@ from test_attention import assert_good, attend, operands
 import tk_kernels as tk
 from tk_kernels.implementations.attention import Attention
 from tk_kernels.ops import attention_decode
+from tk_kernels.ops import operands as ops_operands
 from tk_kernels.ops.attention_decode import decode_us, predicts_faster, whole_us
 
 
@@ -47,6 +48,23 @@ def test_layouts(queries: int, device: str) -> None:
             tk.attention(q, *same, causal=causal, path="decode")[:1],
             tk.attention(q[:1], k[:1], v[:1], causal=causal, path="decode"),
         )
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("rows_outside", [False, True], ids=["heads_outside", "rows_outside"])
+def test_nothing_is_copied(causal: bool, rows_outside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel reads q where it lies and writes what is returned, but for rows outside heads without a mask."""
+    q, k, v, _ = operands((2, 4, 2, 3, 70), 64, "cpu")
+    if rows_outside:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    written, copied = [], []
+    real = attention_decode.launch
+    monkeypatch.setattr(attention_decode, "launch", lambda *a: written.append(a[3][3].data_ptr()) or real(*a))
+    monkeypatch.setattr(ops_operands, "log_copies_once", lambda kernel, which: copied.extend(which))
+    out = tk.attention(q, k, v, causal=causal, path="decode")
+    assert (copied == []) == (causal or not rows_outside)
+    assert (written == [out.data_ptr()]) == (causal or not rows_outside)
+    assert out.stride() == q.stride()
 
 
 def test_plans_are_kept_and_left_clear(monkeypatch: pytest.MonkeyPatch) -> None:
