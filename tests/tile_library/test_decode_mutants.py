@@ -146,7 +146,7 @@ QUARTER = "first + t.slots * (warp + 1) / warpgroup_warps"
 COUNT = "if (first_warp) store_number(told, signal_and_count(ready[t.counter]));"
 COUNT_UNSEEN = "if (first_warp) { signal(ready[t.counter]); store_number(told, t.slots); }"
 IS_LAST = "return load_number(told) == t.slots;"
-NOT_TOLD = r"load_number at instructions.cuh:\d+ .* reads between.*(nothing has written|while|after)"
+NOT_TOLD = r"load_number at instructions.cuh:\d+ .* reads (between|signals).*(nothing has written|while|after)"
 WRITTEN_TWICE = r"write the same global memory"
 PARTS = "store_value(between.log[own].own(), 0, log);"
 
@@ -204,8 +204,10 @@ MLA = tuple(
         ("parts_read_before_they_are_there", f"{PARTS} warpgroup::sync(1 + own);", PARTS, (MLA_RACE,)),
         ("retires_while_counters_are_used", "if (instructions.n > 0) wait(counted, 0);", "", (RETIRES_EARLY,)),
     )
-) + tuple(
-    # whoever is the last reduces
+)
+
+# Whoever is the last reduces: what both kernels share.
+LAST_REDUCES = tuple(
     mutant(name, old, new, *reports, file=SHARED_KERNEL)
     for name, old, new, reports in (
         ("counts_before_all_have_stored", "read_reduction(t); sync();", "read_reduction(t);", (UNORDERED,)),
@@ -216,6 +218,7 @@ MLA = tuple(
         ("nobody_reduces", IS_LAST, "return false;", (NUMBERS,)),
     )
 )
+MLA += LAST_REDUCES
 
 
 @pytest.fixture(scope="module")
