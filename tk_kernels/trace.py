@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tk_kernels.ops.decode_call import recording
-from tk_kernels.ops.decode_plan import DecodePlan, decode_plan
+from tk_kernels.ops.decode_plan import SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.ops.mla_decode import WIDTH, mla_decode
 from tk_kernels.ops.paged_attention_decode import paged_attention_decode
 
@@ -35,7 +35,8 @@ class Event:
     """An instruction as one role of one block carried it out. Times are in microseconds, or steps of the emulator.
 
     `waited` is when its first wait was over: for keys or for other blocks' parts. `fields` are the instruction's, as
-    `tk_kernels/kernels/decode_plan/layout.h` has them.
+    `tk_kernels/kernels/decode_plan/layout.h` has them. Where the last block to store a part of a tile reduces it, that
+    is within its attend.
     """
 
     block: int
@@ -119,12 +120,18 @@ class Trace:
         return "\n".join([opening, *bars, *waits, *labels, "</svg>", ""])
 
     def _arrows(self) -> list[dict[str, Any]]:
-        """From each attend that signals a counter to each reduction that awaits it."""
+        """From each attend that signals a counter to whoever merges what it stored: a reduction, or the last attend."""
         computed = [event for event in self.events if event.role == ROLES[1] and event.fields[7] >= 0]
+        sources: dict[int, list[Event]] = {}
+        for event in computed:
+            if event.opcode == "attend":
+                sources.setdefault(event.fields[7], []).append(event)
+        merging = [event for event in computed if event.opcode == "reduce"]
+        merging += [max(them, key=lambda one: one.end) for them in sources.values() if them[0].fields[10]]
         arrows: list[dict[str, Any]] = []
-        for to in (event for event in computed if event.opcode == "reduce"):
-            for source in computed:
-                if source.opcode == "attend" and source.fields[7] == to.fields[7]:
+        for to in merging:
+            for source in sources[to.fields[7]]:
+                if source is not to:
                     both = {"cat": "counter", "name": f"counter {to.fields[7]}", "id": len(arrows) // 2, "tid": 1}
                     arrows.append({"ph": "s", **both, "pid": source.block, "ts": round(source.end, 4)})
                     arrows.append(
@@ -187,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--kv-heads", type=int, default=1, help="of kind gqa")
     parser.add_argument("--page", type=int, default=64)
-    parser.add_argument("--schedule", choices=("makespan", "static"), default="makespan")
+    parser.add_argument("--schedule", choices=SCHEDULES, default="makespan")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("trace.json"))
     parser.add_argument("--gantt", type=Path, help="an SVG of it too")

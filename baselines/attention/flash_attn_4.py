@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.attention import names
 from baselines.attention.problem import AttentionProblem, refuse, refuse_head_dim
+from baselines.common import flash_attn_4
+from baselines.common.flash_attn_4 import BACKWARD, FORWARD
+from baselines.common.flash_attn_4 import INSTALL as INSTALL
 from baselines.common.gpu import HOPPER, refuse_other_gpus
 from baselines.common.layouts import head_major, token_major
 from baselines.common.options import chosen
-from baselines.common.sites import distribution_version, find, holds, missing, use_cutlass_dsl, use_site
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install 'flash-attn-4[cu13]==4.0.0b36'"
 MAX_HEAD_DIM = 256
-
-# CuTe DSL names a kernel after the module and class that it was traced from.
-FORWARD = "(?i)kernel_cutlass.*FlashAttentionForwardSm"
-BACKWARD = "(?i)kernel_cutlass.*FlashAttentionBackwardSm"
 
 
 class Attention:
@@ -38,18 +35,11 @@ class Attention:
 
     def available(self) -> str | None:
         """None, or how to install the library."""
-        modules = ["torch", "flash_attn", "nvidia_cutlass_dsl", "quack", "einops", "tvm_ffi"]
-        reason = find("flash_attn_4", modules, INSTALL)
-        if reason is None:
-            use_cutlass_dsl()
-            reason = missing(["cutlass"], INSTALL) or _hidden()
-        return reason
+        return flash_attn_4.absent()
 
     def version(self) -> str:
         """Versions of the library and of CuTe DSL."""
-        use_site("flash_attn_4")
-        cute = distribution_version("nvidia-cutlass-dsl")
-        return f"flash-attn-4 {distribution_version('flash-attn-4')}, nvidia-cutlass-dsl {cute}"
+        return flash_attn_4.version()
 
     def supports(self, problem: AttentionProblem, device: str) -> str | None:
         """bf16 problems on Hopper; its causal mask is aligned to the bottom right."""
@@ -67,10 +57,7 @@ class Attention:
 
     def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """Compile; then the library's forward function, or its backward function on what one forward pass has left."""
-        use_site("flash_attn_4")
-        use_cutlass_dsl()
-        from flash_attn.cute import interface as library
-
+        library = flash_attn_4.interface()
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self._options["deterministic"])
         call: Callable[[], Any]
@@ -91,12 +78,3 @@ class Attention:
 
         call()
         return call
-
-
-def _hidden() -> str | None:
-    """None if ``flash_attn`` holds FlashAttention-4 and can be imported, else why not."""
-    if not holds("flash_attn", "cute/interface.py"):
-        return f"flash_attn here is the flash-attn package, without flash-attn-4's flash_attn.cute: {INSTALL}"
-    if holds("flash_attn", "__init__.py") and missing(["flash_attn_2_cuda"], "") is not None:
-        return f"flash-attn without its CUDA build lies over flash-attn-4; remove it and: {INSTALL}"
-    return None

@@ -19,6 +19,7 @@ OF_REALS = {
     "rsqrt": "1.f / std::sqrt", "sqrt": "std::sqrt", "tanh": "std::tanh",
 }  # fmt: skip
 SHUFFLES = {"idx": "by_index", "bfly": "by_xor", "up": "from_below", "down": "from_above"}
+REDUCTIONS = {("max", "s32"): ("INT32_MIN", "std::max(x, {})"), ("or", "b32"): ("0", "x | {}")}
 SPECIAL = {"%tid.x": "w.thread(l)", "%ctaid.x": "uint32_t(w.of->index)", "%nctaid.x": "uint32_t(w.of->count)",
            "%laneid": "uint32_t(l)", "%globaltimer": "uint64_t(0)"}  # fmt: skip
 NOTHING = ("membar", "fence", "prefetch")
@@ -255,10 +256,11 @@ class Entry:
             bits = f"{'~' if given[1][0] == '!' else ''}w.p[{self.number(given[1].lstrip('!'))}]"
             of_all = {"any": f"({bits}) != 0", "all": f"({bits}) == all_lanes"}[words[2]]
             return f"w.p[{self.number(given[0])}] = {of_all} ? all_lanes : 0;"
-        if words[2:] != ["max", "s32"]:
+        if tuple(words[2:]) not in REDUCTIONS:
             raise UnknownInstructionError(".".join(words))
-        most = f"for (int l = 0; l < 32; l++) x = std::max(x, {self.get(given[1], 's32')});"
-        return f"{{ int x = INT32_MIN; {most} for (int l = 0; l < 32; l++) {self.put(given[0], 'x')} }}"
+        first, step = REDUCTIONS[words[2], words[3]]
+        all_lanes = f"for (int l = 0; l < 32; l++) x = {step.format(self.get(given[1], 's32'))};"
+        return f"{{ int x = {first}; {all_lanes} for (int l = 0; l < 32; l++) {self.put(given[0], 'x')} }}"
 
     def lane(self, words: list[str], given: list[str]) -> str:
         """C++ of what a lane does."""

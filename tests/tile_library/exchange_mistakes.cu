@@ -38,6 +38,7 @@ struct resident_clusters : program<1> {
 #define RELAY(name) {"relay_" #name, start_resident<relays<relay::name>>}
 #define STAGES(name) {"stages_" #name, start_resident<stages<staging::name>>}
 #define MEETING(name) {"meeting_" #name, start_resident<meetings<meeting::name>>}
+#define LAST(name) {"last_" #name, start_resident<lasts<last::name>>}
 #define PLAIN(name) {"plain_" #name, start_plain<plain<plainly::name>>}
 #define OTHER(name, ...) {#name, __VA_ARGS__}
 const entry programs[] = {
@@ -81,6 +82,14 @@ const entry programs[] = {
     MEETING(too_early),
     MEETING(no_second),
     MEETING(skipped),
+    LAST(one_too_early),
+    LAST(everybody),
+    LAST(claimed),
+    LAST(other_counters),
+    LAST(no_barrier_before),
+    LAST(no_barrier_after),
+    LAST(not_retired),
+    OTHER(last_engine_read_wait, start_resident<lasts_by_engine<last_engine::read_wait>>),
     PLAIN(load),
     PLAIN(load_async),
     PLAIN(copy),

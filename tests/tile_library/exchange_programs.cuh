@@ -324,6 +324,85 @@ template <meeting M> struct meetings : program<1> {
     }
 };
 
+// --- whoever comes last reads what all have stored -----------------------------------------------------------------
+enum class last {
+    none,
+    awaited,
+    one_too_early,
+    everybody,
+    claimed,
+    other_counters,
+    no_barrier_before,
+    no_barrier_after,
+    not_retired
+};
+
+template <last L> struct lasts : program<4> {
+    kittens_device static void run(const globals_t& g) {
+        shared_allocator memory;
+        auto& count = *memory.allocate<int>("count");
+        rows_of_16 x;
+        fill(x, 2.f);
+        const int block = block_index();
+        store(g.mail, x, own_rows(block));
+        if (L != last::no_barrier_before) sync_block();
+        if (warp_index() == 0) store_number(count, place(g));
+        if (L != last::no_barrier_after) sync_block();
+        int wanted = grid_blocks;
+        if (L == last::one_too_early) wanted = grid_blocks - 1;
+        if (L == last::other_counters) wanted = grid_blocks / 2;
+        if (L == last::awaited) {
+            if (warp_index() == 0 && load_number(count) < wanted) await(g.ready[0], wanted);
+            sync_block();
+            load(x, g.mail, own_rows((block + 1) % grid_blocks));
+            store(g.out, x, own_rows(block));
+        } else if (L == last::everybody || load_number(count) == wanted) {
+            for (int other = 0; other < grid_blocks; other++) {
+                load(x, g.mail, own_rows(other));
+                if (L != last::everybody || other == block) store(g.out, x, own_rows(other));
+            }
+        }
+        if (L != last::not_retired) finish(g);
+    }
+    // How many blocks have come. A number that is claimed orders nothing.
+    kittens_device static int place(const globals_t& g) {
+        if (L == last::claimed) return 1 + number_of(claim(g.queue, grid_blocks));
+        return signal_and_count(g.ready[L == last::other_counters ? block_index() % 2 : 0]);
+    }
+};
+
+// The same where the copy engine stores and loads.
+enum class last_engine { none, read_wait };
+
+template <last_engine L> struct lasts_by_engine : program<1> {
+    kittens_device static void run(const globals_t& g) {
+        shared_allocator memory;
+        tile& x = *memory.allocate<tile>("x");
+        auto& full = *memory.allocate<semaphore>("full");
+        init(full, 1);
+        sync_start();
+        rt_bf<64, 64> y;
+        fill(y, 2.f);
+        store(x, y);
+        fence_async();
+        store_async(g.mail, x, tile_of(block_index()));
+        if (L == last_engine::read_wait) store_read_wait();
+        else store_wait();
+        if (signal_and_count(g.ready[0]) == grid_blocks)
+            for (int other = 0; other < grid_blocks; other++) {
+                {
+                    const loading phase(full, tile::bytes);
+                    load_async(x, g.mail, tile_of(other), full);
+                }
+                wait(full, other % 2);
+                load(y, x);
+                store(g.out, y, tile_of(other));
+            }
+        store_wait();
+        finish(g);
+    }
+};
+
 // --- a queue and a table --------------------------------------------------------------------------------------------
 // Tasks from a queue; each adds 0.5 to its tile, and a tile's four tasks may be any blocks'.
 enum class tasks { none, unordered };

@@ -121,6 +121,11 @@ CLEAR = "clear_tail(kv, t.length - key);"
 PARTIAL, PARTIAL_LSE = "element_coord{0, t.slot, first_row, own * columns}", "element_coord{0, 0, t.slot, first_row}"
 PLACE_IN_LSE = "(t.sequence * g.heads.value + head) * g.new_tokens + token"
 QUARTER = "first + t.slots * (warp + 1) / warpgroup_warps"
+COUNT = "if (first_warp) store_number(told, signal_and_count(ready[t.counter]));"
+COUNT_UNSEEN = "if (first_warp) { signal(ready[t.counter]); store_number(told, t.slots); }"
+IS_LAST = "return load_number(told) == t.slots;"
+NOT_TOLD = r"load_number at instructions.cuh:\d+ .* reads (between|signals).*(nothing has written|while|after)"
+WRITTEN_TWICE = r"write the same global memory"
 PARTS = "store_value(between.log[own].own(), 0, log);"
 
 MLA = tuple(
@@ -178,6 +183,20 @@ MLA = tuple(
         ("retires_while_counters_are_used", "if (instructions.n > 0) wait(counted, 0);", "", (RETIRES_EARLY,)),
     )
 )
+
+# Whoever is the last reduces: what both kernels share.
+LAST_REDUCES = tuple(
+    mutant(name, old, new, *reports, file=SHARED_KERNEL)
+    for name, old, new, reports in (
+        ("counts_before_all_have_stored", "read_reduction(t); sync();", "read_reduction(t);", (UNORDERED,)),
+        ("others_do_not_hear_who_is_last", f"{COUNT} sync();", COUNT, (NOT_TOLD,)),
+        ("does_not_acquire", f"{COUNT} sync();", f"{COUNT_UNSEEN} sync();", (UNORDERED,)),
+        ("last_but_one_reduces", IS_LAST, IS_LAST.replace("t.slots", "t.slots - 1"), (UNORDERED, WRITTEN_TWICE)),
+        ("all_reduce", IS_LAST, "return true;", (UNORDERED, WRITTEN_TWICE)),
+        ("nobody_reduces", IS_LAST, "return false;", (NUMBERS,)),
+    )
+)
+MLA += LAST_REDUCES
 
 
 @pytest.fixture(scope="module")

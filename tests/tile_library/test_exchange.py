@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from tile_compile import Run, caller, compile_library
-
-from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
-from tk_kernels.toolchain.targets import TARGETS
+from tile_compile import Run, caller, compile_library, ptx_of
 
 RIGHT, MISTAKES = (Path(__file__).with_name(name) for name in ("exchange.cu", "exchange_mistakes.cu"))
 BLOCKS, COUNTERS = 4, 8
@@ -21,6 +16,7 @@ READS = r"{} at .* reads global memory that {} at .*block 0, .* may still write:
 WRITES = r"{} at .*block 0, .* writes global memory that {} at .* may still read: nothing orders the two"
 READ_OTHER = r"{} at .* reads global memory that {} at .* may still {}: nothing orders the two; .*signals a counter"
 WRITE_OTHER = r"{} at .* global memory that {} at .* may still read: nothing orders the two; who reads signals"
+UNORDERED = r"(load|store)\w* at .* global memory that (load|store)\w* at .* may still \w+: nothing orders the two"
 UNSURE = r"await at .*block 0, .* counter 0 of 8 holds 3, which it may without signal at .* may all come before"
 UNDECLARED = r"load at .* reads global memory that store at .*block 0.*of another block.* is `exchanged`"
 PLAINLY = (
@@ -87,6 +83,14 @@ REPORTS = {
     "meeting_too_early": [READ_OTHER.format("load", "store", "write"), WRITE_OTHER.format("store", "load")],
     "meeting_no_second": [READ_OTHER.format("load", "store", "write"), WRITE_OTHER.format("store", "load")],
     "meeting_skipped": [READ_OTHER.format("load", "store", "write"), WRITE_OTHER.format("store", "load")],
+    "last_one_too_early": [READ_OTHER.format("load", "store", "write"), WRITE_OTHER.format("store", "load")],
+    "last_everybody": [READ_OTHER.format("load", "store", "write"), WRITE_OTHER.format("store", "load")],
+    "last_claimed": [UNORDERED],
+    "last_other_counters": [UNORDERED],
+    "last_no_barrier_before": [UNORDERED],
+    "last_no_barrier_after": [r"load_number at .* reads count.*(nothing has written|while|after)", r"store_number at"],
+    "last_not_retired": ["counter 0 of 8 still holds 4 .*signal_and_count at .*no block retires"],
+    "last_engine_read_wait": [UNORDERED + ".*store_wait .store_read_wait says only"],
     "plain_load": [PLAINLY.format("load")],
     "plain_load_async": [PLAINLY.format("load_async")],
     "plain_copy": [PLAINLY.format("copy_async")],
@@ -189,27 +193,25 @@ def test_too_many_blocks_are_refused(device: str) -> None:
 
 @pytest.mark.parametrize(("target", "fence"), [("sm_90a", "fence.proxy.async;"), ("sm_80", None)])
 def test_a_gpu_hands_over_by_release_and_acquire(tmp_path: Path, target: str, fence: str | None) -> None:
-    ptx = tmp_path / "exchange.ptx"
-    includes = [f"-I{INCLUDE_ROOT / 'kittens' / 'target' / target}", f"-I{INCLUDE_ROOT}"]
-    arch = re.sub(r".*arch=(\w+),.*", r"-arch=\1", TARGETS[target].flags[0])
-    options = [arch, "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-ccbin", find_gxx().path, *includes]
-    subprocess.run([find_nvcc().path, "-ptx", *options, str(RIGHT), "-o", str(ptx)], check=True)
-    lines = [line.strip() for line in ptx.read_text().splitlines()]
-    instructions = [line for line in lines if line and not line.startswith(("//", "$", "."))]
-    before = ""
-    for line in (line for line in instructions if re.match(r"(@%p\d+ )?(ld|st|red|atom|fence|cp|bar)\b", line)):
-        assert "ld.global.nc" not in line, "a path that is not coherent"
-        if line.startswith("red.release.gpu.global.add"):
-            assert fence is None or before == fence, (before, line)
-        before = line
+    instructions = ptx_of(RIGHT, target, tmp_path)
+    used = [line for line in instructions if re.match(r"(@%p\d+ )?(ld|st|red|atom|fence|cp|bar)\b", line)]
+    assert not any("ld.global.nc" in line for line in used), "a path that is not coherent"
+    signals = [i for i, line in enumerate(used) if line.startswith("red.release.gpu.global.add.s32")]
+    both = [i for i, line in enumerate(used) if line.startswith("atom.acq_rel.gpu.global.add.s32")]
     text = "\n".join(instructions)
-    assert text.count("red.release.gpu.global.add.s32") >= 10
+    assert len(signals) >= 10
     assert text.count("ld.acquire.gpu.global.s32") >= 10
-    assert text.count("atom.acq_rel.gpu.global.add.s32") >= 10
+    assert len(both) >= 10
     assert "trap;" in text, "a wait is bounded in time"
     awaits, fences = text.count("nanosleep"), text.count("fence.proxy.async;")
-    signals = text.count("red.release.gpu")
-    assert fences == (awaits + signals if fence else 0)
+    if fence is None:
+        assert fences == 0
+        return
+    assert all(used[i - 1] == fence for i in signals)
+    counts = [i for i in both if used[i - 1] == fence]  # the others are those of retire
+    assert len(counts) >= 3
+    assert all(used[i + 1] == fence for i in counts)
+    assert fences == awaits + len(signals) + 2 * len(counts)
 
 
 def test_the_programs_build_for_a_gpu() -> None:
@@ -217,6 +219,6 @@ def test_the_programs_build_for_a_gpu() -> None:
 
 
 def test_every_program_is_tested() -> None:
-    told = re.findall(r"^    (PASS|ENGINE|GATHER|RELAY|STAGES|MEETING|PLAIN)\((\w+)\)", MISTAKES.read_text(), re.M)
+    told = re.findall(r"^    (PASS|ENGINE|GATHER|RELAY|STAGES|MEETING|LAST|PLAIN)\((\w+)\)", MISTAKES.read_text(), re.M)
     others = re.findall(r"^    OTHER\((\w+),", MISTAKES.read_text(), re.M)
     assert {f"{kind.lower()}_{name}" for kind, name in told} | {*others} == {*REPORTS, "clusters"}

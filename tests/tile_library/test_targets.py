@@ -17,6 +17,7 @@ MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
 # How lanes, instructions and addresses are reached, and methods: no kernel calls these.
 INTERNAL = {
     "acquire",
+    "add_one",
     "fence_proxies",
     "nanoseconds",
     "base",
@@ -55,6 +56,8 @@ INTERNAL = {
     "holds",
     "index",
     "issue_load",
+    "issue_load_of",
+    "l2_policy",
     "issue_plain_store",
     "issue_store",
     "issue_stores",

@@ -107,6 +107,16 @@ def caller(source: Path, device: str) -> Run:
     return run
 
 
+def ptx_of(source: Path, target: str, folder: Path) -> list[str]:
+    """The instructions that a source has for a GPU target, in their order, a text each."""
+    ptx = folder / f"{source.stem}.ptx"
+    arch = re.sub(r".*arch=(\w+),.*", r"-arch=\1", TARGETS[target].flags[0])
+    options = [arch, "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-ccbin", find_gxx().path, *_includes(target)]
+    _compile([find_nvcc().path, "-ptx", *options, str(source), "-o", str(ptx)], f"{source.name} for {target}")
+    lines = [line.strip() for line in ptx.read_text().splitlines()]
+    return [line for line in lines if line and not line.startswith(("//", "$", "."))]
+
+
 def _forget_old(folder: Path) -> None:
     """Removes libraries that no test has made for two weeks, and precompiled headers, which are large, after a day."""
     for path in folder.iterdir():

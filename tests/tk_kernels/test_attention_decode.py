@@ -11,6 +11,7 @@ from test_attention import assert_good, attend, operands
 import tk_kernels as tk
 from tk_kernels.implementations.attention import Attention
 from tk_kernels.ops import attention_decode
+from tk_kernels.ops import operands as ops_operands
 from tk_kernels.ops.attention_decode import decode_us, predicts_faster, whole_us
 
 
@@ -49,6 +50,23 @@ def test_layouts(queries: int, device: str) -> None:
         )
 
 
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("rows_outside", [False, True], ids=["heads_outside", "rows_outside"])
+def test_nothing_is_copied(causal: bool, rows_outside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel reads q where it lies and writes what is returned, but for rows outside heads without a mask."""
+    q, k, v, _ = operands((2, 4, 2, 3, 70), 64, "cpu")
+    if rows_outside:
+        q = q.transpose(1, 2).contiguous().transpose(1, 2)
+    written, copied = [], []
+    real = attention_decode.launch
+    monkeypatch.setattr(attention_decode, "launch", lambda *a: written.append(a[3][3].data_ptr()) or real(*a))
+    monkeypatch.setattr(ops_operands, "log_copies_once", lambda kernel, which: copied.extend(which))
+    out = tk.attention(q, k, v, causal=causal, path="decode")
+    assert (copied == []) == (causal or not rows_outside)
+    assert (written == [out.data_ptr()]) == (causal or not rows_outside)
+    assert out.stride() == q.stride()
+
+
 def test_plans_are_kept_and_left_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     real = attention_decode.decode_plan
@@ -73,22 +91,32 @@ def test_the_operator_is_one_of_pytorchs() -> None:
 def test_the_cost_model() -> None:
     """Few queries on many keys; what fills the GPU anyway and what is short stay with the whole kernel."""
     for queries in (1, 17):
-        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132)
+        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132, captured=True)
     for q, k in (
         ((16, 16, 3072, 128), (16, 16, 3072, 128)),
         ((1, 32, 1024, 128), (1, 8, 4096, 128)),
         ((1, 32, 1, 128), (1, 8, 64, 128)),
         ((128, 32, 1, 64), (128, 32, 4096, 64)),
     ):
-        assert not predicts_faster(q, k, 132), (q, k)
+        assert not predicts_faster(q, k, 132, captured=True), (q, k)
         assert decode_us(q, k, 132) >= whole_us(q, k, 132)
+
+
+def test_outside_a_graph_the_hosts_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken where the other path's kernel takes longer than the host for this one."""
+    q, k = (1, 32, 1, 128), (1, 8, 4097, 128)
+    for host_us in (decode_us(q, k, 132), 0.9 * whole_us(q, k, 132), 1.1 * whole_us(q, k, 132)):
+        monkeypatch.setattr(attention_decode, "HOST_US", host_us)
+        assert predicts_faster(q, k, 132, captured=False) == (host_us < whole_us(q, k, 132))
+        assert predicts_faster(q, k, 132, captured=True)
+    assert predicts_faster(q, (1, 8, 65536, 128), 132, captured=False)
 
 
 def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The constant is off; on a CPU, whose kernels are emulated, it would change nothing."""
     assert not attention_decode.AUTOMATIC
     monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
-    monkeypatch.setattr(attention_decode, "launch_planned", lambda *a: pytest.fail("taken"))
+    monkeypatch.setattr(attention_decode, "launch", lambda *a: pytest.fail("taken"))
     q, k, v, _ = operands((1, 8, 2, 1, 300), 64, "cpu")
     tk.attention(q, k, v)
 

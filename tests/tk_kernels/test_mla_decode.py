@@ -11,6 +11,7 @@ from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels.ops.decode_plan import SCHEDULES
 
 
 def short_call(q: Tensor, kv_cache: Tensor) -> Tensor:
@@ -28,7 +29,7 @@ EXAMPLES: dict[str, Example] = {
 }
 
 
-@pytest.mark.parametrize("schedule", ["makespan", "static"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     ("lengths", "Q", "H", "page"),
     [

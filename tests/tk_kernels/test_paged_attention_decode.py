@@ -9,6 +9,7 @@ from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels.ops.decode_plan import SCHEDULES
 
 
 def short_call(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> Tensor:
@@ -26,7 +27,7 @@ def short_operands() -> dict[str, Tensor]:
 EXAMPLES: dict[str, Example] = {"paged_attention_decode": Example(short_call, short_operands, copied=("q",))}
 
 
-@pytest.mark.parametrize("schedule", ["makespan", "static"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     ("lengths", "Q", "H", "Hkv", "D", "page"),
     [

@@ -10,6 +10,9 @@ import torch
 from decode_operators import OPERATORS, Decode
 
 import tk_kernels as tk
+from tk_kernels.trace import record
+
+COUNTER = 7
 
 
 @pytest.fixture(params=list(OPERATORS))
@@ -17,12 +20,28 @@ def decode(request: pytest.FixtureRequest) -> Decode:
     return OPERATORS[request.param]
 
 
+@pytest.mark.parametrize("schedule", ["makespan", "last"])
 @pytest.mark.parametrize("seed", range(4))
-def test_every_order_of_blocks(decode: Decode, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_order_of_blocks(decode: Decode, seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows of a long sequence: pieces of all blocks, each row reduced by several warps."""
     monkeypatch.setenv("KITTENS_SEED", str(seed))
     one = decode.problem("450+3", 1, 2, 16, Hkv=1)
-    decode.assert_right(one, decode.poisoned(one, "cpu", seed), decode.plan(one, "cpu"))
+    decode.assert_right(one, decode.poisoned(one, "cpu", seed), decode.plan(one, "cpu", schedule=schedule))
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_bits_do_not_depend_on_who_is_last(decode: Decode, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sequences in pieces, many rows and few, each block the last of some seed: the sums have one order."""
+    one = decode.problem("450+300", tokens, 2, 16, Hkv=1)
+    inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu", schedule="last")
+    results: list[Any] = []
+    lasts = set()
+    for seed in range(12):
+        monkeypatch.setenv("KITTENS_SEED", str(seed))
+        trace = record(plan, lambda: results.append(decode(*inputs.values(), plan=plan, return_lse=True)))
+        lasts.add(max((event.end, event.block) for event in trace.events if event.fields[COUNTER] == 0)[1])
+    assert len(lasts) > 1
+    assert all(torch.equal(a, b) for other in results for a, b in zip(results[0], other, strict=True))
 
 
 def test_a_plan_is_refilled(decode: Decode, device: str) -> None:
@@ -90,7 +109,6 @@ def test_wrong_arguments_are_named(decode: Decode, number: int) -> None:
 
 
 OTHER_PLANS: list[tuple[dict[str, Any], str]] = [
-    ({"schedule": "last"}, "its schedule is 'last', and the kernel has none"),
     ({"heads": 8}, "is for heads 8, the call has 4"),
     ({"new_tokens": 2}, "is for new tokens 2, the call has 1"),
     ({"seqlens": [20, 31]}, "is for other lengths, sequence 1 has 31 keys there and 30 in seqlens"),

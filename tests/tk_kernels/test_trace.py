@@ -11,6 +11,7 @@ import pytest
 import torch
 from decode_operators import OPERATORS
 
+from tk_kernels.ops.decode_plan import SCHEDULES
 from tk_kernels.trace import ROLES, fit, main, record
 
 
@@ -45,9 +46,10 @@ def test_every_instruction_is_recorded(kind: str, device: str) -> None:
     assert (trace.residual_us is None) == (device == "cpu")
 
 
-def test_the_file_is_a_chrome_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_file_is_a_chrome_trace(schedule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, drawn = tmp_path / "trace.json", tmp_path / "gantt.svg"
-    sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16"]
+    sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16", "--schedule", schedule]
     assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out), "--gantt", str(drawn)]) == 0
     bars = [one for one in ElementTree.parse(drawn).getroot() if one.tag.endswith("rect")]
     opaque = [one for one in bars if one.get("fill-opacity") == "1.0"]
@@ -61,6 +63,9 @@ def test_the_file_is_a_chrome_trace(tmp_path: Path, capsys: pytest.CaptureFixtur
     starts = {row["id"]: row for row in rows if row["ph"] == "s"}
     ends = {row["id"]: row for row in rows if row["ph"] == "f"}
     assert starts.keys() == ends.keys()
+    if schedule == "last":  # all but one of a sequence's pieces point to that one
+        assert len({row["pid"] for row in ends.values()}) == 1
+        assert len(starts) == sum("sequence 0" in row["name"] and row["tid"] == 1 for row in rows if "dur" in row) - 1
     assert all(starts[number]["ts"] <= ends[number]["ts"] for number in starts)
     assert written["otherData"] == {"unit": "step", "clock_residual_us": None}
     assert "steps in all" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import attention_decode
-from .attention_decode import attention_by_decode
+from .attention_decode import attention_by_decode, is_planned, key_of
 from .attention_options import AUTOMATIC, PATHS, encode_options
 from .library import has_copy_engine, has_elements, is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
@@ -117,16 +117,20 @@ def _run(
         or v.dtype is not torch.bfloat16
     ):
         _require_problem(q, k, v, scale)
+    given = tuple(options or AUTOMATIC)
+    of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
+    if computes and (
+        path == PATHS.index("decode") or (path < 0 and options is None and attention_decode.takes(q, k, causal))
+    ):
+        key = key_of(q, k, causal)
+        if not is_planned(key):
+            _require_problem(q, k, v, scale)
+        return attention_by_decode(key, q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
     out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     if not computes:
         return out, lse
     if scale is None:
         scale = q.shape[3] ** -0.5
-    given = tuple(options or AUTOMATIC)
-    of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
-    if path == PATHS.index("decode") or (path < 0 and options is None and _decodes(q, k)):
-        _require_problem(q, k, v, scale)
-        return attention_by_decode(q, k, v, causal, scale)
     operands = {"q": q, "k": k, "v": v}
     if has_copy_engine(q.device):
         launch("attention", "attention_forward", operands, (out, lse, causal, scale, *of_kernel))
@@ -135,14 +139,6 @@ def _run(
     else:
         raise ValueError("order, synchronous, blocks_per_sm: are options of the kernel for Hopper GPUs; leave them out")
     return out, lse
-
-
-def _decodes(q: Tensor, k: Tensor) -> bool:
-    """Whether a call that does not say takes the decode path."""
-    if not attention_decode.AUTOMATIC or not q.is_cuda or k.dim() != 4:
-        return False
-    count = torch.cuda.get_device_properties(q.device).multi_processor_count
-    return attention_decode.predicts_faster(tuple(q.shape), tuple(k.shape), count)
 
 
 def _run_backward(

@@ -1,7 +1,8 @@
 """`attention` by the paged decode kernel, where queries are few and keys many: blocks share the keys of one head.
 
 A sequence's keys are one page, seen where they lie: nothing of k and v is copied. Without a causal mask, queries are
-given to the kernel as heads, so that all of them see every key.
+given to the kernel as heads, so that all of them see every key. Lengths are equal, so that a plan is made once for a
+shape and kept.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
-from .decode_call import launch_planned
 from .decode_plan import COSTS, DecodePlan, decode_plan
-from .operands import like, log_copies_once
+from .operands import launch, like
 
 AUTOMATIC = False
-"""Whether `attention` takes this path by itself where `predicts_faster` says so. On an H200, 32:8 heads of 128 and 4097
-keys, it takes 17.5 us in a CUDA graph where the other takes 52.6, and 29.3 of 53.8 with 17 queries. Without a graph the
-host is in the way: 76 of 52 us, and 133 of 53. So only path="decode" takes it."""
+"""Whether `attention` takes this path by itself where `takes` says so; until HOST_US is measured, only path="decode"
+does. On an H200, 32:8 heads of 128 and 4097 keys, this path takes 17.5 us in a CUDA graph where the other takes 52.6,
+and 29.3 of 53.8 with 17 queries."""
+HOST_US = 76.0
+"""What the host takes for a call of this path outside a CUDA graph: the wall time of a call in a loop that waits for
+nothing. Measured on an H200 when a call made its scratch memory and views in Python; measure it anew before AUTOMATIC
+is set."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
@@ -32,14 +36,32 @@ WHOLE_ROWS, WHOLE_KEYS, WHOLE_STEP_US = 128, 128, 1.6
 """A block of `attention`'s own kernel: its rows, and what so many keys take it at head dim 128. The last is worked out
 of the recorded 1572 us of 16 heads, 16384 causal tokens on 132 multiprocessors."""
 
-_plans: OrderedDict[tuple[object, ...], tuple[DecodePlan, Tensor]] = OrderedDict()
-_captured: dict[tuple[object, ...], tuple[DecodePlan, Tensor]] = {}
+Key = tuple[object, ...]
+Kept = tuple[DecodePlan, Tensor, tuple[int, int, int, int, int]]
+"""A plan, its table of pages, and its blocks, instructions a block, counters, slots and rows of a tile."""
+
+_plans: OrderedDict[Key, Kept] = OrderedDict()
+_captured: dict[Key, Kept] = {}
 _lock = threading.Lock()
 
 
-def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> bool:
-    """Whether the cost model says that this path ends first, for shapes (B, H, N, D) and (B, Hkv, Nkv, D)."""
-    return decode_us(q, k, multiprocessors) < whole_us(q, k, multiprocessors)
+def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
+    """Whether a call that does not say which path takes this one. In a capture a plan has to be there."""
+    if not AUTOMATIC or not q.is_cuda or k.dim() != 4:
+        return False
+    count = torch.cuda.get_device_properties(q.device).multi_processor_count
+    captured = torch.cuda.is_current_stream_capturing()
+    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, captured)
+    return faster and (not captured or is_planned(key_of(q, k, causal)))
+
+
+def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, captured: bool) -> bool:
+    """Whether the cost model says that this path ends first, for shapes (B, H, N, D) and (B, Hkv, Nkv, D).
+
+    captured: the call is for a CUDA graph, whose replays spare the host's time.
+    """
+    host_us = 0.0 if captured else HOST_US
+    return max(host_us, decode_us(q, k, multiprocessors)) < whole_us(q, k, multiprocessors)
 
 
 def whole_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> float:
@@ -58,57 +80,42 @@ def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> f
     return DECODE_LAUNCH_US + steps * COSTS["gqa"].step_us * dim / 128
 
 
-def attention_by_decode(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Out and lse as `attention` returns them, of operands that it has checked. Raises ValueError for too many rows."""
-    batch, heads, queries, dim = q.shape
-    if max(heads, queries) > MOST_ROWS or (heads * queries > MOST_ROWS and not causal):
-        raise ValueError(
-            f"path: got {queries} queries of {heads} heads, 'decode' takes {MOST_ROWS} of each, and with causal=False "
-            "of both together"
-        )
-    by_token = causal and queries > 1
-    rows = q.transpose(1, 2).contiguous() if by_token else q.reshape(batch, 1, heads * queries, dim)
-    caches = tuple(_rows_first(name, tensor) for name, tensor in (("k", k), ("v", v)))
-    plan, table = _plan(rows, k)
-    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
-    result, lse = launch_planned(
-        "paged_attention_decode", rows, caches, table, plan.buffer, plan.words, sizes, dim, scale, True
-    )
-    result = result.transpose(1, 2) if by_token else result.view(q.shape)
-    out = like(q)
-    return (result if result.stride() == out.stride() else out.copy_(result)), lse.view(batch, heads, queries)
+def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:
+    """What a plan and its counters are kept by: shapes and the mask, and one stream and thread."""
+    device = q.device
+    stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
+    return q.shape, k.shape, causal and q.shape[2] > 1, device, stream, threading.get_ident()
 
 
-def _rows_first(name: str, tensor: Tensor) -> Tensor:
-    """(B, Hkv, Nkv, D) as pages, (B, Nkv, Hkv, D): a view, of a dense copy where the kernel cannot read it in place."""
-    strides = [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1][:-1]
-    aligned = tensor.data_ptr() % 16 == 0 and all(stride > 0 and stride % 8 == 0 for stride in strides)
-    if not aligned:
-        log_copies_once("paged_attention_decode", {name: tensor})
-        tensor = tensor.clone(memory_format=torch.contiguous_format)
-    return tensor.transpose(1, 2)
+def is_planned(key: Key) -> bool:
+    """Whether there is a plan: then shapes have been checked."""
+    return key in _plans or key in _captured
 
 
-def _plan(rows: Tensor, k: Tensor) -> tuple[DecodePlan, Tensor]:
-    """A plan for rows (B, tokens, heads, D) on all keys, and the table of pages: kept, for one stream and thread each.
+def attention_by_decode(key: Key, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    """Out and lse as `attention` returns them; where `key` is not planned, of operands that it has checked.
 
-    In a CUDA graph's capture only one that is there can be taken. Raises RuntimeError where there is none.
+    Raises ValueError for too many rows, RuntimeError in a CUDA graph's capture where there is no plan.
     """
-    device = rows.device
-    on_gpu = device.type == "cuda"
-    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
-    capturing = on_gpu and torch.cuda.is_current_stream_capturing()
-    key: tuple[object, ...] = (*rows.shape[:3], k.shape[1], k.shape[2], device, stream, threading.get_ident())
+    plan, table, sizes = _plan(key, q, k, causal)
+    out = like(q)
+    by_row = causal and out.stride(1) < out.stride(2)
+    result = out if by_row or out.is_contiguous() else q.new_empty(q.shape)
+    lse = q.new_empty(q.shape[:3], dtype=torch.float32)
+    rest = (table, plan.buffer, plan.words, result, lse, *sizes, causal, scale)
+    launch("paged_attention_decode", "attention_decode", {"q": q, "k": k, "v": v}, rest)
+    return out if result is out else out.copy_(result), lse
+
+
+def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
+    """The plan that is kept for a key, or a new one. In a CUDA graph's capture only one that is there can be taken."""
+    capturing = q.is_cuda and torch.cuda.is_current_stream_capturing()
     with _lock:
         found = _captured.get(key) or _plans.get(key)
-        if found is None and capturing:
-            raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
         if found is None:
-            batch, new_tokens, heads, _ = rows.shape
-            plan = decode_plan(
-                [k.shape[2]] * batch, new_tokens=new_tokens, heads=heads, kv_heads=k.shape[1], device=device
-            )
-            found = plan, torch.arange(batch, dtype=torch.int32, device=device)[:, None]
+            if capturing:
+                raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
+            found = _new_plan(q, k, causal)
         if capturing:
             _captured[key] = found
         _plans[key] = found
@@ -116,3 +123,23 @@ def _plan(rows: Tensor, k: Tensor) -> tuple[DecodePlan, Tensor]:
         if len(_plans) > KEPT:
             _plans.popitem(last=False)
     return found
+
+
+def _new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
+    """A plan for all keys of each sequence, with the table that names these pages and the sizes of its launch."""
+    batch, heads, queries, _ = q.shape
+    if max(heads, queries) > MOST_ROWS or (heads * queries > MOST_ROWS and not causal):
+        raise ValueError(
+            f"path: got {queries} queries of {heads} heads, 'decode' takes {MOST_ROWS} of each, and with causal=False "
+            "of both together"
+        )
+    tokens = queries if causal else 1
+    plan = decode_plan(
+        [k.shape[2]] * batch,
+        new_tokens=tokens,
+        heads=heads * queries // tokens,
+        kv_heads=k.shape[1],
+        device=q.device,
+    )
+    table = torch.arange(batch, dtype=torch.int32, device=q.device)[:, None]
+    return plan, table, (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)

@@ -136,8 +136,6 @@ def _plan_of_call(
         device=q.device,
         lengths=seqlens if known and seqlens.device.type == "cpu" else None,
     )
-    if plan.schedule == "last":
-        raise ValueError("plan: its schedule is 'last', and the kernel has none; make one of 'makespan' or 'static'")
     width = block_table.shape[1]
     if known and plan.longest > width * page:
         raise ValueError(f"block_table: has {width} pages of {page} keys a sequence, the longest has {plan.longest}")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from baselines.common import flash_attn_4
 from baselines.decode import vllm_libraries
 from harness import workloads
 from harness.verification import check_outputs
@@ -141,7 +142,45 @@ def test_flash_attn_3_gets_what_its_schema_asks_for(workload: str, monkeypatch: 
     assert forward[29] == "schedule"
 
 
+@pytest.mark.parametrize("D", [64, 128])
+def test_flash_attn_4_gets_the_pages_and_lengths(D: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small("paged_attention_decode", D=D, page=64)
+    inputs = inputs_of(problem, "paged_attention_decode")
+    calls = []
+
+    def flash_attn_varlen_func(*tensors: torch.Tensor, **given: Any) -> tuple[torch.Tensor, None]:
+        calls.append((tensors, given))
+        return tensors[0], None
+
+    library = SimpleNamespace(flash_attn_varlen_func=flash_attn_varlen_func)
+    monkeypatch.setattr(flash_attn_4, "interface", lambda: library)
+    call = baseline("flash_attn_4", "paged_attention_decode").prepare(problem, inputs)
+    assert len(calls) == 1  # it compiles
+    assert call() is inputs["q"]
+    tensors, given = calls[-1]
+    assert all(tensor is inputs[name] for tensor, name in zip(tensors, ("q", "k_cache", "v_cache"), strict=True))
+    assert given["seqused_k"] is inputs["seqlens"]
+    assert given["page_table"] is inputs["block_table"]
+    assert given["causal"]
+    assert given["softmax_scale"] == pytest.approx(D**-0.5)
+    assert (given["max_seqlen_q"], given["max_seqlen_k"]) == (problem.Q, 130)
+
+
+def test_flash_attn_4_refuses_pages_whose_tails_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("baselines.decode.flash_attn_4.refuse_other_gpus", lambda name, **kinds: None)
+    own = baseline("flash_attn_4", "paged_attention_decode")
+    reasons = {
+        (page, lengths): own.supports(small("paged_attention_decode", page=page, lengths=lengths), "cuda")
+        for page in (64, 128, 256)
+        for lengths in ("5+130+64", "128+256+384")
+    }
+    assert "a NaN behind a sequence's end" in reasons.pop((128, "5+130+64"))
+    assert set(reasons.values()) == {None}
+    assert "D=80" in own.supports(small("paged_attention_decode", D=80), "cuda")
+
+
 KERNELS = {
+    "flash_attn_4": "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm90FlashAttentionForwardSm90_object_at__tensorptr",
     "flash_mla": "void legacy::sm90::decode::dense::flash_fwd_splitkv_mla_kernel<legacy::sm90::decode::dense::Traits<",
     "flash_attn_3": "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloop",
     "sdpa": "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::bfloat16_t",

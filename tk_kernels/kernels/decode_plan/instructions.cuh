@@ -10,9 +10,9 @@ namespace tk::decode_plan {
 using namespace kittens;
 
 struct instruction {
-    int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, first_slot, slots, first_row, end_row;
-    int length;
-    bool last;  // of its queue
+    int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, length;
+    bool last;                                  // of its queue
+    int first_slot, slots, first_row, end_row;  // queue::read_reduction
 };
 
 // A block's queue, as one warp reads it: the next two instructions are on their way while it carries out this one.
@@ -20,10 +20,10 @@ struct instruction {
 template <global_tensor Table> struct queue {
     const Table& table;
     int capacity, n = 0;
-    integer_row<Table> ahead, behind_it;
+    integer_row<Table> present, ahead, behind_it;
 
     kittens_device queue(const Table& table_, int capacity_)
-        : table(table_), capacity(capacity_), ahead(row(0)), behind_it(row(1)) {
+        : table(table_), capacity(capacity_), present(row(0)), ahead(row(0)), behind_it(row(1)) {
         ahead.bring(0);
         behind_it.bring(0);
     }
@@ -37,16 +37,32 @@ template <global_tensor Table> struct queue {
         t.kv_head = ahead.brought(field::kv_head), t.row_tile = ahead.brought(field::row_tile);
         t.first_key = ahead.brought(field::first_key), t.end_key = ahead.brought(field::end_key);
         t.slot = ahead.brought(field::slot), t.counter = ahead.brought(field::counter);
-        t.first_slot = ahead.brought(field::first_slot), t.slots = ahead.brought(field::slots);
-        t.first_row = ahead.brought(field::first_row), t.end_row = ahead.brought(field::end_row);
         t.length = ahead.brought(field::length);
         if (n == capacity || t.opcode == opcode::stop) return false;
         t.last = n + 1 == capacity || behind_it.brought(field::opcode) == opcode::stop;
         n++;
-        ahead = behind_it;
+        present = ahead, ahead = behind_it;
         behind_it = row(n + 1);
         behind_it.bring(0);
         return true;
+    }
+    // The part of the present one that says what to reduce. An attend asks behind its keys: registers are scarce there.
+    kittens_device void read_reduction(instruction& t) {
+        t.first_slot = present.brought(field::first_slot), t.slots = present.brought(field::slots);
+        t.first_row = present.brought(field::first_row), t.end_row = present.brought(field::end_row);
+    }
+    // Whether the plan leaves an attend's tile to the block that is the last to store a partial of it.
+    kittens_device bool last_reduces() { return present.brought(field::last_reduces) == 1; }
+    // Signals this block's partial, which its warps have stored; whether it is the last. `sync` is a barrier of these
+    // warps, and `told` a number in shared memory for them.
+    template <typename Sync>
+    kittens_device bool comes_last(instruction& t, const counters& ready, bool first_warp, int& told,
+                                   const Sync& sync) {
+        read_reduction(t);
+        sync();
+        if (first_warp) store_number(told, signal_and_count(ready[t.counter]));
+        sync();
+        return load_number(told) == t.slots;
     }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "layout.h"
 #include "planned.h"
 #include "tk/binding.h"
 
@@ -60,7 +61,7 @@ planned require_planned(const planned_arguments& a, std::int64_t dim, const bind
     if (a.blocks < 1 || a.capacity < 1 || a.counters < 1)
         TVM_FFI_THROW(ValueError) << "plan: got " << a.blocks << " blocks, " << a.capacity << " instructions and "
                                   << a.counters << " counters, needs at least one of each";
-    const int* const instructions = integers("plan", a.plan, 16 + 16 * a.blocks * a.capacity, q);
+    const int* const instructions = integers("plan", a.plan, header_ints + instruction_ints * a.blocks * a.capacity, q);
     int* const words = integers("words", a.words, words_for(narrow(a.counters)), q);
     require_tensor("partial", a.partial, 3, {float32});
     const std::int64_t slots = a.partial.size(0), rows = a.partial.size(1);

@@ -5,7 +5,8 @@
 //
 // A tile is 64 rows (new token, head). `attend` walks over a piece of its keys by online softmax and writes the result;
 // or, where the keys are divided, leaves it with the logarithm of its sum in a slot and signals. `reduce` awaits all
-// slots of a tile and merges them, in their order: the result does not depend on who was first.
+// slots of a tile and merges them, in their order: the result does not depend on who was first. Or the plan leaves that
+// to the block that is the last to signal.
 //
 // A step is 64 keys. One of two warpgroups has the scores: a multiply of 64 x 64 asks shared memory for two thirds of
 // what two of 64 x 32 ask for. Its weights go through shared memory, and each warpgroup has half the result's columns.
@@ -54,6 +55,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         };
         sv_fl<rows> shrink, factor;
         per_warp<sv_fl<16>> log[groups];
+        int signals;  // of the tile, when this block came
     };
     static constexpr int stages = limits::stages(2, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
     using queries = ring<query, 1>;
@@ -63,6 +65,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
 
     using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
     using table = gl<const int, 1, 1, dynamic, dynamic>;
+    using queue = plan::queue<table>;
     struct globals : Recorder::where {
         gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
         matrix out;                                                 // (sequence and token and head)
@@ -94,7 +97,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             in.init(1, consumers);
             init(counted, 1);
         }
-        plan::queue instructions(g.queues, g.capacity);
+        queue instructions(g.queues, g.capacity);
         start_pipeline<warps, 1>(loader);
         instruction t;
         if (warp_index() >= consumers) {
@@ -117,8 +120,10 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             Recorder record(g, 1, [] { return warp_index() == 0; });
             while (instructions.next(t)) {
                 record.start();
-                if (t.opcode == plan::opcode::attend) attend(query, tiles, between, counted, t, g, record);
-                else reduce(between, counted, t, g, record);
+                bool reduces = t.opcode == plan::opcode::reduce;
+                if (reduces) await_partials(counted, instructions, t, g);
+                else reduces = attend(query, tiles, between, counted, instructions, t, g, record);
+                if (reduces) reduce(between, t, g, record);
                 record.end();
             }
         }
@@ -172,8 +177,10 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         return (t.sequence * g.heads.value + head) * g.new_tokens + token;
     }
 
-    kittens_device static void attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
-                                      semaphore& counted, const instruction& t, const globals& g, Recorder& record) {
+    // Returns whether the block is to reduce the tile.
+    kittens_device static bool attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
+                                      semaphore& counted, queue& instructions, instruction& t, const globals& g,
+                                      Recorder& record) {
         const int own = warpgroup_index(), first_row = 16 * warp_in_group();
         rt_fl<16, keys> scores;
         rt_fl<16, columns> o;
@@ -221,6 +228,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             fill(lse, -INFINITY);
         }
         mul_row(o, o, factor);
+        bool reduces = false;
         if (t.slot < 0) {
             store_rows(columns_from(g.out, own * columns, columns), o,
                        [&](int row) { return place_in_out(first_row + row, t, g); });
@@ -230,10 +238,16 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
                 store_pairs(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
                 if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
             }
-            sync_named(both, consumers);
-            if (warp_index() == 0) signal(g.ready[t.counter]);
+            if (instructions.last_reduces()) {
+                reduces = instructions.comes_last(t, g.ready, warp_index() == 0, between.signals,
+                                                  [] { sync_named(both, consumers); });
+            } else {
+                sync_named(both, consumers);
+                if (warp_index() == 0) signal(g.ready[t.counter]);
+            }
         }
         if (warp_index() == 0 && t.last) arrive(counted);
+        return reduces;
     }
 
     // A new token sees the keys up to its own, token 0 the fewest; what lies behind the piece's end is not its.
@@ -265,19 +279,23 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         }
     }
 
-    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
-    // are fewer rows than warps, each by all four. What counters are used for is over with the last await: the loader
-    // retires while this goes on.
-    kittens_device static void reduce(exchange& between, semaphore& counted, const instruction& t, const globals& g,
-                                      Recorder& record) {
-        constexpr int together = 2;  // rows that a warp merges side by side
-        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
-        const int first = t.first_slot, end = t.first_slot + t.slots;
+    // What counters are used for is over with the last await: the loader retires while the block reduces.
+    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
+                                              const globals& g) {
+        instructions.read_reduction(t);
         if (warp_index() == 0) {
             await(g.ready[t.counter], t.slots);
             if (t.last) arrive(counted);
         }
         sync_named(both, consumers);
+    }
+
+    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
+    // are fewer rows than warps, each by all four.
+    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g, Recorder& record) {
+        constexpr int together = 2;  // rows that a warp merges side by side
+        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
+        const int first = t.first_slot, end = t.first_slot + t.slots;
         record.waited();
         if (t.end_row - t.first_row >= warpgroup_warps) {
             for (int row = t.first_row + together * warp; row < t.end_row; row += together * warpgroup_warps) {

@@ -5,7 +5,7 @@
 // A tile is up to 64 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece of its
 // keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with the
 // logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order: the
-// result does not depend on who was first.
+// result does not depend on who was first. Or the plan leaves that to the block that is the last to signal.
 //
 // One warp loads: it runs ahead of the four that multiply, over the ends of instructions, so that the memory is always
 // at work. All pages' keys are read once a tile: a launch is bound by memory.
@@ -45,13 +45,19 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
     static constexpr int stages = limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
     using inputs = ring<tile, stages>;
     static constexpr int shared_bytes =
-        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + (inputs::semaphores + 1) * int(sizeof(semaphore));
+        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + (inputs::semaphores + 2) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, Dim>;
+    // Of a sequence, how many rows behind another one the next token's and the next head's lie.
+    struct row_order {
+        int token, head;
+    };
     using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
     using table = gl<const int, 1, 1, dynamic, dynamic>;
+    using queue = plan::queue<table>;
     struct globals : Recorder::where {
-        matrix q, out;  // rows (sequence, token, head)
+        matrix q, out;
+        row_order q_order, out_order;
         cache k, v;
         gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
         exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;    // (slot, row, col)
@@ -70,8 +76,9 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         auto& parts = *memory.allocate<per_warp<part>>("parts");
         in.allocate_semaphores(memory, "full", "empty");
         auto& counted = *memory.allocate<semaphore>("counted");
+        auto& signals = *memory.allocate<int>("signals");  // of the tile, when this block came
         const bool loader = warp_index() == warpgroup_warps;
-        plan::queue instructions(g.queues, g.capacity);
+        queue instructions(g.queues, g.capacity);
         if (loader) {
             prefetch_maps(g.k, g.v);
             in.init(1, warpgroup_warps);
@@ -94,8 +101,10 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
             Recorder record(g, 1, [] { return warp_index() == 0; });
             while (instructions.next(t)) {
                 record.start();
-                if (t.opcode == plan::opcode::attend) attend(tiles, counted, t, g, record);
-                else reduce(parts, counted, t, g, record);
+                bool reduces = t.opcode == plan::opcode::reduce;
+                if (reduces) await_partials(counted, instructions, t, g);
+                else reduces = attend(tiles, counted, signals, instructions, t, g, record);
+                if (reduces) reduce(parts, t, g, record);
                 record.end();
             }
         }
@@ -127,22 +136,21 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         at.advance();
     }
 
-    // Row `row` of a tile: which token's and head's it is, by their place in q and in lse; -1 where there is none.
-    kittens_device static int place_in_q(int row, const instruction& t, const globals& g) {
+    // Row `row` of a tile: where its token's and head's is in a tensor of that order; -1 where there is none.
+    kittens_device static int place(row_order of, int row, const instruction& t, const globals& g) {
         int member;
         const int token = g.group.divide(t.row_tile * g.partial.rows() + row, member);
         if (token >= g.new_tokens) return -1;
-        return (t.sequence * g.new_tokens + token) * g.heads + t.kv_head * g.group.value + member;
+        const int head = t.kv_head * g.group.value + member;
+        return t.sequence * g.new_tokens * g.heads + token * of.token + head * of.head;
     }
     kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
-        int member;
-        const int token = g.group.divide(t.row_tile * g.partial.rows() + row, member);
-        if (token >= g.new_tokens || g.lse.cols() == 0) return -1;
-        return (t.sequence * g.heads + t.kv_head * g.group.value + member) * g.new_tokens + token;
+        return g.lse.cols() == 0 ? -1 : place({1, g.new_tokens}, row, t, g);
     }
 
-    kittens_device static void attend(ring_reader<inputs>& tiles, semaphore& counted, const instruction& t,
-                                      const globals& g, Recorder& record) {
+    // Returns whether the block is to reduce the tile.
+    kittens_device static bool attend(ring_reader<inputs>& tiles, semaphore& counted, int& signals, queue& instructions,
+                                      instruction& t, const globals& g, Recorder& record) {
         const int first_row = 16 * warp_in_group();
         rt_bf<16, Dim> q;
         rt_fl<16, keys> scores;
@@ -150,7 +158,7 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         rt_fl<16, Dim> o;
         online_softmax<> state;
         rows_vec shrink, factor, lse;
-        load_rows(q, g.q, [&](int row) { return place_in_q(first_row + row, t, g); });
+        load_rows(q, g.q, [&](int row) { return place(g.q_order, first_row + row, t, g); });
         zero(o);
         for (int key = t.first_key; key < t.end_key; key += keys) {
             warpgroup::mm_ABt(scores, q, tiles.take());
@@ -168,24 +176,25 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         }
         state.finish(factor, lse);
         mul_row(o, o, factor);
+        bool reduces = false;
         if (t.slot < 0) {
-            store_rows(g.out, o, [&](int row) { return place_in_q(first_row + row, t, g); });
+            store_rows(g.out, o, [&](int row) { return place(g.out_order, first_row + row, t, g); });
             store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
         } else {
-            leave(o, lse, first_row, t, g);
+            if (first_row < g.partial.rows()) {
+                store(g.partial, o, element_coord{0, t.slot, first_row, 0});
+                store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+            }
+            if (instructions.last_reduces()) {
+                reduces = instructions.comes_last(t, g.ready, warp_in_group() == 0, signals,
+                                                  [] { warpgroup::sync(consumers); });
+            } else {
+                warpgroup::sync(consumers);
+                if (warp_in_group() == 0) signal(g.ready[t.counter]);
+            }
         }
         if (warp_in_group() == 0 && t.last) arrive(counted);
-    }
-
-    // Leaves a part of a tile in its slot, and says so.
-    kittens_device static void leave(const rt_fl<16, Dim>& o, const rows_vec& lse, int first_row, const instruction& t,
-                                     const globals& g) {
-        if (first_row < g.partial.rows()) {
-            store(g.partial, o, element_coord{0, t.slot, first_row, 0});
-            store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
-        }
-        warpgroup::sync(consumers);
-        if (warp_in_group() == 0) signal(g.ready[t.counter]);
+        return reduces;
     }
 
     // A new token sees the keys up to its own, token 0 the fewest.
@@ -214,17 +223,21 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         warpgroup::sync(consumers);
     }
 
-    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
-    // all.
-    // What counters are used for is over with the last await: the loader retires while this goes on.
-    kittens_device static void reduce(per_warp<part>& parts, semaphore& counted, const instruction& t, const globals& g,
-                                      Recorder& record) {
-        const int first = t.first_slot, end = t.first_slot + t.slots;
+    // What counters are used for is over with the last await: the loader retires while the block reduces.
+    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
+                                              const globals& g) {
+        instructions.read_reduction(t);
         if (warp_in_group() == 0) {
             await(g.ready[t.counter], t.slots);
             if (t.last) arrive(counted);
         }
         warpgroup::sync(consumers);
+    }
+
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
+    // all.
+    kittens_device static void reduce(per_warp<part>& parts, const instruction& t, const globals& g, Recorder& record) {
+        const int first = t.first_slot, end = t.first_slot + t.slots;
         record.waited();
         if (t.end_row - t.first_row >= warpgroup_warps) {
             for (int row = t.first_row + rows_together * warp_in_group(); row < t.end_row;
@@ -262,7 +275,7 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
     }
 
     kittens_device static void put(plan::merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
-        const int at = place_in_q(row, t, g), lse_at = place_in_lse(row, t, g);
+        const int at = place(g.out_order, row, t, g), lse_at = place_in_lse(row, t, g);
         if (at < 0) return;
         rv_fl<16> lse;
         fill(lse, whole.finish());

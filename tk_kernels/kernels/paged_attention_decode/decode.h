@@ -10,15 +10,17 @@
 namespace tk::paged_attention_decode {
 
 struct problem {
-    const void* q;  // (batch, new_tokens, heads, dim)
+    const void* q;  // (batch, new_tokens, heads, dim), or as q_by_head says
     tensor k, v;    // of each page: (pages, kv_heads, page, dim)
-    void* out;      // as q
+    void* out;      // the same
     float* lse;     // (batch, heads, new_tokens), or none
     const int* table;
     std::int64_t table_stride;
     std::int64_t batch, new_tokens, heads, kv_heads, pages, page, table_width;
     int dim;  // 64 or 128
     double scale;
+    // Rows of q, and of out, by (batch, heads, new_tokens), and not by (batch, new_tokens, heads).
+    bool q_by_head = false, out_by_head = false;
 };
 
 using decode_plan::planned;

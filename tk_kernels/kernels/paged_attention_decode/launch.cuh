@@ -20,10 +20,14 @@ template <typename Recorder> struct call {
         const std::int64_t rows = p.batch * p.new_tokens * p.heads;
         const auto cache = [&](const tensor& t) { return typename kernel::cache(t, p.pages, p.kv_heads, p.page, Dim); };
         const float scale = p.scale == 0 ? 1e-30f : float(p.scale * log2_e);  // -inf times 0 would be no number
+        const auto order = [&](bool by_head) ->
+            typename kernel::row_order { return {by_head ? 1 : int(p.heads), by_head ? int(p.new_tokens) : 1}; };
         const globals g{
             to,
             {static_cast<bf16*>(const_cast<void*>(p.q)), 1, 1, rows, Dim},
             {static_cast<bf16*>(p.out), 1, 1, rows, Dim},
+            order(p.q_by_head),
+            order(p.out_by_head),
             cache(p.k),
             cache(p.v),
             {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : rows},

@@ -94,6 +94,23 @@ template <typename X> inline constexpr bool is_exchanged = false;
 template <typename Gl> inline constexpr bool is_exchanged<exchanged<Gl>> = true;
 template <typename Gl> inline constexpr bool is_gl<exchanged<Gl>> = is_gl<Gl>;
 
+// A tensor whose tiles are loaded once, or by many blocks: L2 is to let go first, or last, of what load_async and
+// copy_async bring of it. A hint to GPUs, which changes no result.
+template <typename Gl> struct loaded_once : Gl {
+    using Gl::Gl;
+    loaded_once(const Gl& tensor) : Gl(tensor) {}
+};
+template <typename Gl> struct loaded_often : Gl {
+    using Gl::Gl;
+    loaded_often(const Gl& tensor) : Gl(tensor) {}
+};
+template <typename X> inline constexpr bool is_loaded_once = false;
+template <typename Gl> inline constexpr bool is_loaded_once<loaded_once<Gl>> = true;
+template <typename X> inline constexpr bool is_loaded_often = false;
+template <typename Gl> inline constexpr bool is_loaded_often<loaded_often<Gl>> = true;
+template <typename Gl> inline constexpr bool is_gl<loaded_once<Gl>> = is_gl<Gl>;
+template <typename Gl> inline constexpr bool is_gl<loaded_often<Gl>> = is_gl<Gl>;
+
 template <typename X>
 concept global_tensor = is_gl<X>;
 

@@ -27,6 +27,21 @@ kittens_device void signal(const counter& c, int amount = 1, site where = kitten
     cpu::next_tick(w);
 }
 
+// A signal that tells how many have come, this one among them. Its warp, and those that a barrier or a semaphore puts
+// behind it, see what all of these hand over.
+kittens_device int signal_and_count(const counter& c, site where = kittens_here) {
+    cpu::warp& w = cpu::begin();
+    const cpu::action who = w.doing("signal_and_count", where);
+    w.machine->check_write(w, who);
+    cpu::counter_state& state = w.machine->use_counter(w, c, who);
+    w.before.hand_over();
+    w.machine->raise_now(w, state, who);
+    w.before.join(state.raises.back().gathered);
+    w.before.hand_over();
+    cpu::next_tick(w);
+    return state.value;
+}
+
 // Waits until a counter has come so far: by this warp, and by those that a barrier or a semaphore puts behind it.
 kittens_device void await(const counter& c, int at_least, site where = kittens_here) {
     cpu::warp& w = cpu::begin();

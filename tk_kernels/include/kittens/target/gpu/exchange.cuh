@@ -8,6 +8,8 @@
 //   red.release.gpu          a release pattern; signals of other blocks in between keep it alive, because each is a
 //                            read-modify-write ("Release and Acquire Patterns", "Observation order")
 //   ld.acquire.gpu           an acquire pattern that observes it: synchronizes ("Release and Acquire Patterns")
+//   atom.acq_rel.gpu         both patterns in one: it releases, and observes the signals before it, which are
+//                            read-modify-writes as it is
 //   fence.proxy.async        a proxy fence along the path, so that order holds for loads by TMA too ("Causality order")
 //   the block's loads        a barrier orders other warps of the block behind the one that waited
 // Order is transitive over the barriers at either end ("Causality order"): one lane signals and one waits.
@@ -57,6 +59,26 @@ kittens_device void signal(const counter& c, int amount = 1, site = kittens_here
         asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(c.at()), "r"(amount) : "memory");
     }
     __syncwarp();
+}
+
+// Raises a number in global memory by 1, a release and an acquire: what it holds then. By one lane.
+kittens_device int add_one(int* number) {
+    int before;
+    asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(number) : "memory");
+    return before + 1;
+}
+// A signal that tells how many have come, this one among them. Its warp, and those that a barrier or a semaphore puts
+// behind it, see what all of these hand over.
+kittens_device int signal_and_count(const counter& c, site = kittens_here) {
+    __syncwarp();
+    int count = 0;
+    if (elect()) {
+        fence_proxies();
+        count = add_one(c.at());
+        fence_proxies();
+    }
+    __syncwarp();  // memory in order for all lanes, of which the reduction says nothing
+    return __reduce_max_sync(0xffffffffu, count);
 }
 
 kittens_device int acquire(const int* from) {
@@ -110,12 +132,9 @@ kittens_device void await(const counter& c, int at_least, site = kittens_here) {
 // By one warp of each block, behind the block's last signal and await: the last block clears the set.
 kittens_device void retire(const counters& set, site = kittens_here) {
     __syncwarp();
-    int before = 0;
-    if (elect()) {
-        asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(set.words) : "memory");
-        before++;
-    }
-    if (__reduce_max_sync(0xffffffffu, before) != block_count()) return;
+    int retired = 0;
+    if (elect()) retired = add_one(set.words);
+    if (__reduce_max_sync(0xffffffffu, retired) != block_count()) return;
 #pragma unroll 1
     for (int i = lane(); i <= set.count; i += warp_threads) set.words[i] = 0;
 }

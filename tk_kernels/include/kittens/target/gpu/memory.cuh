@@ -1,6 +1,7 @@
 // GPU targets: synchronous moves between registers, shared and global memory, at warp and warpgroup scope.
 #pragma once
 
+#include "kittens/target/gpu/l2.cuh"
 #include "kittens/target/gpu/registers.cuh"
 #include "kittens/types/global.cuh"
 
@@ -554,8 +555,8 @@ template <int Warps> struct group {
                 from += step * src.stride[2];
             }
         };
-        if (bytes % 16 != 0) each_row([&](int row) { copy_unit(place(row), from, row < left ? bytes : 0); });
-        else each_row([&](int row) { copy_unit_if(place(row), from, bytes > 0 && row < left); });
+        if (bytes % 16 != 0) each_row([&](int row) { copy_unit<Src>(place(row), from, row < left ? bytes : 0); });
+        else each_row([&](int row) { copy_unit_if<Src>(place(row), from, bytes > 0 && row < left); });
     }
     template <shared_vec Dst, global_tensor Src>
     kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
@@ -565,7 +566,7 @@ template <int Warps> struct group {
         constexpr int unit = 16 / sizeof(typename Dst::T);
         for (int i = rank() * unit; i < Dst::length; i += threads * unit) {
             const int cols = at.r < src.rows() ? src.cols() - at.c - i : 0;
-            copy_unit(shared_address(dst.data + i), src.row(at.b, at.d, at.r) + at.c + i, bytes_left<Src>(cols));
+            copy_unit<Src>(shared_address(dst.data + i), src.row(at.b, at.d, at.r) + at.c + i, bytes_left<Src>(cols));
         }
     }
     template <typename Dst, global_tensor Src>
@@ -577,13 +578,25 @@ template <int Warps> struct group {
         return max(0, min(cols * int(sizeof(typename Src::T)), 16));
     }
     // The first `bytes` of a unit, and zeros; a whole unit, or zeros.
-    kittens_device static void copy_unit(uint32_t to, const void* from, int bytes) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    template <global_tensor Src> kittens_device static void copy_unit(uint32_t to, const void* from, int bytes) {
+        if constexpr (is_hinted<Src>)
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+                         "r"(bytes), "l"(l2_policy<Src>())
+                         : "memory");
+        else asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
     }
-    kittens_device static void copy_unit_if(uint32_t to, const void* from, bool inside) {
-        asm volatile("{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(to),
-                     "l"(from), "r"(int(inside))
-                     : "memory");
+    template <global_tensor Src> kittens_device static void copy_unit_if(uint32_t to, const void* from, bool inside) {
+        if constexpr (is_hinted<Src>)
+            asm volatile(
+                "{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, p, %3; "
+                "}" ::"r"(to),
+                "l"(from), "r"(int(inside)), "l"(l2_policy<Src>())
+                : "memory");
+        else
+            asm volatile(
+                "{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(to),
+                "l"(from), "r"(int(inside))
+                : "memory");
     }
 
     template <global_tensor Dst, shared_tile Src>

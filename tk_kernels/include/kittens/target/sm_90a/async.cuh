@@ -1,6 +1,7 @@
 // sm_90a: the bulk tensor copy engine (TMA). Called by a whole warp, issued by one of its lanes.
 #pragma once
 
+#include "kittens/target/gpu/l2.cuh"
 #include "kittens/target/sm_90a/sync.cuh"
 
 namespace kittens {
@@ -38,6 +39,47 @@ kittens_device void issue_load(uint32_t to, const void* map, int c, int r, int d
                 "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar), "h"(mask)
                 : "memory");
     }
+}
+
+// The same with a policy for the L2 cache.
+template <bool Matrix>
+kittens_device void issue_load(uint32_t to, const void* map, int c, int r, int d, int b, uint32_t bar, uint16_t mask,
+                               uint64_t policy) {
+    if constexpr (Matrix) {
+        if (mask == 0)
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(bar), "l"(policy)
+                : "memory");
+        else
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster."
+                "L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(bar), "h"(mask), "l"(policy)
+                : "memory");
+    } else {
+        if (mask == 0)
+            asm volatile(
+                "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar), "l"(policy)
+                : "memory");
+        else
+            asm volatile(
+                "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster."
+                "L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7, %8;" ::"r"(to),
+                "l"(map), "r"(c), "r"(r), "r"(d), "r"(b), "r"(bar), "h"(mask), "l"(policy)
+                : "memory");
+    }
+}
+// A box of a tensor, as its type has it.
+template <typename Box, global_tensor Src>
+kittens_device void issue_load_of(const Src& src, uint32_t to, element_coord at, uint32_t bar, int mask) {
+    const void* map = map_address<Src, Box>(src);
+    if constexpr (is_hinted<Src>)
+        issue_load<Src::is_matrix>(to, map, at.c, at.r, at.d, at.b, bar, uint16_t(mask), l2_policy<Src>());
+    else issue_load<Src::is_matrix>(to, map, at.c, at.r, at.d, at.b, bar, uint16_t(mask));
 }
 
 template <bool Matrix, bool Add>
@@ -109,17 +151,14 @@ kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semap
     if (elect()) {
 #pragma unroll
         for (int chunk = 0; chunk < Dst::chunks; chunk++)
-            issue_load<Src::is_matrix>(shared_address(dst.data) + chunk * Dst::chunk_stride, map_address<Src, Dst>(src),
-                                       at.c + chunk * Dst::chunk_cols, at.r, at.d, at.b, shared_address(&done),
-                                       uint16_t(cluster_mask));
+            issue_load_of<Dst>(src, shared_address(dst.data) + chunk * Dst::chunk_stride,
+                               {at.b, at.d, at.r, at.c + chunk * Dst::chunk_cols}, shared_address(&done), cluster_mask);
     }
 }
 template <shared_vec Dst, global_tensor Src>
 kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
                                site = kittens_here) {
-    if (elect())
-        issue_load<Src::is_matrix>(shared_address(dst.data), map_address<Src, Dst>(src), at.c, at.r, at.d, at.b,
-                                   shared_address(&done), uint16_t(cluster_mask));
+    if (elect()) issue_load_of<Dst>(src, shared_address(dst.data), at, shared_address(&done), cluster_mask);
 }
 template <typename Dst, global_tensor Src>
 kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,

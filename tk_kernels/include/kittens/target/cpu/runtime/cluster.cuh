@@ -268,6 +268,11 @@ class cluster {
         require_resident(who);
         return counted_.use(c, who, w.id, w.now);
     }
+    // A signal whose warp is told what it finds: in effect at once, after every signal that its warp knew of.
+    void raise_now(warp& w, counter_state& s, const action& who) {
+        land_signals(w.before);
+        raise(s, 1, w.before, w.id, w.now, who);
+    }
     void retire(warp& w, const counters& set, const action& who) {
         require_resident(who);
         land_signals(w.before);
@@ -441,9 +446,11 @@ class cluster {
         const effect e = std::move(effects_[index]);
         effects_.erase(effects_.begin() + std::ptrdiff_t(index));
         land_signals(e.carried);
+        raise(*e.raised, e.amount, e.carried, e.agent, e.when, e.who);
+    }
+    void raise(counter_state& s, int amount, const clock& carried, int agent, tick when, const action& who) {
         progress_++;
-        counter_state& s = *e.raised;
-        counted_.raise(s, e.amount, e.carried, e.agent, e.when, e.who);
+        counted_.raise(s, amount, carried, agent, when, who);
         std::erase_if(s.waiting, [&](const counter_state::sleeper& w) {
             if (s.value < w.at_least) return false;
             make_ready(*w.who);
