@@ -8,7 +8,7 @@ import functools
 import harness_cheats
 import pytest
 import torch
-from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu
+from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
 
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
@@ -130,6 +130,21 @@ def test_other_stream_half_joined(contest, cheat, size):
 def test_inputs_read_early(contest):
     """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
     assert_caught(contest("ReadsEarly"), CHANGED)
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+@pytest.mark.parametrize(("honest", "held_us"), [("Good", 200.0), ("SlowToPrepare", 2000.0)])
+def test_how_long_the_stream_is_held(contest, monkeypatch, honest, held_us):
+    """Guards: twice as long as the call, so that what starts early reads NaN; of long calls 2 ms are enough."""
+    held = []
+    observed = FakeStopwatch.observed
+    monkeypatch.setattr(
+        FakeStopwatch,
+        "observed",
+        lambda self, call, ahead, hold_us: held.append(hold_us) or observed(self, call, ahead, hold_us),
+    )
+    assert contest("CopiesItsOutput", honest=f"harness_fakes.{honest}")[1].status is Status.PASSED
+    assert held[-1] == pytest.approx(held_us, rel=0.05)
 
 
 @pytest.mark.gpu
