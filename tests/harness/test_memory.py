@@ -68,7 +68,7 @@ def test_equal_calls_are_equal_whatever_ran_before_them(count):
 
 @pytest.mark.parametrize(("typical_us", "long"), [(10.0, False), (10_000.0, True)])
 def test_short_calls_hold_the_ratio_after_the_same_predecessors_and_long_ones_have_it(typical_us, long):
-    """Guards: `_by_predecessor` and `widened` in `_estimates`.  One of three predecessors delays contestant 0 by 5 %."""
+    """Guards: `_by_predecessor` and `widened` in `_estimates`.  A predecessor delays contestant 0 by 5 %."""
     before = np.tile(np.arange(3, dtype=np.int32), 40)
     noise = 1 + 0.001 * np.random.default_rng(0).standard_normal((3, 120))
     timed = {
