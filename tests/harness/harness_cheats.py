@@ -25,6 +25,8 @@ from harness_cheats_rounds import (  # noqa: F401
     GivesBackTheLast,
     KeepsAThirdInTheRounds,
     KnowsTheSeeds,
+    QuickerInTheRounds,
+    ReusesAFifth,
     ReusesShortCalls,
     StartsEarlyInTheRounds,
     WritesIntoTheReference,

@@ -182,6 +182,18 @@ def test_short_calls_that_are_reused(contest):
     assert_caught(contest("ReusesShortCalls"), "in a round at random")
 
 
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+def test_longer_calls_of_which_a_part_is_reused(contest):
+    """Guard: `INSIDE_FACTOR`; the audit behind the rounds allows for a quarter and 10 us."""
+    assert_caught(contest("ReusesAFifth"), "in a round at random")
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+def test_calls_that_are_quicker_in_the_rounds(contest):
+    """Guard: `SEEN_FACTOR`; in the rounds nothing of it shows."""
+    assert_caught(contest("QuickerInTheRounds"), "takes 140.0 us when its inputs have just changed")
+
+
 def test_the_last_result_given_back(contest):
     """Guard: outputs on inputs that changed, at the same addresses."""
     assert_caught(contest("GivesBackTheLast"), CHANGED)
