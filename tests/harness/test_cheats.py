@@ -13,6 +13,8 @@ from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
+from harness.timing.visits import Seen
+from harness.worker.audit import Subject, complain_inside
 from harness.worker.measure import measure_group
 from harness.worker.messages import CaseOutcome, Done
 from harness.worker.session import Session
@@ -192,6 +194,15 @@ def test_longer_calls_of_which_a_part_is_reused(contest):
 def test_calls_that_are_quicker_in_the_rounds(contest):
     """Guard: `SEEN_FACTOR`; in the rounds nothing of it shows."""
     assert_caught(contest("QuickerInTheRounds"), "takes 140.0 us when its inputs have just changed")
+
+
+@pytest.mark.parametrize(("late", "said"), [(0, "waits for the device when its inputs have just changed"), (3, "")])
+def test_a_call_that_waits_for_the_device_on_changed_inputs_alone(late, said):
+    """Guard: the first branch of `complain_inside`.  Who looks at inputs waits; honest ones always do."""
+    seen = Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)])
+    subject = Subject(None, None, {}, latency_us=100.0, slow_us=101.0, late=late, inside=seen)
+    assert complain_inside(subject).startswith(said)
+    assert bool(complain_inside(subject)) is bool(said)
 
 
 def test_the_last_result_given_back(contest):
