@@ -30,6 +30,7 @@ from harness_cheats_rounds import (  # noqa: F401
     ReusesShortCalls,
     StartsEarlyInTheRounds,
     WritesIntoTheReference,
+    WritesIntoTheReferenceLater,
     in_rounds,
     references,
 )

@@ -193,3 +193,10 @@ class WritesIntoTheReference(_Cheat):
         for one in references(tuple(own.shape)):
             one.copy_(own)
         return own
+
+
+class WritesIntoTheReferenceLater(WritesIntoTheReference):
+    """The same behind the rounds alone."""
+
+    def compute(self, a, b):
+        return super().compute(a, b) if self.timed and not in_rounds() else function(a, b)

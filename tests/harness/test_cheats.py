@@ -228,9 +228,13 @@ def test_reference_found(contest):
     assert_caught(contest("FindsTheReference"), CHANGED, LAST)
 
 
-def test_reference_written_over(contest):
-    """Guard: the reference's digest after each contestant; without it the honest one fails, and is blamed."""
-    assert_caught(contest("WritesIntoTheReference"), "wrote into the reference")
+@pytest.mark.parametrize("cheat", ["WritesIntoTheReference", "WritesIntoTheReferenceLater"])
+def test_reference_written_over(contest, cheat):
+    """Guards: the reference's digest after each contestant, when it is verified and when it is audited.
+
+    Without it the honest one fails, and is blamed.
+    """
+    assert_caught(contest(cheat), "wrote into the reference")
 
 
 @pytest.mark.parametrize("cheat", ["LazyOutput", "LazySequence"])
