@@ -12,7 +12,7 @@ from harness_support import FAST, contestant, main, only_run
 from harness import seeds, workloads
 from harness.devices.cpu import CpuDevice
 from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.worker.measure import measure_group
+from harness.worker import measure
 from harness.worker.messages import CaseOutcome
 from harness.worker.session import Session
 
@@ -70,23 +70,36 @@ def test_the_seed_decides_the_inputs():
     assert not torch.equal(inputs(3, 1), inputs(3, 2))
 
 
-def test_the_seed_decides_who_runs_after_whom():
-    """Guards: the seeds of the orders of rounds and of settled blocks.  One order for all groups favoured somebody."""
+def test_the_seed_decides_who_runs_after_whom_and_what_is_looked_at(monkeypatch):
+    """Guards: the seeds of the orders of rounds and of settled blocks, of audits, and of the parts of a reference.
+
+    One order for all groups favoured somebody; whoever knows what is looked at is honest there.
+    """
     settled = {"settled": "always", "settled_fastest": 4, "settled_block_seconds": 0.02, "settled_drop_seconds": 0.005}
     timer = replace(TIMER, **settled)
     problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
     contestants = tuple(Candidate.of(name, {"_target_": "harness_fakes.Good"}) for name in "abcd")
 
+    gemm, looked_at = workloads.load("gemm"), []
+    audits, reference = measure.Audits, gemm.reference
+    monkeypatch.setattr(measure, "Audits", lambda *given, **more: looked_at.append(given[4]) or audits(*given, **more))
+    monkeypatch.setattr(gemm, "reference", lambda p, i, seed: looked_at.append(seed) or reference(p, i, seed))
+
     def seats(seed):
         sent = []
+        looked_at.clear()
         group = Group("gemm", problem, "normal", seed, contestants)
-        measure_group(Session(group, FakeGpu(), timer, Limits(60, 60, 10, 0.3), sent.append, lambda index: None))
+        measure.measure_group(
+            Session(group, FakeGpu(), timer, Limits(60, 60, 10, 0.3), sent.append, lambda index: None)
+        )
         done = [one for one in sent if isinstance(one, CaseOutcome)]
         rounds = [one.positions[: 2 * len(contestants)].tolist() for one in done]
-        return rounds, [[block.position for block in one.settled] for one in done]
+        return rounds, [[block.position for block in one.settled] for one in done], set(looked_at)
 
     first, again, other = seats(3), seats(3), seats(4)
     assert all(first[1]), "all are settled"
     assert first == again
     assert first[0] != other[0]
     assert first[1] != other[1]
+    assert len(first[2]) >= 3, "audits, and two references at least"
+    assert not first[2] & other[2]
