@@ -31,6 +31,7 @@ from harness_cheats_rounds import (  # noqa: F401
     StartsEarlyInTheRounds,
     WritesIntoTheReference,
     WritesIntoTheReferenceLater,
+    WritesOverItsInputInTheRounds,
     in_rounds,
     references,
 )

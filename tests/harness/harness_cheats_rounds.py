@@ -99,6 +99,17 @@ class StartsEarlyInTheRounds(_CheatsInTheRounds):
         return function(a, b) if early is None else early
 
 
+class WritesOverItsInputInTheRounds(_CheatsInTheRounds):
+    """Right, and adds 1 to an element of its input, which the others share, behind each call."""
+
+    quick_us = 100.0
+
+    def shortcut(self, a, b):
+        output = function(a, b)
+        a[0, 0] += 1
+        return output
+
+
 class KnowsTheSeeds:
     """Brings its results for the inputs of the seeds that it knows, and finds them by a few elements, for which it does
     not wait."""

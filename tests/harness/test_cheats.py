@@ -14,8 +14,8 @@ from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.timing.visits import Seen
+from harness.worker import measure
 from harness.worker.audit import Subject, complain_inside
-from harness.worker.measure import measure_group
 from harness.worker.messages import CaseOutcome, Done
 from harness.worker.session import Session
 
@@ -44,7 +44,7 @@ def contest(device):
         contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
         sent = []
         machine = gpu() if device == "cuda" else FakeGpu()
-        measure_group(
+        measure.measure_group(
             Session(
                 Group("gemm", problem, distribution, seed, contestants),
                 machine,
@@ -128,9 +128,12 @@ def test_other_stream_half_joined(contest, cheat, size):
     assert_caught(contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED)
 
 
+@pytest.mark.parametrize("inside", [True, False], ids=["audited-in-the-rounds", "behind-them-alone"])
 @pytest.mark.parametrize("device", ["cpu"])  # the fake GPU's other stream; on a real one, the test before
-def test_inputs_read_early(contest):
+def test_inputs_read_early(contest, monkeypatch, inside):
     """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
+    if not inside:  # as where there is no memory for other inputs
+        monkeypatch.setattr(measure, "_audits", lambda *arguments: None)
     assert_caught(contest("ReadsEarly"), CHANGED)
 
 
@@ -272,6 +275,14 @@ def test_inputs_changed_when_timed(contest):
     assert_caught(contest("MutatesWhenTimed"), "changed its input a in a timed call")
 
 
+@pytest.mark.parametrize("device", ["cpu"])
+def test_inputs_changed_in_the_rounds_alone(contest):
+    """Guard: the inputs of the last round, drawn again and compared; who changed them cannot be told, so all fail."""
+    for outcome in contest("WritesOverItsInputInTheRounds"):
+        assert outcome.status is Status.FAILED_VERIFICATION
+        assert "the input a was changed while it was timed, by whom cannot be told" in outcome.reason
+
+
 def test_skipped_in_timing(contest):
     """Guard: the audit looks at the output of the timed call, in memory that holds no earlier result."""
     assert_caught(contest("SleepsThenSkips"), CHANGED)
@@ -365,7 +376,7 @@ def test_the_same_mask_in_each_call(fixed, status):
     one = Candidate.of("one", {"_target_": "harness_cheats.OneMask", "fixed": fixed})
     sent = []
     group = Group("dropout_add_layernorm", problem, "normal", 0, (one,))
-    measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
+    measure.measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
     (outcome,) = [one for one in sent if isinstance(one, CaseOutcome)]
     assert outcome.status is status, outcome.reason
     assert ("draws the same random numbers in each call" in outcome.reason) == bool(fixed)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from harness.planning import TimerSettings
 from harness.stats import aa_noise_pct
 from harness.timing import seats
 from harness.timing.rounds import ContestantError, Sample, finished, time_rounds
 from harness.timing.telemetry import NoTelemetry, Reading
+from harness.timing.visits import Audits
 
 SETTINGS = TimerSettings(
     kind="cuda_events",
@@ -291,3 +293,18 @@ def test_progress_is_reported_at_least_twice_a_second():
         report=reports.append,
     )
     assert [progress.round for progress in reports] == list(range(1, 31))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_audits_go_on_behind_the_rounds_that_there_are_in_any_case(seed):
+    """Guards: `FIRST_PAIRS` of the first pairs, `LATER` of all others.  Who counts calls is honest in the first."""
+    inputs = {"a": torch.zeros(1)}
+    audits = Audits([inputs], lambda number: {"a": torch.ones(1)}, contestants=1, pairs=6, seed=seed, checked=1)
+    audited = []
+    for number in range(1200):
+        if audits.pair(number, 0):
+            audited.append(number)
+            audits.left(0)
+    assert sum(number < 6 for number in audited) == 3
+    assert sum(number >= 6 for number in audited) == pytest.approx(1194 / 12, rel=0.3)
+    assert sum(number >= 600 for number in audited) == pytest.approx(600 / 12, rel=0.4), "to the end"
