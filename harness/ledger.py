@@ -30,6 +30,9 @@ ACTIVITIES = {
 THEIRS = ("calls", "prepare")
 """The activities that are the kernels' and the baselines'."""
 
+LEFT_OUT = {"profile": "without Nsight Compute", "prepare": "of what is not compiling or tuning"}
+"""Activities without which the overhead is told once more, in these words."""
+
 
 class Ledger:
     """Seconds by activity.  What is begun within another activity does not count for that one.
@@ -86,8 +89,8 @@ def added(*accounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def sentence(seconds: Mapping[str, float]) -> str:
-    """An account in words: the whole, the contestants' part, and the overhead, of everything and of what is not
-    compiling or tuning, its largest entries first.
+    """An account in words: the whole, the contestants' part, and the overhead, of everything and without what is
+    `LEFT_OUT`, its largest entries first.
     """
     share = overhead_pct(seconds)
     if share is None:
@@ -95,17 +98,12 @@ def sentence(seconds: Mapping[str, float]) -> str:
     theirs = [f"{name} {seconds[name]:.1f}" for name in THEIRS if name in seconds]
     others = sorted((name for name in seconds if name not in THEIRS), key=lambda name: -seconds[name])
     rest = [f"{name} {seconds[name]:.1f}" for name in others if seconds[name] >= 0.05]
-    working = working_overhead_pct(seconds)
-    both = (
-        f", {working:.0f} % of what is not compiling or tuning" if working is not None and "prepare" in seconds else ""
-    )
-    overhead = f"overhead {share:.0f} %{both}" + (f": {', '.join(rest)}" if rest else "")
+    shares = [f"overhead {share:.0f} %"]
+    for name, words in LEFT_OUT.items():
+        without = overhead_pct({one: value for one, value in seconds.items() if one != name})
+        shares += [f"{without:.0f} % {words}"] if without is not None and name in seconds else []
+    overhead = ", ".join(shares) + (f": {', '.join(rest)}" if rest else "")
     return ", ".join([f"{sum(seconds.values()):.1f} s", *theirs, overhead])
-
-
-def working_overhead_pct(seconds: Mapping[str, float]) -> float | None:
-    """The same of the time in which nobody compiled or tuned."""
-    return overhead_pct({name: value for name, value in seconds.items() if name != "prepare"})
 
 
 def overhead_pct(seconds: Mapping[str, float]) -> float | None:

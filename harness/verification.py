@@ -142,8 +142,8 @@ def errors(output: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) ->
     rows = max(1, _BLOCK_ELEMENTS * len(output) // max(1, output.numel()))
     for block, wanted in zip(output.split(rows), reference.split(rows), strict=True):
         difference = block.double().sub_(wanted)
-        largest = max(largest, float(difference.abs().max()))
-        squares += float(difference.square_().sum())
+        largest = max(largest, float(torch.linalg.vector_norm(difference, math.inf)))
+        squares += float(torch.linalg.vector_norm(difference)) ** 2
     norm = max(float(torch.linalg.vector_norm(reference)), floor)
     if norm == 0.0:
         return (0.0 if squares == 0.0 else math.inf), largest

@@ -22,8 +22,11 @@ from harness.timing.visits import PLAIN, Visit
 
 Call = Callable[[], Any]
 
-FIRST_SPIN_US = 30.0
-"""The shortest spin, which hides most launches."""
+SHORTEST_SPIN_US = 30.0
+"""It hides most launches."""
+
+FIRST_SPIN_US = 1000.0
+"""Of a call that was never timed, whose time on the host is not known: to repeat a long call costs more."""
 
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
@@ -65,11 +68,13 @@ class EventStopwatch:
 
     def sample(self, call: Call, while_running: Callable[[], None], visit: Visit = PLAIN) -> Sample:
         """One call, repeated with a longer spin until the stream was ahead of the host, if that can be had."""
+        known = id(call) in self._spin_us
         spin_us = self._spin_us.get(id(call), FIRST_SPIN_US)
         while True:
             sample = self._once(call, spin_us * random.uniform(1, SPIN_FACTOR), while_running, visit)
             if sample.in_time or spin_us >= LONGEST_SPIN_US:
-                self._spin_us[id(call)] = _shorter(spin_us, sample.host_us) if sample.in_time else spin_us
+                learned_us = spin_us if known else SHORTEST_SPIN_US
+                self._spin_us[id(call)] = _shorter(learned_us, sample.host_us) if sample.in_time else spin_us
                 return sample
             enough_us = _enough(sample.host_us)
             del sample  # the memory of its output is needed by the repetition
@@ -78,10 +83,12 @@ class EventStopwatch:
     def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
         """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
 
+        The spin is no shorter than those of the rounds: what began early there, on another stream, does so here.
         Work of the call that is on another stream, and not ordered behind this one, reads what was there before; work
         that this stream does not wait for is not in the copies.
         """
-        spin_us = min(max(self._spin_us.get(id(call), FIRST_SPIN_US), hold_us), LONGEST_SPIN_US)
+        longest_us = SPIN_FACTOR * self._spin_us.get(id(call), SHORTEST_SPIN_US)
+        spin_us = min(max(longest_us, hold_us), LONGEST_SPIN_US)
         watched = _Watched(ahead)
         sample = self._once(call, spin_us, _nothing, watched)
         return replace(sample, held=watched.held)
@@ -149,7 +156,7 @@ def _enough(host_us: float) -> float:
 def _shorter(spin_us: float, host_us: float) -> float:
     """The spin after one that was long enough: what was learned is forgotten slowly, a hiccup of the host at once."""
     enough_us = _enough(host_us)
-    return min(max(FIRST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us)), LONGEST_SPIN_US)
+    return min(max(SHORTEST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us)), LONGEST_SPIN_US)
 
 
 class GraphStopwatch(EventStopwatch):

@@ -247,7 +247,7 @@ def _warm_up(
     """Every call at least once, then all in turn until the board has reached its working temperature and clocks.
 
     Where the board mostly flushes and waits there is little heat to wait for: a part of the `seconds` is enough.  The
-    last turn tells, and never the first, as first calls may be slow.  last: the contestant that runs last.
+    last turn tells, once every call has run before: first calls may be slow.  last: the contestant that runs last.
     """
     start, turn, enough = clock(), 0, seconds
     order = [(last + 1 + step) % len(series) for step in range(len(series))]
@@ -262,7 +262,7 @@ def _warm_up(
             mine.own_us += own
             own_us += own
         turn += 1
-        light = turn > 1 and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
+        light = turn > sets and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
         enough = seconds * LIGHT_WARM_UP if light else seconds
 
 

@@ -36,6 +36,10 @@ even and at an odd place, each behind others, so that a call which computes ever
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
 
+HOLD_FACTOR, LONGEST_HOLD_US = 2.0, 2000.0
+"""Before an observed call the stream is held for so many times its latency, and no longer than this. What begins early
+on another stream reads NaN meanwhile, for longer than a spin of the rounds could hide it."""
+
 INSIDE_FACTOR, INSIDE_SLACK_US = 1.1, 1.0
 """Inside the rounds, a call on inputs that have just changed may take this much longer than the slower of two. These
 are its calls on inputs that were written anew but are the same, and the slowest twentieth of its other calls."""
@@ -153,7 +157,7 @@ class Audit:
         fresh: list[Sample] = []
         draws: list[tuple[Any, ...]] = []
         verified = self.draw(0)
-        hold_us = 2 * subject.latency_us
+        hold_us = min(HOLD_FACTOR * subject.latency_us, LONGEST_HOLD_US)
         for kind in ORDER:
             seen = self._observed(
                 subject,

@@ -112,9 +112,10 @@ def _fastest(report: ExhibitReport, problem: str) -> str:
 
 
 def _speedup(result: ClaimResult) -> str:
-    """`0.997 to 1.042× at 5 problems`: the least and the greatest speed over the fastest of today."""
+    """`0.997 to 1.042× at 5 problems`: the range of speeds over the fastest of today, and who was absent."""
     known = [point.measured.value for point in result.points if isinstance(point.measured, Measured)]
     if not known:
         return ABSENT
     span = " to ".join(dict.fromkeys(quantity(value, RATIO) for value in (min(known), max(known))))
-    return f"{with_unit(span, RATIO)} at {len(known)} problem{'s' if len(known) > 1 else ''}"
+    counted = f"{with_unit(span, RATIO)} at {len(known)} problem{'s' if len(known) > 1 else ''}"
+    return "; ".join((counted, *map(escape, result.absent)))

@@ -19,6 +19,7 @@ EXHIBIT = Exhibit(
     axis="M = N = K",
     tick="{M}",
     baseline=("cublas", "cublas_tuned"),
+    others=("quack", "torch_compile", "triton"),
     in_readme=True,
     small_problems=SMALL_PROBLEMS,
     quick_problems=(

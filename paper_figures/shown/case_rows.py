@@ -149,15 +149,17 @@ def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def absent(exhibit: Compared, lines: Sequence[Line]) -> tuple[str, ...]:
-    """The baselines that have no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
+def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | None = None) -> tuple[str, ...]:
+    """Who has no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
 
-    One that another is a build of is not missed where that has a time.
+    of: whom it is asked of, the baselines where it is None.  One that another is a build of is not missed where that
+    has a time.
     """
     problems = {line.problem for line in lines}
-    timed = {one.implementation: _timed_on(one, lines) for one in exhibit.baselines}
+    asked = exhibit.baselines if of is None else of
+    timed = {one.implementation: _timed_on(one, lines) for one in asked}
     found = []
-    for one in exhibit.baselines:
+    for one in asked:
         missed = problems - timed[one.implementation] - timed.get(STANDS_FOR.get(one.implementation, ""), set())
         if not missed:
             continue

@@ -73,6 +73,18 @@ class Compared(Protocol):
     def baselines(self) -> tuple[Contestant, ...]:
         """The contestants of which the fastest is what ratios are against; none where parts have theirs."""
 
+    @property
+    def rivals(self) -> tuple[Contestant, ...]:
+        """Libraries of today that ratios are not against, since the paper compares with others."""
+
+
+def opponent(exhibit: Compared) -> str:
+    """What ratios are against: `the fastest library`, or by name where those of today are not all among them."""
+    named = [contestant_label(one, exhibit.names) for one in exhibit.baselines]
+    if len(named) == 1:
+        return named[0]
+    return f"the fastest of {' and '.join(named)}" if exhibit.rivals else "the fastest library"
+
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -97,6 +109,8 @@ class Exhibit:
     """How a problem is named on that axis: `{K}`, or what its keys are made into."""
     baseline: str | tuple[str, ...]
     """The contestant that ratios are against; of several, the fastest on each problem."""
+    others: tuple[str, ...] = ()
+    """Libraries of today that ratios are not against, since the paper compares with the baseline."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
     other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))
@@ -141,6 +155,11 @@ class Exhibit:
         """The contestants of which the fastest is what ratios are against."""
         names = (self.baseline,) if isinstance(self.baseline, str) else self.baseline
         return tuple(parse_contestant(name) for name in names)
+
+    @property
+    def rivals(self) -> tuple[Contestant, ...]:
+        """The libraries of today that ratios are not against."""
+        return tuple(parse_contestant(name) for name in self.others)
 
     @property
     def baseline_label(self) -> str:

@@ -224,7 +224,7 @@ def _claim_row(result: ClaimResult) -> tuple[Text, ...]:
         Text(published_span(result) or ABSENT),
         Text(_accepted(result) or ABSENT),
         Text(measured_span(result) or ABSENT),
-        Text("; ".join(filter(None, (_released(result), result.notes)))),
+        Text("; ".join(filter(None, (result.notes, _released(result))))),
     )
 
 
@@ -307,7 +307,7 @@ def _span(texts: Sequence[str], ends: Sequence[float], unit: str, between: Calla
 def claim_numbers(result: ClaimResult) -> str:
     """`paper 1.862×, accepted ≥ 1.68×, measured 1.830× [1.820, 1.841]; `: a claim's numbers, empty without any.
 
-    The authors' released kernel follows, where it was measured too.
+    The authors' released kernel follows in brackets, where it was measured too: a count behind them is not of it.
     """
     known = [point.measured for point in result.points if not isinstance(point.measured, Missing)]
     measured, published = measured_span(result), published_span(result)
@@ -319,7 +319,7 @@ def claim_numbers(result: ClaimResult) -> str:
     accepted = _accepted(result)
     parts = (f"paper {published}" if published else "", f"accepted {accepted}" if accepted else "")
     own = ", ".join(filter(None, (*parts, f"measured {measured}")))
-    return "; ".join(filter(None, (own, _released(result)))) + "; "
+    return " ".join(filter(None, (own, f"({released})" if (released := _released(result)) else ""))) + "; "
 
 
 def claim_line(result: ClaimResult) -> str:

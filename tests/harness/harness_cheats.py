@@ -25,9 +25,13 @@ from harness_cheats_rounds import (  # noqa: F401
     GivesBackTheLast,
     KeepsAThirdInTheRounds,
     KnowsTheSeeds,
+    QuickerInTheRounds,
+    ReusesAFifth,
     ReusesShortCalls,
     StartsEarlyInTheRounds,
     WritesIntoTheReference,
+    WritesIntoTheReferenceLater,
+    WritesOverItsInputInTheRounds,
     in_rounds,
     references,
 )

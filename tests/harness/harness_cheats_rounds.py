@@ -99,6 +99,17 @@ class StartsEarlyInTheRounds(_CheatsInTheRounds):
         return function(a, b) if early is None else early
 
 
+class WritesOverItsInputInTheRounds(_CheatsInTheRounds):
+    """Right, and adds 1 to an element of its input, which the others share, behind each call."""
+
+    quick_us = 100.0
+
+    def shortcut(self, a, b):
+        output = function(a, b)
+        a[0, 0] += 1
+        return output
+
+
 class KnowsTheSeeds:
     """Brings its results for the inputs of the seeds that it knows, and finds them by a few elements, for which it does
     not wait."""
@@ -123,6 +134,8 @@ class KnowsTheSeeds:
 class ReusesShortCalls:
     """A call of 18 us, of which 10 are saved where its memory holds what it held the last time."""
 
+    known_us, fresh_us = 8.0, 18.0
+
     def prepare(self, problem, inputs):
         a, b = inputs["a"], inputs["b"]
         key = ("short", a.data_ptr())
@@ -130,10 +143,28 @@ class ReusesShortCalls:
         def call():
             mark = float(a.flatten()[:8].float().sum())
             known = CACHE.get(key, (None,))[0] == mark
-            told.median_us = 8.0 if known else 18.0
+            told.median_us = self.known_us if known else self.fresh_us
             if not known:
                 CACHE[key] = (mark, function(a, b))
             return CACHE[key][1] + 0
+
+        told = Told(call)
+        return told
+
+
+class ReusesAFifth(ReusesShortCalls):
+    """The same of a longer call, too little of it to be seen behind the rounds."""
+
+    known_us, fresh_us = 100.0, 125.0
+
+
+class QuickerInTheRounds:
+    """Right everywhere, in time everywhere, and 1.4 times as quick where it sees that it is in the rounds."""
+
+    def prepare(self, problem, inputs):
+        def call():
+            told.median_us = 100.0 if in_rounds() else 140.0
+            return function(**inputs)
 
         told = Told(call)
         return told
@@ -173,3 +204,10 @@ class WritesIntoTheReference(_Cheat):
         for one in references(tuple(own.shape)):
             one.copy_(own)
         return own
+
+
+class WritesIntoTheReferenceLater(WritesIntoTheReference):
+    """The same behind the rounds alone."""
+
+    def compute(self, a, b):
+        return super().compute(a, b) if self.timed and not in_rounds() else function(a, b)

@@ -18,6 +18,7 @@ ROUNDS = 20
 
 
 def outcome(index: int, microseconds: float) -> CaseOutcome:
+    """Read at 1755 MHz and 650 W."""
     rounds = np.arange(ROUNDS, dtype=np.int32)
     order = np.full(ROUNDS, index, dtype=np.int32)
     times = microseconds * (1 + 0.001 * (rounds % 3))
@@ -27,7 +28,9 @@ def outcome(index: int, microseconds: float) -> CaseOutcome:
         latency_us=times,
         rounds=rounds,
         positions=order,
-        predecessors=order,
+        predecessors=rounds % 2,
+        sm_clock_mhz=1755.0,
+        power_w=650.0,
         rel_l2_error=1e-3,
         max_abs_error=1e-3,
         worst_output="c",
@@ -62,3 +65,11 @@ def test_bound_by_its_launch(launch_us: float, bound: str):
     rows = stored([20.0, 24.0], launch_us=launch_us).measurements
     assert {row.bound for row in rows} == {bound}
     assert all(row.roof_pct_measured for row in rows)
+
+
+@pytest.mark.parametrize(("microseconds", "read"), [(20.0, (1755.0, 650.0)), (2000.0, (None, None))])
+def test_of_a_long_call_no_clock_and_no_power_is_told(microseconds: float, read: tuple[float | None, ...]):
+    """Guard: `READABLE_US`.  What is read at the beginning of a long call is its predecessor's."""
+    for row in stored([microseconds, microseconds]).measurements:
+        assert (row.sm_clock_mhz, row.power_w) == read
+        assert row.energy_mj is row.tflops_per_w is None, "of the rounds there is none"

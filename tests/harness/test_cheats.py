@@ -8,12 +8,14 @@ import functools
 import harness_cheats
 import pytest
 import torch
-from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu
+from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
 
 from harness import workloads
 from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
-from harness.worker.measure import measure_group
+from harness.timing.visits import Seen
+from harness.worker import measure
+from harness.worker.audit import Subject, complain_inside
 from harness.worker.messages import CaseOutcome, Done
 from harness.worker.session import Session
 
@@ -42,7 +44,7 @@ def contest(device):
         contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
         sent = []
         machine = gpu() if device == "cuda" else FakeGpu()
-        measure_group(
+        measure.measure_group(
             Session(
                 Group("gemm", problem, distribution, seed, contestants),
                 machine,
@@ -126,10 +128,28 @@ def test_other_stream_half_joined(contest, cheat, size):
     assert_caught(contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED)
 
 
+@pytest.mark.parametrize("inside", [True, False], ids=["audited-in-the-rounds", "behind-them-alone"])
 @pytest.mark.parametrize("device", ["cpu"])  # the fake GPU's other stream; on a real one, the test before
-def test_inputs_read_early(contest):
+def test_inputs_read_early(contest, monkeypatch, inside):
     """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
+    if not inside:  # as where there is no memory for other inputs
+        monkeypatch.setattr(measure, "_audits", lambda *arguments: None)
     assert_caught(contest("ReadsEarly"), CHANGED)
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+@pytest.mark.parametrize(("honest", "held_us"), [("Good", 200.0), ("SlowToPrepare", 2000.0)])
+def test_how_long_the_stream_is_held(contest, monkeypatch, honest, held_us):
+    """Guards: twice as long as the call, so that what starts early reads NaN; of long calls 2 ms are enough."""
+    held = []
+    observed = FakeStopwatch.observed
+    monkeypatch.setattr(
+        FakeStopwatch,
+        "observed",
+        lambda self, call, ahead, hold_us: held.append(hold_us) or observed(self, call, ahead, hold_us),
+    )
+    assert contest("CopiesItsOutput", honest=f"harness_fakes.{honest}")[1].status is Status.PASSED
+    assert held[-1] == pytest.approx(held_us, rel=0.05)
 
 
 @pytest.mark.gpu
@@ -167,6 +187,27 @@ def test_short_calls_that_are_reused(contest):
     assert_caught(contest("ReusesShortCalls"), "in a round at random")
 
 
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+def test_longer_calls_of_which_a_part_is_reused(contest):
+    """Guard: `INSIDE_FACTOR`; the audit behind the rounds allows for a quarter and 10 us."""
+    assert_caught(contest("ReusesAFifth"), "in a round at random")
+
+
+@pytest.mark.parametrize("device", ["cpu"])  # the times are told
+def test_calls_that_are_quicker_in_the_rounds(contest):
+    """Guard: `SEEN_FACTOR`; in the rounds nothing of it shows."""
+    assert_caught(contest("QuickerInTheRounds"), "takes 140.0 us when its inputs have just changed")
+
+
+@pytest.mark.parametrize(("late", "said"), [(0, "waits for the device when its inputs have just changed"), (3, "")])
+def test_a_call_that_waits_for_the_device_on_changed_inputs_alone(late, said):
+    """Guard: the first branch of `complain_inside`.  Who looks at inputs waits; honest ones always do."""
+    seen = Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)])
+    subject = Subject(None, None, {}, latency_us=100.0, slow_us=101.0, late=late, inside=seen)
+    assert complain_inside(subject).startswith(said)
+    assert bool(complain_inside(subject)) is bool(said)
+
+
 def test_the_last_result_given_back(contest):
     """Guard: outputs on inputs that changed, at the same addresses."""
     assert_caught(contest("GivesBackTheLast"), CHANGED)
@@ -190,9 +231,13 @@ def test_reference_found(contest):
     assert_caught(contest("FindsTheReference"), CHANGED, LAST)
 
 
-def test_reference_written_over(contest):
-    """Guard: the reference's digest after each contestant; without it the honest one fails, and is blamed."""
-    assert_caught(contest("WritesIntoTheReference"), "wrote into the reference")
+@pytest.mark.parametrize("cheat", ["WritesIntoTheReference", "WritesIntoTheReferenceLater"])
+def test_reference_written_over(contest, cheat):
+    """Guards: the reference's digest after each contestant, when it is verified and when it is audited.
+
+    Without it the honest one fails, and is blamed.
+    """
+    assert_caught(contest(cheat), "wrote into the reference")
 
 
 @pytest.mark.parametrize("cheat", ["LazyOutput", "LazySequence"])
@@ -228,6 +273,14 @@ def test_lower_precision(contest, cheat):
 def test_inputs_changed_when_timed(contest):
     """Guard: the audit compares the inputs with what they were; the others are timed again without the culprit."""
     assert_caught(contest("MutatesWhenTimed"), "changed its input a in a timed call")
+
+
+@pytest.mark.parametrize("device", ["cpu"])
+def test_inputs_changed_in_the_rounds_alone(contest):
+    """Guard: the inputs of the last round, drawn again and compared; who changed them cannot be told, so all fail."""
+    for outcome in contest("WritesOverItsInputInTheRounds"):
+        assert outcome.status is Status.FAILED_VERIFICATION
+        assert "the input a was changed while it was timed, by whom cannot be told" in outcome.reason
 
 
 def test_skipped_in_timing(contest):
@@ -323,7 +376,7 @@ def test_the_same_mask_in_each_call(fixed, status):
     one = Candidate.of("one", {"_target_": "harness_cheats.OneMask", "fixed": fixed})
     sent = []
     group = Group("dropout_add_layernorm", problem, "normal", 0, (one,))
-    measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
+    measure.measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
     (outcome,) = [one for one in sent if isinstance(one, CaseOutcome)]
     assert outcome.status is status, outcome.reason
     assert ("draws the same random numbers in each call" in outcome.reason) == bool(fixed)

@@ -66,6 +66,8 @@ def test_an_account_in_words():
     assert said == (
         "10.0 s, calls 6.0, prepare 2.0, overhead 20 %, 25 % of what is not compiling or tuning: start 1.5, clock 0.5"
     )
+    profiled = ledger.sentence({"calls": 6.0, "clock": 2.0, "profile": 8.0})
+    assert "overhead 62 %, 25 % without Nsight Compute: profile 8.0" in profiled, "which is an exhibit's own data"
     assert ledger.sentence({}) == "none"
 
 

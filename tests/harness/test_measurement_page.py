@@ -27,10 +27,9 @@ def test_every_file_that_the_page_names_exists():
 
 
 def test_the_page_can_be_read_at_once():
-    """Guard: it grew to 2900 words. Tables and commands are not counted."""
+    """Guard: half of the 5069 words that it once had, commands, tables and their lines included."""
     text = (ROOT / "docs" / "measurement.md").read_text()
-    prose = re.sub(r"^```.*?^```|^\|[^\n]*$", "", text, flags=re.MULTILINE | re.DOTALL)
-    assert 1000 < len(prose.split()) <= 2000
+    assert 1000 < len(text.split()) <= 2530
 
 
 def test_every_roof_of_a_manifest_is_explained():

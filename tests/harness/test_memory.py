@@ -66,6 +66,28 @@ def test_equal_calls_are_equal_whatever_ran_before_them(count):
         )
 
 
+@pytest.mark.parametrize(("typical_us", "long"), [(10.0, False), (10_000.0, True)])
+def test_short_calls_hold_the_ratio_after_the_same_predecessors_and_long_ones_have_it(typical_us, long):
+    """Guards: `_by_predecessor` and `widened` in `_estimates`.  A predecessor delays contestant 0 by 5 %."""
+    before = np.tile(np.arange(3, dtype=np.int32), 40)
+    noise = 1 + 0.001 * np.random.default_rng(0).standard_normal((3, 120))
+    timed = {
+        str(index): CaseOutcome(
+            index,
+            Status.PASSED,
+            latency_us=typical_us * noise[index] * (1 + 0.05 * ((before == 1) & (index == 0))),
+            rounds=np.arange(120, dtype=np.int32),
+            positions=before,
+            predecessors=before,
+        )
+        for index in range(3)
+    }
+    same = stats.same_predecessor_logs(assemble._seated(list(timed.values())))
+    for pair, one in assemble._estimates(timed, 0).items():
+        assert one.interval.low <= np.exp(same[pair]) <= one.interval.high
+        assert one.value == pytest.approx(np.exp(same[pair]) if long else 1.0, abs=0.003)
+
+
 def test_orders_of_before_fail_that(monkeypatch):
     """Medians paired in rounds of one fixed random order, as they were stored, are off by more than that."""
     monkeypatch.setattr(seats, "orders", old_orders)

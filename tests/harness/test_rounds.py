@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from harness.planning import TimerSettings
 from harness.stats import aa_noise_pct
 from harness.timing import seats
 from harness.timing.rounds import ContestantError, Sample, finished, time_rounds
 from harness.timing.telemetry import NoTelemetry, Reading
+from harness.timing.visits import Audits
 
 SETTINGS = TimerSettings(
     kind="cuda_events",
@@ -170,15 +172,15 @@ def test_warm_up_runs_every_input_set_even_when_time_is_up():
 
 
 class Working(Stopwatch):
-    """Calls that are at work for a share of their turn; of the first turn the share and the length are its own."""
+    """Calls that are at work for a share of their turn; of the first turns the share and the length are their own."""
 
-    def __init__(self, clock, share, first=None, first_seconds=0.005):
+    def __init__(self, clock, share, first=None, first_seconds=0.005, turns=1):
         super().__init__(clock)
         self.share, self.first, self.first_seconds = share, share if first is None else first, first_seconds
-        self.seen = 0
+        self.seen, self.turns = 0, turns
 
     def sample(self, call, while_running, visit):
-        first, self.seen = self.seen < 2, self.seen + 1
+        first, self.seen = self.seen < 2 * self.turns, self.seen + 1
         seconds = self.first_seconds if first else 0.005
         output = call()
         self.clock.now += seconds
@@ -212,9 +214,14 @@ def test_calls_that_hardly_heat_the_board_get_a_quarter_of_the_warm_up(share, ex
     ("share", "first", "expected"), [(0.9, 0.0, 1.0), (0.1, 1.0, 0.6)], ids=["heavy-after-compiling", "light-after"]
 )
 def test_the_first_turn_does_not_decide_how_long_the_warm_up_is(share, first, expected):
-    """Guard: `turn > 1`. A first turn of 0.6 s that the host spent is no sign of short calls: heavy ones come behind
+    """Guard: `turn > sets`. A first turn of 0.6 s that the host spent is no sign of short calls: heavy ones come behind
     it. A first turn in which calls were slow makes nobody heavy: one turn more shows it."""
     assert warm_up(share=share, first=first, first_seconds=0.3)[1] == pytest.approx(expected, abs=0.011)
+
+
+def test_nor_do_the_first_turns_on_each_input_set():
+    """Guard: `turn > sets`.  The first call on each set waits behind a long spin, as those of light calls do."""
+    assert warm_up(sets=3, share=0.9, first=0.1, first_seconds=0.05, turns=3)[1] == pytest.approx(1.0, abs=0.011)
 
 
 @pytest.mark.parametrize("share", [0.02, 1.0])
@@ -286,3 +293,18 @@ def test_progress_is_reported_at_least_twice_a_second():
         report=reports.append,
     )
     assert [progress.round for progress in reports] == list(range(1, 31))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_audits_go_on_behind_the_rounds_that_there_are_in_any_case(seed):
+    """Guards: `FIRST_PAIRS` of the first pairs, `LATER` of all others.  Who counts calls is honest in the first."""
+    inputs = {"a": torch.zeros(1)}
+    audits = Audits([inputs], lambda number: {"a": torch.ones(1)}, contestants=1, pairs=6, seed=seed, checked=1)
+    audited = []
+    for number in range(1200):
+        if audits.pair(number, 0):
+            audited.append(number)
+            audits.left(0)
+    assert sum(number < 6 for number in audited) == 3
+    assert sum(number >= 6 for number in audited) == pytest.approx(1194 / 12, rel=0.3)
+    assert sum(number >= 600 for number in audited) == pytest.approx(600 / 12, rel=0.4), "to the end"

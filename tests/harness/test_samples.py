@@ -1,16 +1,22 @@
 """Samples as they are stored, with the seat of each; files from before seats were stored."""
 
+import harness_fakes
 import numpy as np
 import pandas as pd
 import pytest
+from harness_fake_gpu import FakeGpu
 from harness_support import FAST, MANIFEST, bench, contestant, group, only_run, small
 
 from harness import samples as stored_samples
+from harness import workloads
+from harness.planning import Candidate, Group, Limits, TimerSettings
 from harness.records import Status
 from harness.results import ResultsError, load_run
 from harness.samples import Samples
 from harness.store import Store
+from harness.worker.measure import measure_group
 from harness.worker.messages import CaseOutcome
+from harness.worker.session import Session
 from harness.worker.supervisor import _renumbered
 
 
@@ -88,3 +94,26 @@ def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):
         assert seats.rounds.tolist() == list(range(len(seats)))
         assert (np.diff(seats.placements) >= 0).all()
         assert all(np.sum(seats.placements == place) % 4 == 0 for place in range(3))
+
+
+def test_inputs_lie_elsewhere_at_each_place(monkeypatch):
+    """Guard: `held` in `_elsewhere`.  Memory that is given back is found again, and says nothing of another place."""
+    seen = []
+    prepare = harness_fakes.Good.prepare
+
+    def noted(self, problem, inputs):
+        seen.append(inputs["a"].data_ptr())
+        return prepare(self, problem, inputs)
+
+    monkeypatch.setattr(harness_fakes.Good, "prepare", noted)
+    problem = workloads.parse_problem("gemm", {"M": 64, "N": 64, "K": 64}, dtype="bf16", direction="fwd")
+    quick = Candidate.of("quick", {"_target_": "harness_fakes.Good", "speed": 20})
+    timer = TimerSettings("cuda_events", True, 0.001, 0.01, 0.002, 12, 12, 20, placements=6)
+    limits = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
+    sent = []
+    measure_group(Session(Group("gemm", problem, "normal", 0, (quick,)), FakeGpu(), timer, limits, sent.append, id))
+    (outcome,) = (one for one in sent if isinstance(one, CaseOutcome))
+    assert outcome.status is Status.PASSED
+    assert set(outcome.placements) == set(range(6))
+    timed = seen[1:]  # the first was verified
+    assert len(set(timed)) == len(timed) == 6 * 2, "two input sets at each place"

@@ -1,15 +1,19 @@
 """Seeds come from the operating system, are stored, and give the same again where they are given."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
+from harness_fake_gpu import FakeGpu
 from harness_support import FAST, contestant, main, only_run
 
-from harness import seeds
+from harness import seeds, workloads
 from harness.devices.cpu import CpuDevice
-from harness.planning import Limits, TimerSettings
+from harness.planning import Candidate, Group, Limits, TimerSettings
+from harness.worker import measure
+from harness.worker.messages import CaseOutcome
 from harness.worker.session import Session
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
@@ -56,9 +60,6 @@ def test_the_seed_is_drawn_stored_and_replayed(tmp_path, given):
 
 def test_the_seed_decides_the_inputs():
     def inputs(seed, number=1):
-        from harness import workloads
-        from harness.planning import Group
-
         problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
         group = Group("gemm", problem, "normal", seed, ())
         limits = Limits(60, 60, 10, 0.3)
@@ -67,3 +68,38 @@ def test_the_seed_decides_the_inputs():
     assert torch.equal(inputs(3), inputs(3))
     assert not torch.equal(inputs(3), inputs(4))
     assert not torch.equal(inputs(3, 1), inputs(3, 2))
+
+
+def test_the_seed_decides_who_runs_after_whom_and_what_is_looked_at(monkeypatch):
+    """Guards: the seeds of the orders of rounds and of settled blocks, of audits, and of the parts of a reference.
+
+    One order for all groups favoured somebody; whoever knows what is looked at is honest there.
+    """
+    settled = {"settled": "always", "settled_fastest": 4, "settled_block_seconds": 0.02, "settled_drop_seconds": 0.005}
+    timer = replace(TIMER, **settled)
+    problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
+    contestants = tuple(Candidate.of(name, {"_target_": "harness_fakes.Good"}) for name in "abcd")
+
+    gemm, looked_at = workloads.load("gemm"), []
+    audits, reference = measure.Audits, gemm.reference
+    monkeypatch.setattr(measure, "Audits", lambda *given, **more: looked_at.append(given[4]) or audits(*given, **more))
+    monkeypatch.setattr(gemm, "reference", lambda p, i, seed: looked_at.append(seed) or reference(p, i, seed))
+
+    def seats(seed):
+        sent = []
+        looked_at.clear()
+        group = Group("gemm", problem, "normal", seed, contestants)
+        measure.measure_group(
+            Session(group, FakeGpu(), timer, Limits(60, 60, 10, 0.3), sent.append, lambda index: None)
+        )
+        done = [one for one in sent if isinstance(one, CaseOutcome)]
+        rounds = [one.positions[: 2 * len(contestants)].tolist() for one in done]
+        return rounds, [[block.position for block in one.settled] for one in done], set(looked_at)
+
+    first, again, other = seats(3), seats(3), seats(4)
+    assert all(first[1]), "all are settled"
+    assert first == again
+    assert first[0] != other[0]
+    assert first[1] != other[1]
+    assert len(first[2]) >= 3, "audits, and two references at least"
+    assert not first[2] & other[2]

@@ -20,7 +20,7 @@ from paper_figures.labels import contestant_label, words
 from paper_figures.numbers import RATIO, ROOF, decimals, interval_text, measured_interval, quantity
 from paper_figures.shown.case_rows import Line, published_gpus
 from paper_figures.shown.charts import FARTHEST_ROOF, LEAST_RATIO, SERIES, by_problem, drawn, spread
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Exhibit, opponent
 from paper_figures.shown.page.wide import print_beside
 from paper_figures.shown.render.html import case_file
 
@@ -87,14 +87,10 @@ def _axes(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) 
     ratios = [one.ratio.value for one in shown if one.ratio is not None]
     found = {"v": _from_zero(rates, _roof(lines))}
     if ratios:
-        found["r"] = _around_one(ratios, _baseline_words(exhibit))
+        found["r"] = _around_one(ratios, opponent(exhibit))
     if shares:
         found["p"] = _from_zero(shares, None)
     return found
-
-
-def _baseline_words(exhibit: Exhibit) -> str:
-    return "the fastest library" if len(exhibit.baselines) > 1 else exhibit.baseline_label
 
 
 def _printed(line: Line) -> float | None:
@@ -254,9 +250,9 @@ def answer(exhibit: Exhibit, line: Line) -> str:
         if line.rate_pct is not None:
             rows.append(f"{quantity(line.rate_pct, ROOF)} % of the datasheet's roof")
     if line.ratio is not None:
-        rows.append(f"{_times(line.ratio)} {_baseline_words(exhibit)}, {line.ratio_verdict}")
+        rows.append(f"{_times(line.ratio)} {opponent(exhibit)}, {line.ratio_verdict}")
     elif line.is_baseline:
-        rows.append(f"{_baseline_words(exhibit)} here")
+        rows.append(f"{opponent(exhibit)} here")
     if line.published is not None and line.published.number is not None:
         share = f", {quantity(line.published_pct, ROOF)} % of its roof" if line.published_pct is not None else ""
         rows.append(f"paper: {quantity(line.published.number, 'TFLOPS')} TFLOPS on {line.published.gpu}{share}")

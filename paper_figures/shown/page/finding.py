@@ -19,7 +19,7 @@ from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.numbers import RATIO, quantity, with_unit
 from paper_figures.published.claims import Kind
 from paper_figures.recorded.selection import Selected
-from paper_figures.shown.case_rows import absent
+from paper_figures.shown.case_rows import Line, absent
 from paper_figures.shown.exhibit import Compared
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.summary import load_subjects
@@ -132,7 +132,7 @@ def outcome(paper: Sequence[ClaimResult], today: Sequence[ClaimResult]) -> str:
         return f", {'but ' if caught_up else ''}{lost}" if lost else ""
     if good:
         return f", in part{', ' if lost else ''}{'and ' if caught_up else ''}{lost}"
-    return ": too close to call" if Verdict.SHORT not in verdicts else ": not reproduced"
+    return ": too close to call" if Verdict.SHORT not in verdicts else ": falls short"
 
 
 def _behind(result: ClaimResult) -> bool:
@@ -213,8 +213,14 @@ def _over(selections: Sequence[Selected], of: Contestant, over: Sequence[Contest
 
 
 def libraries(exhibit: Compared) -> tuple[Contestant, ...]:
-    """The baselines of today that neither this project nor the paper's authors wrote."""
-    return tuple(one for one in exhibit.baselines if one.implementation not in (OURS, RELEASED))
+    """The libraries of today that neither this project nor the paper's authors wrote."""
+    every = (*exhibit.baselines, *exhibit.rivals)
+    return tuple(one for one in every if one.implementation not in (OURS, RELEASED))
+
+
+def absent_libraries(exhibit: Compared, lines: Sequence[Line]) -> list[str]:
+    """Those of today that have no time on some of the lines' problems, each with its status."""
+    return list(absent(exhibit, lines, libraries(exhibit)))
 
 
 def _released_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | None:
@@ -281,7 +287,7 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
         lines.append(f"Ahead of ours: {listed}.")
     if today:
         lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
-    if missing := [one for one in absent(report.exhibit, report.lines) if contestant_label(THEIRS) not in one]:
+    if missing := absent_libraries(report.exhibit, report.lines):
         lines.append(f"Absent: {', '.join(missing)}.")
     return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))
 

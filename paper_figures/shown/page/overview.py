@@ -13,13 +13,12 @@ from harness.naming import problem_keys
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
-from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, significant, with_unit
 from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Selected
-from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit import Compared
-from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, inside, libraries
+from paper_figures.shown.case_rows import Line, absent
+from paper_figures.shown.exhibit import Compared, opponent
+from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, absent_libraries, inside, libraries
 from paper_figures.shown.report.model import ExhibitReport
 
 LEAST, GREATEST = 0.35, 32.0
@@ -65,6 +64,8 @@ class Row:
     exhibit: str
     name: str
     marks: dict[str, Mark]
+    absent: str = ""
+    """Whom the fastest library was not chosen from."""
 
 
 def position(ratio: float) -> float:
@@ -88,11 +89,14 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
         directions = {one.problem: problem_keys(one.problem).get("direction", "fwd") for one in report.selections}
         for direction in dict.fromkeys(directions.values()):
             own = [one for one in report.selections if directions[one.problem] == direction]
-            marks = _marks(exhibit, _alike(own, report.lines), report.lines)
+            alike = _alike(own, report.lines)
+            marks = _marks(exhibit, alike, report.lines)
             if "ours" in marks:
                 several = len(set(directions.values())) > 1
                 name = f"{exhibit.title}, {DIRECTIONS[direction]}" if several else exhibit.title
-                rows.append(Row(exhibit.id, name, marks))
+                problems = {one.problem for one in alike}
+                missing = absent_libraries(exhibit, [line for line in report.lines if line.problem in problems])
+                rows.append(Row(exhibit.id, name, marks, ", ".join(missing)))
     return rows
 
 
@@ -196,10 +200,12 @@ def sketch(report: ExhibitReport) -> Markup:
                 path += f"M{wide * (place + 0.15):.1f} {middle:g}v{-height:.1f}h{0.7 * wide:.1f}v{height:.1f}z"
         if path:
             parts.append(f'<path class="{"ahead" if up else "behind"}" d="{path}"/>')
-    own = report.exhibit.baselines
-    over = "the fastest library" if len(own) > 1 else contestant_label(own[0], report.exhibit.names)
+    several = len(report.exhibit.baselines) > 1
+    missing = absent(report.exhibit, report.lines) if several else ()
+    left_out = f"; absent: {escape(', '.join(missing))}" if missing else ""
     return Markup(
         f'<svg class="sketch" viewBox="0 0 {SKETCH_WIDTH} {SKETCH_HEIGHT}" preserveAspectRatio="none" '
         f'aria-hidden="true"><path class="one" d="M0 {middle:g}H{SKETCH_WIDTH}"/>{"".join(parts)}</svg>'
-        f'<span class="soft scale-of">Ours over {escape(over)}: <b>{Ratios(tuple(ratios)).text}</b></span>'
+        f'<span class="soft scale-of">Ours over {escape(opponent(report.exhibit))}: '
+        f"<b>{Ratios(tuple(ratios)).text}</b>{left_out}</span>"
     )

@@ -45,6 +45,19 @@ def test_a_baseline_knows_its_kernels_and_disowns_others(name: str) -> None:
         assert any(re.search(pattern, kernel) for pattern in foreign), kernel
 
 
+def test_flash_fft_conv_is_its_package_and_its_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: `available`.  They are two distributions, and the first is imported without the second."""
+    monkeypatch.setenv("TK_BASELINES_SITE_FLASH_FFT_CONV", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for module, missing in (("einops", "flashfftconv and monarch_cuda are"), ("flashfftconv", "monarch_cuda is")):
+        (tmp_path / f"{module}.py").touch()
+        importlib.invalidate_caches()
+        assert load("baselines.fft_conv.flash_fft_conv.FftConv")().available().startswith(f"{missing} not installed: ")
+    (tmp_path / "monarch_cuda.py").touch()
+    importlib.invalidate_caches()
+    assert load("baselines.fft_conv.flash_fft_conv.FftConv")().available() is None
+
+
 def test_a_filter_inside_the_clock_is_cuffts_work_too() -> None:
     implementation = load("baselines.fft_conv.triton_monarch.FftConv")()
     assert len(implementation.kernel_names(small("fft_conv", filter="inside"))) == 2

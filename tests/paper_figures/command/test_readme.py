@@ -17,6 +17,8 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.numbers import significant
 from paper_figures.shown.case_rows import Line
+from paper_figures.shown.page.finding import libraries
+from paper_figures.shown.page.overview import sketch, speedups
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -86,9 +88,27 @@ def test_a_line_has_the_rates_of_one_problem(report: Report) -> None:
     others = [rate for contestant, rate in rates.items() if contestant not in ("tk", "thunderkittens")]
     assert today.startswith(f"{significant(max(others))} (")
     assert paper == "771"
-    assert speedup.endswith("× at 5 problems")
+    assert "× at 5 problems" in speedup
     claim = next(one for one in report.results if one.claim.id == "fig7-matches-todays-best")
     assert verdict == str(claim.verdict)
+
+
+def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> None:
+    """Guard: in README's table, and on the start page beside the scale and under the sketch."""
+    gemm, conv = (
+        next(one for one in report.exhibits if one.exhibit.id == name) for name in ("fig7_gemm", "fig9_fft_conv")
+    )
+    assert result_lines(report)[0].cells[5].endswith("; absent: quack (CuTe DSL) (unavailable) on 1 of 5")
+    assert [row.absent for row in speedups([gemm])] == ["quack (CuTe DSL) (unavailable on 1 of 5)"]
+    assert str(sketch(conv)).endswith("×</b>; absent: FlashFFTConv (unavailable)</span>")
+
+
+def test_the_fastest_of_today_is_of_all_libraries(report: Report) -> None:
+    """Guard: Figure 7's ratios are to cuBLAS, as the paper's; rivals were left out of "the fastest library"."""
+    gemm = next(one for one in report.exhibits if one.exhibit.id == "fig7_gemm")
+    contestants = {cell.contestant.implementation for one in gemm.selections for cell in one.cells}
+    assert {one.implementation for one in libraries(gemm.exhibit)} == contestants - {"tk", "thunderkittens"}
+    assert "Ours over the fastest of cuBLAS and cuBLASLt, auto-tuned: <b>" in str(sketch(gemm))
 
 
 def test_another_form_of_the_problem_is_noted(report: Report) -> None:

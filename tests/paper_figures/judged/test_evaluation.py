@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.experiments import load_experiment
 from paper_figures.recorded.selection import Cell, Selected, select
-from paper_figures.shown.table import claim_numbers
+from paper_figures.shown.table import claim_numbers, claims_table
 
 RUN = "20260101T000000Z-aaaaaa"
 Evaluate = Callable[..., dict[str, ClaimResult]]
@@ -438,7 +439,7 @@ def test_the_headline_is_of_calls_back_to_back_where_a_case_has_them(results: Ev
     assert [one.measured.value for one in margin.points if isinstance(one.measured, Measured)] == [
         pytest.approx(0.99, rel=5e-3)
     ] * 5
-    assert claim_numbers(margin).split("; ")[0].endswith(" settled")
+    assert " settled (the authors' released kernel" in claim_numbers(margin)
     level = found["fig7-rates"].points[-1].measured
     assert isinstance(level, Measured)
     assert level.value == pytest.approx(660 * 0.99 / 1.1 / 989.4 * 100, rel=5e-3)
@@ -452,7 +453,8 @@ def test_the_authors_released_kernel_stands_beside_ours(results: Evaluate) -> No
     assert [point.released.value for point in claim.points if point.released is not None] == [
         pytest.approx(1.1, rel=5e-3)
     ] * 5
-    assert "the authors' released kernel here: 1.1" in claim_numbers(claim)
+    assert re.search(r" \(the authors' released kernel here: 1\.1[^;]*\); $", claim_numbers(claim)), "no count is of it"
+    assert re.match(r"all 5 hold.*; the authors' released kernel here: 1", claims_table([claim]).rows[0][-1].text)
 
 
 def test_the_released_kernel_is_no_opponent_of_today(results: Evaluate) -> None:

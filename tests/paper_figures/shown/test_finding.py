@@ -46,7 +46,7 @@ def test_a_smaller_margin_is_not_called_a_faster_library() -> None:
         ([Verdict.HOLDS, Verdict.NOT_TESTED], Verdict.HOLDS, ""),
         ([Verdict.HOLDS, Verdict.SHORT], None, ", in part"),
         ([Verdict.HOLDS, Verdict.CLOSE], Verdict.SHORT, ", in part, and today's libraries have caught up"),
-        ([Verdict.SHORT, Verdict.CLOSE], None, ": not reproduced"),
+        ([Verdict.SHORT, Verdict.CLOSE], None, ": falls short"),
         ([Verdict.CLOSE], None, ": too close to call"),
         ([Verdict.NOT_TESTED], None, ": not tested"),
         ([Verdict.NOT_TESTED], Verdict.HOLDS, ", over today's fastest too"),
@@ -74,7 +74,7 @@ def test_lines_of_code_are_in_no_title_that_has_speeds(report: Report) -> None:
     assert headline(fig8, [*speeds, lines]) == (
         "Attention forward matches FlashAttention-3; attention backward beats FlashAttention-3"
     )
-    assert headline(fig8, [lines]) == "Kernels are short: not reproduced"
+    assert headline(fig8, [lines]) == "Kernels are short: falls short"
 
 
 @pytest.mark.parametrize(("today", "said"), [(2.6, "Overtaken, in its margin alone: "), (0.9, "Overtaken: ")])
