@@ -62,6 +62,8 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
         (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
         (["thundermla"], "core vllm_decode kernels", "", {"gpu": ["decode_plan", "mla_decode"]}),
         (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
+        (["gpt_training"], "core kernels", "", {"gpu": ["attention", "rotary"]}),
+        (["prefill"], "core kernels", "", {"gpu": ["attention", "rotary"]}),
         (
             ["fig10_fp8", "fig9_fft_conv"],
             "core nvmath kernels",
