@@ -81,6 +81,21 @@ def test_experiments_want_what_their_contestants_run_on(groups, names, parts, li
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("fig8_attention", {"sm_80": ("attention_warps", "attention_warps_backward")}),
+        ("gpt_training", {"sm_80": ("attention_warps", "attention_warps_backward", "rotary")}),
+        ("fig9_hedgehog", {"sm_80": ("hedgehog_warps",)}),
+        ("thundermla", {"sm_80": ("decode_plan",)}),
+        ("fig10_fp8", {}),
+    ],
+)
+def test_a_node_of_another_target_gets_its_kernels(groups, name, kernels):
+    """Guard: a bundle that a machine without a GPU made had Hopper's kernels alone."""
+    assert needs(contestants([name], target="sm_80"), groups, read()).kernels == kernels
+
+
 def test_an_exhibit_stands_for_all_experiments_of_its_name():
     three = ("fig8_attention", "fig8_attention_d64", "fig8_attention_gqa")
     assert contestants(["fig8"]) == contestants(three)
@@ -119,7 +134,9 @@ def test_what_is_wanted_and_not_packed_is_known(monkeypatch, tmp_path):
     order, wanted = planned()
     assert {"quack", "flash_attn_4", "deep_gemm"} <= {*wanted} - {*order.parts}
     assert "wandb" not in wanted
-    assert order.kernels == {}
+    assert order.kernels == {"gpu": ()}
+    assert planned("--target", "sm_80")[0].kernels == {"sm_80": ()}
+    assert planned("--target", "sm_80", "--for", "fig7_gemm")[0].kernels == {"sm_80": ("gemm",)}
 
 
 def test_a_build_that_is_asked_for_and_is_not_there_is_an_error(monkeypatch, tmp_path):
