@@ -16,10 +16,11 @@ MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
 TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
-BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "decode_plan")
+BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "hedgehog_warps", "decode_plan")
 FOLDERS = {
     "attention": "attention_warps",
     "scaled_dot_product_attention": "attention_warps",
+    "hedgehog": "hedgehog_warps",
     "mamba2": "linear_attention",
 }
 """What an operator runs for sm_80, where the kernel has another name."""
