@@ -217,9 +217,9 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         )
     reader = csv.reader(io.StringIO(whole))
     header = tuple(next(reader, []))
-    before = tuple(name for name in record.columns() if name not in record.LATER)
-    if header not in (record.columns(), before):
-        odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
+    known = (record.columns(), tuple(name for name in record.columns() if name not in record.LATER))
+    if header not in known:
+        odd = sorted(min((set(header) ^ set(columns) for columns in known), key=len)) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
             "use the program that wrote it, or measure again"

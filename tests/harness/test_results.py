@@ -48,6 +48,17 @@ def test_a_file_that_lacks_a_single_later_column_was_changed(folder, name):
         load_run(folder)
 
 
+def test_an_old_file_is_told_what_it_lacks_of_its_own_columns(folder):
+    """Guard: the later columns, which it may be without, were named beside the one that was gone."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=[*Measurement.LATER, "tflops"]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match=r"other columns than schema 1 \(tflops differ\)"):
+        load_run(folder)
+
+
 def drop_column(folder):
     table = pd.read_csv(folder / "measurements.csv")
     table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)
