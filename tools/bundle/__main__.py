@@ -18,7 +18,7 @@ from tools.sources import libraries
 from tools.sources.errors import SourcesError
 
 ROOT = Path(__file__).resolve().parents[2]
-MAX_MIB = 64.0
+MAX_MIB = 80.0
 
 
 def parser() -> argparse.ArgumentParser:
