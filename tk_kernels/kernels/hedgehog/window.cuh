@@ -58,12 +58,14 @@ template <int Columns> struct state_part {
     rt_fl<16, Columns> plus, minus;
     rows_vec plus_sum, minus_sum;
 
-    // f(a part, the tensor of its list, its place there), the state's columns from `column` on
+    // f(a part, the tensor of its list, its place there): the state's columns from `column` on, and the sums
     template <typename F>
-    kittens_device void each_part(const state_list& list, int sequence, int which, F f, int column = 0) {
+    kittens_device void each_part(const state_list& list, int sequence, int which, F f, int column = 0,
+                                  bool sums = true) {
         const int row = 16 * warp_in_group();
         f(plus, list.kv, element_coord{sequence, which, row, column});
         f(minus, list.kv, element_coord{sequence, which, features + row, column});
+        if (!sums) return;
         f(plus_sum, list.k, element_coord{sequence, which, 0, row});
         f(minus_sum, list.k, element_coord{sequence, which, 0, features + row});
     }

@@ -98,17 +98,9 @@ template <bool answers> struct warps_kernel {
                 arrived();
             }
             if (!answers || (g.finals && t.end == g.order.blocks))
-                put(sum, g.after, t.sequence, answers ? 0 : t.segment, column);
-        }
-    }
-
-    kittens_device static void put(state& sum, const state_list& to, int sequence, int which, int column) {
-        const auto write = [](auto& part, auto& to, auto at) { store(to, part, at); };
-        if (column == 0) sum.each_part(to, sequence, which, write);
-        else {
-            const int row = 16 * warp_in_group();
-            write(sum.plus, to.kv, element_coord{sequence, which, row, column});
-            write(sum.minus, to.kv, element_coord{sequence, which, features + row, column});
+                sum.each_part(
+                    g.after, t.sequence, answers ? 0 : t.segment,
+                    [](auto& part, auto& to, auto at) { store(to, part, at); }, column, column == 0);
         }
     }
 
