@@ -125,7 +125,7 @@ template <bool answers> struct warps_kernel {
         row_softmax<-1>(p, x, least_feature);
         store(subtile<16, features>(of.k, warp_index(), 1), p);
         fence_async();  // these, and what was copied and stored before
-        sync_block();
+        sync_block();   // the features are there
         auto &plus = subtile<rows, features>(of.k, 0, 0), &minus = subtile<rows, features>(of.k, 0, 1);
         rt_fl<16, 16> plus_count, minus_count;  // a column of the sums, sixteen times
         warpgroup::mma_AtB(sum.plus, plus, of.v);
