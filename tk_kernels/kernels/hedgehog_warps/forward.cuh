@@ -138,7 +138,7 @@ template <bool answers> struct warps_kernel {
         kittens::add(sum.plus_sum, sum.plus_sum, added);
         row_max(added, minus_count);
         kittens::add(sum.minus_sum, sum.minus_sum, added);
-        sync_block();
+        sync_block();  // all warps are done with the values
     }
 
     // One block of rows: `sum` goes as far as the block before the one before it, and takes that one up.
