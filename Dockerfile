@@ -1,6 +1,6 @@
 # Kernels built, both commands installed; results and reports go to the folder that is mounted at /work.
 #   docker build -t tk-kernels .
-#   docker run --gpus all -v "$PWD:/work" tk-kernels                    # reproduce-paper, on a Hopper GPU
+#   docker run --gpus all -v "$PWD:/work" tk-kernels                    # reproduce-paper, on a GPU
 #   docker build --build-arg TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu -t tk-kernels:cpu .
 FROM python:3.12-slim-bookworm
 ARG EXTRAS=cuda,baselines

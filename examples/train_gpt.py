@@ -1,7 +1,7 @@
 """A GPT trained on text that this machine has, with this repository's operators beside PyTorch's SDPA.
 
     pip install -e '.[cuda]'
-    python examples/train_gpt.py                                  # 124M on a Hopper GPU, at three lengths.
+    python examples/train_gpt.py                                  # 124M on a GPU, at three lengths.
     python examples/train_gpt.py --shape 1b --lengths 4096
     python examples/train_gpt.py --device cpu                     # a tiny model is verified, in seconds; not timed.
 

@@ -37,7 +37,7 @@ usage: python -m harness [key=value ...]           (tk-bench is the same command
 EXAMPLES = """\
 Examples
   python -m harness experiment=fig7_gemm plan=true            what would run, for how long, what is missing
-  python -m harness experiment=fig7_gemm                      one figure's sweep, on a Hopper GPU
+  python -m harness experiment=fig7_gemm                      one figure's sweep, on a GPU
   python -m harness workload=gemm problem.K=64 'implementations=[tk,"tk[stages=2]",cublas]'
   python -m harness -m workload=gemm problem.K=64,128,256 'implementations=[tk,cublas]'
   python -m harness workload=gemm 'problems=[{M:256,N:256,K:256}]' 'implementations=[tk]' device=cpu

@@ -24,7 +24,8 @@ def frame(path: str | Path, *, against: str | None = None, newest: bool = True) 
 
     against: the contestant that the ratios are over, such as `cublas` or `tk[stages=2]`. Without it each case is
         compared with the fastest contestant of another implementation that was timed in the same rounds.
-    newest: of a case that several runs have, keep the newest row with a time, one a GPU and timer; else all rows.
+    newest: of a case that several runs have, keep the newest row with a time, one a GPU and timer; with `against` the
+        newest that has a ratio, if there is one. Else all rows.
 
     A row a case. The columns, in order:
 
@@ -48,7 +49,7 @@ def frame(path: str | Path, *, against: str | None = None, newest: bool = True) 
     _check_known(rival, cases, folder)
     pairs = pd.concat([_ratios(run, rival) for run in runs], ignore_index=True)
     if newest:
-        cases = _newest(cases)
+        cases = _newest(cases, pairs if rival is not None else pairs[:0])
     problems = _problem_columns(cases)
     taken = sorted(set(problems.columns) & set(cases.columns))
     if taken:
@@ -112,17 +113,18 @@ def _ratios(run: Run, rival: Contestant | None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run_id", "case_id", *_RATIO], dtype=object).astype(numbers)
 
 
-def _newest(cases: pd.DataFrame) -> pd.DataFrame:
+def _newest(cases: pd.DataFrame, preferred: pd.DataFrame) -> pd.DataFrame:
     """Of each case on a GPU the newest row of each timer, and the newest without a time where it never had one.
 
-    The rows come newest run first.
+    The rows come newest run first. `preferred`: the runs and cases that go before newer ones.
     """
     timed = cases["n_samples"] > 0
     name = cases["gpu"] + "|" + cases["case_id"]
     wanted = timed | ~name.isin(name[timed])
-    return cases[wanted & ~cases.assign(_wanted=wanted).duplicated(["gpu", "case_id", "timer", "_wanted"])].reset_index(
-        drop=True
-    )
+    first, rows = (pd.MultiIndex.from_frame(one[["run_id", "case_id"]]) for one in (preferred, cases))
+    ranked = cases.assign(_rank=~rows.isin(first))[wanted].sort_values("_rank", kind="stable")
+    kept = ranked.drop_duplicates(["gpu", "case_id", "timer"]).sort_index().reset_index(drop=True)
+    return kept.drop(columns="_rank")
 
 
 def _problem_columns(cases: pd.DataFrame) -> pd.DataFrame:

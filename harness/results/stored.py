@@ -23,6 +23,7 @@ import pandas as pd
 
 from harness import former_names
 from harness import samples as stored_samples
+from harness.places import DATA
 from harness.records import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row, case_id
 
 MANIFEST = "manifest.json"
@@ -132,7 +133,9 @@ def load_campaign(path: str | Path) -> list[Run]:
     """Every run of a campaign folder, newest first; raises `ResultsError` if there is none or one is unusable."""
     folder = Path(path)
     if not folder.is_dir():
-        raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
+        recorded = DATA / folder
+        here = f"; what is recorded is in {recorded}" if recorded.is_dir() else ""
+        raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>{here}")
     stored = (MANIFEST, MEASUREMENTS, RATIOS, SAMPLES)
     visible = [child for child in sorted(folder.iterdir()) if not child.name.startswith(".")]  # else it is being made
     runs = [load_run(child) for child in visible if any((child / name).exists() for name in stored)]
@@ -221,9 +224,9 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
         )
     reader = csv.reader(io.StringIO(whole))
     header = tuple(next(reader, []))
-    before = tuple(name for name in record.columns() if name not in record.LATER)
-    if header not in (record.columns(), before):
-        odd = sorted(set(header) ^ set(record.columns())) or ["their order"]
+    known = (record.columns(), tuple(name for name in record.columns() if name not in record.LATER))
+    if header not in known:
+        odd = sorted(min((set(header) ^ set(columns) for columns in known), key=len)) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
             "use the program that wrote it, or measure again"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -11,11 +13,13 @@ from packaging.requirements import Requirement
 from tests.bundle.conftest import git
 from tools.bundle import assemble as module
 from tools.bundle import kernels, stamp
-from tools.bundle.__main__ import main
+from tools.bundle.__main__ import MAX_MIB, main
 from tools.bundle.assemble import Order, assemble
 from tools.bundle.builds import Build
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import Group, Node
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -95,6 +99,27 @@ def test_the_tracked_files_count_and_the_smallest_part_that_helps_is_named():
         module._check_size(sizes, 6 * module.MIB, 20)
     with pytest.raises(BundleError, match="with --for, or raise"):
         module._check_size(sizes, 7 * module.MIB, 20)
+
+
+def test_the_documented_bundles_fit_beside_a_checkout_without_recorded_results():
+    """Guard: the recorded results had grown, and bundles for Figures 7 and 8 were over the limit."""
+    page = (ROOT / "docs" / "bundle.md").read_text()
+    sizes = [float(size) for size in re.findall(r"^\| `--for \w+` \| ([\d.]+) \|$", page, flags=re.MULTILINE)]
+    assert len(sizes) == 4
+    recorded = sum(path.stat().st_size for path in (ROOT / "results" / "h200-sxm").rglob("*") if path.is_file())
+    assert max(sizes) + (stamp.tracked_bytes(ROOT) - recorded) / module.MIB <= MAX_MIB
+    assert f"at most {MAX_MIB:g} MiB together" in page
+
+
+def test_what_a_sparse_checkout_leaves_out_does_not_count(checkout):
+    before = stamp.tracked_bytes(checkout)
+    left_out = next(path for path in sorted(checkout.iterdir()) if path.is_file())
+    size = left_out.stat().st_size
+    assert size > 0
+    git(checkout, "sparse-checkout", "set", "--no-cone", "/*", f"!/{left_out.name}")
+    assert not left_out.exists()
+    assert stamp.tracked_bytes(checkout) == before - size
+    assert not stamp.git_dirty(checkout)
 
 
 def test_what_is_tracked_travels_and_what_git_ignores_does_not(order, checkout):

@@ -62,6 +62,8 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
         (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
         (["thundermla"], "core vllm_decode kernels", "", {"gpu": ["decode_plan", "mla_decode"]}),
         (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
+        (["gpt_training"], "core kernels", "", {"gpu": ["attention", "rotary"]}),
+        (["prefill"], "core kernels", "", {"gpu": ["attention", "rotary"]}),
         (
             ["fig10_fp8", "fig9_fft_conv"],
             "core nvmath kernels",
@@ -77,6 +79,21 @@ def test_experiments_want_what_their_contestants_run_on(groups, names, parts, li
         tuple(libraries.split()),
         {gpus: tuple(k) for gpus, k in kernels.items()},
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("fig8_attention", {"sm_80": ("attention_warps", "attention_warps_backward")}),
+        ("gpt_training", {"sm_80": ("attention_warps", "attention_warps_backward", "rotary")}),
+        ("fig9_hedgehog", {"sm_80": ("hedgehog_warps",)}),
+        ("thundermla", {"sm_80": ("decode_plan",)}),
+        ("fig10_fp8", {}),
+    ],
+)
+def test_a_node_of_another_target_gets_its_kernels(groups, name, kernels):
+    """Guard: a bundle that a machine without a GPU made had Hopper's kernels alone."""
+    assert needs(contestants([name], target="sm_80"), groups, read()).kernels == kernels
 
 
 def test_an_exhibit_stands_for_all_experiments_of_its_name():
@@ -117,7 +134,9 @@ def test_what_is_wanted_and_not_packed_is_known(monkeypatch, tmp_path):
     order, wanted = planned()
     assert {"quack", "flash_attn_4", "deep_gemm"} <= {*wanted} - {*order.parts}
     assert "wandb" not in wanted
-    assert order.kernels == {}
+    assert order.kernels == {"gpu": ()}
+    assert planned("--target", "sm_80")[0].kernels == {"sm_80": ()}
+    assert planned("--target", "sm_80", "--for", "fig7_gemm")[0].kernels == {"sm_80": ("gemm",)}
 
 
 def test_a_build_that_is_asked_for_and_is_not_there_is_an_error(monkeypatch, tmp_path):

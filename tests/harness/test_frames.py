@@ -131,6 +131,24 @@ def test_of_two_runs_the_newest_row_with_a_time_is_kept(folder):
     assert every["ratio"].notna().all()
 
 
+def test_a_row_is_kept_that_was_timed_beside_the_contestant_asked_for(folder):
+    """Guard: a newer run without it left most of Figure 7 without a ratio over the released kernels."""
+    store(folder, contest())
+    later = folder.with_name("20261121T120000Z-000000")
+    store(later, contest(speeds=(("tk", "", 1.5), ("a", "", 1.0))))
+    damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
+    for name in ("measurements.csv", "ratios.csv"):
+        (later / name).write_text((later / name).read_text().replace(MANIFEST["run_id"], later.name))
+
+    def of_tk(**options):
+        row = frame(folder.parent, **options).set_index("contestant").loc["tk"]
+        return row["run_id"], row["ratio"]
+
+    assert of_tk() == (later.name, pytest.approx(1.5))
+    assert of_tk(against="a") == (later.name, pytest.approx(1.5))
+    assert of_tk(against="b") == (MANIFEST["run_id"], pytest.approx(1.2 / 0.8))
+
+
 def test_a_key_named_as_a_column_is_refused(folder):
     store(folder, contest("M=1;timer=2"))
     with pytest.raises(ResultsError, match="the problem key timer has the name of a column: read it with load_run"):

@@ -48,6 +48,17 @@ def test_a_file_that_lacks_a_single_later_column_was_changed(folder, name):
         load_run(folder)
 
 
+def test_an_old_file_is_told_what_it_lacks_of_its_own_columns(folder):
+    """Guard: the later columns, which it may be without, were named beside the one that was gone."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    path = folder / "measurements.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.drop(columns=[*Measurement.LATER, "tflops"]).to_csv(path, index=False)
+    with pytest.raises(ResultsError, match=r"other columns than schema 1 \(tflops differ\)"):
+        load_run(folder)
+
+
 def drop_column(folder):
     table = pd.read_csv(folder / "measurements.csv")
     table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)
@@ -200,6 +211,14 @@ def test_ratios_are_of_cases_of_one_group(folder):
     run = load_run(folder)
     assert run.measurements["n_samples"].tolist() == [30, 30, 30]
     assert set(zip(run.ratios["case_id"], run.ratios["baseline_case_id"], strict=True)) == {("a", "b"), ("b", "a")}
+
+
+def test_in_another_folder_the_error_says_where_the_recorded_runs_are(tmp_path, monkeypatch):
+    """Guard: of a wheel the README's own line ended without a way on."""
+    monkeypatch.chdir(tmp_path)
+    recorded = "results/h200-sxm/2026-11-paper"
+    with pytest.raises(ResultsError, match=f"{recorded} is not a folder: .*; what is recorded is in {ROOT / recorded}"):
+        load_campaign(recorded)
 
 
 def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):

@@ -1,11 +1,16 @@
-// The project's Hedgehog kernels: what test_hedgehog_mutants.py changes, a line at a time. Three heads in two segments
+// The project's Hedgehog kernels: what test_hedgehog_mutants.py changes, a line at a time. SCHEDULE 0 is the one of
+// warpgroups with roles, 1 the one by warps. Three heads in two segments
 // each, so that there are states to hand on and blocks with several tasks; a tail of rows.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
+#if SCHEDULE == 0
 #include "hedgehog.cu"
+#else
+#include "forward.cu"
+#endif
 
 using namespace kittens;
 
@@ -103,10 +108,15 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     for (bf16& x : d.out) x = bf16{0x7fc0};
     std::fill(d.scratch.begin(), d.scratch.end(), NAN);
     const auto heads = [](std::vector<bf16>& values) { return tensor{values.data(), H * N * D, N * D, D}; };
+#if SCHEDULE == 0
+    auto& forward = tk::hedgehog::forward;
+#else
+    auto& forward = tk::hedgehog::forward_by_warps;
+#endif
     try {
-        tk::hedgehog::forward({1, H, N}, heads(d.q), heads(d.k), heads(d.v), heads(d.out),
-                              {d.q_map.data(), d.k_map.data(), d.alphas.data(), d.betas.data()},
-                              {d.k_state.data(), d.kv_state.data()}, segments, d.scratch.data(), nullptr);
+        forward({1, H, N}, heads(d.q), heads(d.k), heads(d.v), heads(d.out),
+                {d.q_map.data(), d.k_map.data(), d.alphas.data(), d.betas.data()},
+                {d.k_state.data(), d.kv_state.data()}, segments, d.scratch.data(), nullptr);
     } catch (const kittens::error& found) {
         std::snprintf(message, size, "%s", found.what());
         return 1;

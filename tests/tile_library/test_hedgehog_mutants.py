@@ -80,7 +80,7 @@ MUTANTS = (
     mutant(
         "features_too_large", "mul(lowest, total, least);", "mul(lowest, total, 0.5f);", NUMBERS, file="softmax.cuh"
     ),
-    mutant("no_causal_mask", "tril(near, near, 16 * warp_in_group(), -INFINITY);", "", NUMBERS),
+    mutant("no_causal_mask", "tril(near, near, 16 * warp_in_group(), -INFINITY);", "", NUMBERS, file="window.cuh"),
 )
 
 

@@ -172,25 +172,28 @@ def test_the_convolution_has_one_stage_where_a_block_is_small(tmp_path: Path) ->
     assert compile_library(source, "sm_80").stat().st_size > 0
 
 
-HEDGEHOG = """
-#include "hedgehog.cuh"
+NEEDED = {
+    "hedgehog": """
 using kernel = tk::hedgehog::kernel<true>;
-constexpr int two_stages = int(sizeof(kernel::resident)) + 2 * int(sizeof(kernel::input)) + kernel::workspace_bytes;
-static_assert((two_stages + 1023) / 1024 == %(needed)s && %(needed)s > %(most)s);
-"""
+constexpr int needed = int(sizeof(kernel::resident)) + 2 * int(sizeof(kernel::input)) + kernel::workspace_bytes;
+""",
+    "mla_decode": """
+using kernel = tk::mla_decode::kernel<64>;
+constexpr int needed = int(sizeof(kernel::query)) + int(sizeof(kernel::tile)) + int(sizeof(kernel::weights));
+""",
+}
 
 
-def test_what_hedgehogs_refusal_says_of_shared_memory_is_so(tmp_path: Path) -> None:
-    """For sm_80: what two stages need, and what a block has at most."""
-    reason = find_kernel("hedgehog").refusals["sm_80"]
-    found = re.search(
-        r"two stages .* need (?P<needed>\d+) KB of shared memory, and a block has (?P<most>\d+) KB", reason
-    )
+@pytest.mark.parametrize(("kernel", "machines"), [("hedgehog", 1), ("mla_decode", 0)])
+def test_what_a_refusal_says_of_shared_memory_is_so(tmp_path: Path, kernel: str, machines: int) -> None:
+    """For sm_80: what the kernel needs, and what a block has on the target's larger machines, or on the others."""
+    reason = find_kernel(kernel).refusals["sm_80"]
+    found = re.search(r"need (?P<needed>\d+) KB of shared memory, and a block has (?P<most>\d+) KB", reason)
     assert found
-    assert int(found["most"]) == BLOCKS["sm_80"][1]
-    source = tmp_path / "hedgehog.cu"
-    program = HEDGEHOG % found.groupdict()
-    source.write_text(program.replace('"hedgehog.cuh"', f'"{KERNELS_ROOT / "hedgehog" / "hedgehog.cuh"}"'))
+    assert int(found["most"]) == BLOCKS["sm_80"][machines] < int(found["needed"])
+    source = tmp_path / "needed.cu"
+    includes = f'#include "{KERNELS_ROOT / kernel / kernel}.cuh"\n'
+    source.write_text(f"{includes}{NEEDED[kernel]}static_assert((needed + 1023) / 1024 == {found['needed']});\n")
     assert compile_library(source, "cpu").stat().st_size > 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,10 +17,11 @@ MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
 TILES = ("gemm", "gemm_epilogue", "linear_attention", "based", "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
-BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "decode_plan")
+BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "hedgehog_warps", "decode_plan")
 FOLDERS = {
     "attention": "attention_warps",
     "scaled_dot_product_attention": "attention_warps",
+    "hedgehog": "hedgehog_warps",
     "mamba2": "linear_attention",
 }
 """What an operator runs for sm_80, where the kernel has another name."""
@@ -104,6 +106,14 @@ def test_an_operator_says_on_which_gpus_it_runs(name: str) -> None:
     words = " ".join(str(inspect.getdoc(getattr(tk, name))).split())
     refused = toolchain.find_kernel(FOLDERS.get(name, name)).refusal("sm_80") is not None
     assert ("a Hopper GPU" in words, "a GPU since Ampere" in words) == (refused, not refused)
+
+
+def test_readme_says_which_operators_need_hopper() -> None:
+    operators = [name for name in ops.OPERATORS if name not in NO_KERNELS]
+    lacking = [name for name in operators if toolchain.find_kernel(FOLDERS.get(name, name)).refusal("sm_80")]
+    assert sorted(lacking) == ["gemm_fp8", "mla_decode"]
+    words = "others since Ampere all but FP8 GEMM, MLA decode and the longest convolution"
+    assert words in (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (12, 0)])

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .. import toolchain
 from ..ops.based import based
 from ..ops.hedgehog import hedgehog
 from ..ops.linear_attention import linear_attention
@@ -58,6 +59,10 @@ class Hedgehog(Linear):
     def refuse(self, problem: Any) -> str | None:
         """Head dim 128, 64 entries a softmax."""
         return self.refuse_size("head dim", problem.D, (128,)) or self.refuse_size("feature dim", problem.F, (64,))
+
+    def folder(self, target: str, direction: str = "fwd") -> str:
+        """Without a copy engine it is a kernel of its own."""
+        return self.name if toolchain.TARGETS[target].copy_engine else "hedgehog_warps"
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """q, k, v, maps and factors -> out, or (out, k_state, kv_state)."""

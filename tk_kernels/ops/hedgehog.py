@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import (
+    has_copy_engine,
+    has_elements,
+    is_plain_eager,
+    no_backward,
+    refuse_gradient,
+    refuse_unusable,
+    register,
+)
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, integer
 
@@ -36,9 +44,9 @@ def hedgehog(
     output is the sum of the weighted values, divided by (the sum of the weights + 1e-6).
 
     q, k, v: (B, H, N, 128) bfloat16; q_map, k_map: (H, 128, 64) bfloat16, the matrices W of the two phi; alpha, beta:
-    (H,) float32, used as they are. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the
-    CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Returns out (B, H, N, 128) bfloat16,
-    which lies in memory as q does: heads outside rows (contiguous), or rows outside heads.
+    (H,) float32, used as they are. All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it)
+    or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Returns out (B, H, N, 128)
+    bfloat16, which lies in memory as q does: heads outside rows (contiguous), or rows outside heads.
 
     With `return_state` also (k_state, kv_state), float32: (B, H, 128), the sum of phi(k_j), and (B, H, 128, 128), that
     of phi(k_j) v_j^T. Both are over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64
@@ -95,7 +103,8 @@ def _launch(operands: dict[str, Tensor], return_state: bool, segments: int) -> t
     """The outputs, for operands that are as they must be."""
     outputs = _outputs(operands["q"], return_state)
     if has_elements(operands["q"]):
-        launch("hedgehog", "hedgehog", operands, (*outputs, segments))
+        kernel = "hedgehog" if has_copy_engine(operands["q"].device) else "hedgehog_warps"
+        launch(kernel, kernel, operands, (*outputs, segments))
     return outputs
 
 

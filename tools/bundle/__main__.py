@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tk_kernels.toolchain.targets import GPU, TARGETS
 from tools.bundle import builds, needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
 from tools.bundle.errors import BundleError
@@ -30,6 +31,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
     p.add_argument("--python", default="3.12", help="the node's Python, major.minor (default: 3.12)")
     p.add_argument("--torch", default="2.11", help="the node's torch, major.minor (default: 2.11)")
+    p.add_argument(
+        "--target",
+        default=GPU,
+        choices=(GPU, *(name for name, target in TARGETS.items() if target.cuda)),
+        help="what the node's GPU runs: sm_90a (Hopper) or sm_80 (others since Ampere) (default: as this machine's, "
+        "else sm_90a)",
+    )
     p.add_argument(
         "--node-has",
         action="append",
@@ -109,7 +117,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
     groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
     node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
     if options.for_:
-        wants = needs.needs(needs.contestants(_names(options.for_)), groups, built)
+        wants = needs.needs(needs.contestants(_names(options.for_), target=options.target), groups, built)
         base = wants.parts
     else:
         wants = needs.Needs(tuple(name for name, group in groups.items() if group.contestants), tuple(built))
@@ -126,7 +134,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
         max_mib=options.max_mib,
         command=command,
         builds=tuple(builds.find(built[name], node, wants.files.get(name)) for name in parts if name in built),
-        kernels=wants.kernels,
+        kernels=wants.kernels or {options.target: ()},
     )
     return order, (*wants.parts, *wants.libraries)
 

@@ -36,9 +36,9 @@ OWN = "tk_kernels."
 class Needs:
     """Parts in the order of the groups, libraries that are built from source, and kernels by their folders' names.
 
-    ``kernels`` has their names by target: "gpu" for whatever the node's GPU runs by itself, and those that contestants
-    name, as tk[target=sm_80] does. ``files`` has, by library, the files in its site folder that the contestants read,
-    where each reads one alone.
+    ``kernels`` has their names by target: the node's, or "gpu" for that of the machine that packs, and those that
+    contestants name, as tk[target=sm_80] does. ``files`` has, by library, the files in its site folder that the
+    contestants read, where each reads one alone.
     """
 
     parts: tuple[str, ...]
@@ -66,6 +66,7 @@ def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries
     for one in sorted(contestants):
         if one.path.startswith(OWN):
             kernels[one.target] = tuple(sorted({*kernels.get(one.target, ()), *_kernels(one)}))
+    kernels = {target: names for target, names in kernels.items() if names}
     parts = [name for name, group in groups.items() if name == "core" or modules & {*group.contestants}]
     wanted = {name: one for name, one in libraries.items() if modules & {*one.contestants}}
     files = {
@@ -78,8 +79,8 @@ def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries
     return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), kernels, files)
 
 
-def contestants(names: Iterable[str], configs: Path = CONFIGS) -> frozenset[Asked]:
-    """Everyone who competes in experiments, which go by their own or an exhibit's name.
+def contestants(names: Iterable[str], configs: Path = CONFIGS, target: str = GPU) -> frozenset[Asked]:
+    """Everyone who competes in experiments, which go by their own or an exhibit's name. ``target`` is the node's.
 
     Raises:
         BundleError: There is no experiment and no exhibit of a name, or it measures nothing.
@@ -91,7 +92,7 @@ def contestants(names: Iterable[str], configs: Path = CONFIGS) -> frozenset[Aske
         labels = config["implementations"] or known
         for one in (parse_contestant(str(label)) for label in labels):
             path = known[one.implementation]["_target_"]
-            found.add(Asked(path, str(one.options.get("target", GPU)) if path.startswith(OWN) else GPU))
+            found.add(Asked(path, str(one.options.get("target", target)) if path.startswith(OWN) else GPU))
     return frozenset(found)
 
 

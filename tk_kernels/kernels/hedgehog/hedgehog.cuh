@@ -18,34 +18,9 @@
 // there
 #pragma once
 
-#include "kittens.cuh"
-
-#include "hedgehog.h"
+#include "window.cuh"
 
 namespace tk::hedgehog {
-
-using namespace kittens;
-
-constexpr int rows = 64, dim = 128, features = 64;             // of a block; of q, k and v; of each sign of the map
-constexpr float window_scale = log2_e * 0.08838834764831845f;  // 1 / sqrt(128), for powers of two
-constexpr float least_feature = 1e-6f, normaliser_offset = 1e-6f;
-
-using tile = st_bf<rows, dim>;
-using map_tile = st_bf<dim, features>;
-using strip = st_bf<16, dim>;
-using ones_tile = st_bf<16, rows>;
-using block_scores = rt_fl<16, rows>;
-using rows_vec = block_scores::col_vec;
-template <typename T> struct signs {  // of the map
-    T plus, minus;
-};
-using state_list = linear_states<2 * features, dim>;
-
-// Which blocks of which sequence are computed when: sequences in segments of equal length, the last one shorter.
-struct segment_order {
-    int blocks, per_segment, tasks;  // blocks of a sequence, of a segment; tasks in all
-    divisor segments, heads;         // segments of a sequence that are computed
-};
 
 struct keys_and_values {
     tile k, v;
@@ -92,26 +67,10 @@ template <bool answers> struct kernel {
         bool finals, whole;  // whole: the last block is complete
         segment_order order;
     };
-    struct task {
-        int sequence, batch, head, segment;
-        int first, begin, end;  // blocks: loaded from `first` to `end`, answered from `begin`
-        int add;                // the blocks before the one before this one enter the state
-    };
+    using task = hedgehog::task;
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const segment_order& order = g.order;
-        const int index = block_index() + i * block_count();
-        if (index >= order.tasks) return false;
-        t.sequence = order.segments.divide(index);
-        t.segment = index - t.sequence * order.segments.value;
-        t.batch = order.heads.divide(t.sequence);
-        t.head = t.sequence - t.batch * order.heads.value;
-        t.begin = t.segment * order.per_segment;
-        t.first = t.begin > 0 ? t.begin - 1 : 0;
-        t.end = t.begin + order.per_segment < order.blocks ? t.begin + order.per_segment : order.blocks;
-        t.add = !answers || (g.finals && g.whole && t.end == order.blocks) ? t.end : t.end - 1;
-        if (!answers && t.end > 1) t.end--;  // the last block is not looked at; but a task loads something
-        return true;
+        return find_task<answers>(t, g, block_index() + i * block_count());
     }
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
@@ -127,20 +86,9 @@ template <bool answers> struct kernel {
     }
 
     // --- keeper ---------------------------------------------------------------------------------------------------
-    struct state {
-        rt_fl<16, dim> plus, minus;  // a warp's rows: features
-        rows_vec plus_sum, minus_sum;
+    struct state : state_part<dim> {
+        using state_part<dim>::plus, state_part<dim>::minus, state_part<dim>::plus_sum, state_part<dim>::minus_sum;
         block_scores x;
-
-        // f(a part, the tensor of its list, its place there)
-        template <typename F> kittens_device void each_part(const state_list& list, int sequence, int which, F f) {
-            const int row = 16 * warp_in_group();
-            f(plus, list.kv, element_coord{sequence, which, row, 0});
-            f(minus, list.kv, element_coord{sequence, which, features + row, 0});
-            f(plus_sum, list.k, element_coord{sequence, which, 0, row});
-            f(minus_sum, list.k, element_coord{sequence, which, 0, features + row});
-        }
-        kittens_device void clear() { zero(plus), zero(minus), zero(plus_sum), zero(minus_sum); }
 
         // x = k W, ahead of its block's turn
         kittens_device void project(const resident& maps, const input& of) { warpgroup::mm_AB(x, of.k, maps.k); }
@@ -237,7 +185,7 @@ template <bool answers> struct kernel {
         const float beta = g.beta[t.head], sign = beta < 0 ? -1.f : 1.f, alpha = sign * g.alpha[t.head];
         block_scores x, p, far, near;
         rt_bf<16, rows> plus, minus, far_weights, near_weights;
-        rows_vec top, total, near_total;
+        rows_vec total;
         warpgroup::mm_AB(x, here.q, s.held().q);
         warpgroup::mm_ABt(far, here.q, before.k);
         warpgroup::mm_ABt(near, here.q, here.k);
@@ -250,19 +198,7 @@ template <bool answers> struct kernel {
         warpgroup::mma_wait(far, near);
 
         if (block == 0) fill(far, -INFINITY);
-        tril(near, near, 16 * warp_in_group(), -INFINITY);
-        row_max(top, far);
-        row_max(top, near, top);
-        const float beta_log = math::log2(math::abs(beta));
-        map(top, top, [=](float m) { return m * window_scale - beta_log; });
-        const auto weigh = [](float a, float m) { return math::exp2(a * window_scale - m); };
-        map_rows(far, far, top, weigh);
-        map_rows(near, near, top, weigh);
-        zero(total);
-        zero(near_total);
-        row_sum_partial(total, far);
-        row_sum_partial(near_total, near);
-        add(total, total, near_total);
+        weigh_window(far, near, total, beta);
         copy(far_weights, far);
         copy(near_weights, near);
 

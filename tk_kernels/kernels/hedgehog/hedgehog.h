@@ -30,7 +30,10 @@ struct states {
 int segments(const problem&, int wanted);
 
 // fp32 elements of scratch for so many segments; they need not be initialised.
-std::int64_t scratch_elements(const problem&, int segments);
+inline std::int64_t scratch_elements(const problem& p, int segments) {
+    constexpr std::int64_t of_state = 128 * (128 + 1);
+    return p.batch * p.heads * (segments - 1) * of_state;
+}
 
 // Throws std::invalid_argument for problems that no kernel is built for.
 void forward(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, const head_weights&,
