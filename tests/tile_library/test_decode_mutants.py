@@ -196,6 +196,7 @@ LAST_REDUCES = tuple(
         ("nobody_reduces", IS_LAST, "return false;", (NUMBERS,)),
     )
 )
+PAGED += LAST_REDUCES
 MLA += LAST_REDUCES
 
 
