@@ -226,7 +226,8 @@ def _read_table(path: Path, record: type[_Row]) -> pd.DataFrame:
     header = tuple(next(reader, []))
     known = (record.columns(), tuple(name for name in record.columns() if name not in record.LATER))
     if header not in known:
-        odd = sorted(min((set(header) ^ set(columns) for columns in known), key=len)) or ["their order"]
+        differing = [sorted(set(header).symmetric_difference(columns)) for columns in known]
+        odd = min(differing, key=len) or ["their order"]
         raise ResultsError(
             f"{path} has other columns than schema {SCHEMA_VERSION} ({', '.join(odd)} differ): "
             "use the program that wrote it, or measure again"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from mutation import NUMBERS, Mutant, check_every_seed, runner
+from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 AT = r"at forward.cuh"
 UNORDERED = rf"{AT}:\d+ .* (reads|writes) \w+.* while \w+ {AT}:\d+ .* nothing orders the two"
@@ -58,22 +56,17 @@ MUTANTS = (
 )
 
 
-# One of a kind; the others with --long.
-QUICK = {
-    "no_wait_for_the_copies",
-    "features_over_keys_that_are_read",
-    "features_without_a_fence",
-    "state_overwritten_while_it_is_read",
-}
-CASES = [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.long) for m in MUTANTS]
+@pytest.fixture(scope="module")
+def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
+    return Carrier(tmp_path_factory.mktemp("hedgehog_warps"), "hedgehog_warps", MUTANTS, "hedgehog")
 
 
-def test_the_kernel_itself_has_no_report(tmp_path: Path) -> None:
-    run = runner(tmp_path, "hedgehog_warps", 1, None, "hedgehog")
-    for seed in range(20):
+def test_the_kernel_itself_has_no_report(carrier: Carrier) -> None:
+    run = carrier.itself(1)
+    for seed in range(100):
         assert run(seed) == (0, "")
 
 
-@pytest.mark.parametrize("mutant", CASES)
-def test_mutant_is_reported_in_every_seed(tmp_path: Path, mutant: Mutant) -> None:
-    check_every_seed(tmp_path, "hedgehog_warps", mutant, "hedgehog")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_is_reported_in_every_seed(carrier: Carrier, mutant: Mutant) -> None:
+    check_reports(mutant, carrier.mutant(mutant))
