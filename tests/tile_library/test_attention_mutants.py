@@ -33,8 +33,7 @@ EVERY_RACE = (
 TWO_CONSUMERS, THREE_CONSUMERS, MANY_TASKS, EMPTY_ROWS = range(4)
 
 KEYS_FREE = "warpgroup::mma_wait<1>(scores); f.release(); // the keys"
-KEYS_OR_NONE = """if (!Flows || !skips) f.release();  // the keys, unless values were taken before them
-"""
+FIRST_FREE = "border.release_first();"
 VALUES_FREE = "warpgroup::mma_wait(o); f.release(); // the values of the block before"
 LAST_VALUES_FREE = "warpgroup::mma_wait(o); border.release_last();"
 QUERIES_FREE = "if constexpr (!C.hold_queries) f.release_held();"
@@ -209,8 +208,8 @@ MUTANTS = (
     mutant(
         "no_mask",
         FORWARD,
-        f"{KEYS_OR_NONE} g.visible.hide(scores, first_row(t), block * C.keys);",
-        KEYS_OR_NONE,
+        f"{FIRST_FREE} g.visible.hide(scores, first_row(t), block * C.keys);",
+        FIRST_FREE,
         NUMBERS,
     ),
     mutant(
