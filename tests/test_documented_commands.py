@@ -13,6 +13,7 @@ import os
 import re
 import runpy
 import shlex
+import signal
 import subprocess
 import sys
 import tomllib
@@ -172,10 +173,13 @@ def check_module(module: str, words: list[str]) -> None:
 def help_of(module: str, sub: tuple[str, ...]) -> str:
     """What the module prints, run in this process: its start takes longer than its help."""
     said = io.StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
         patch.setattr(sys, "argv", [module, *sub, "--help"])
         with pytest.raises(SystemExit) as ended:
             runpy.run_module(module, run_name="__main__")
+    for number, handler in handlers.items():  # a command that has ended ignores interruptions
+        signal.signal(number, handler)
     assert not ended.value.code
     return said.getvalue()
 
