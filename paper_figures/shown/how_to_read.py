@@ -47,12 +47,12 @@ READING = (
     "The range that a claim accepts was fixed before the run and stands in its line. The run's manifest holds the "
     "digest of the file; a verdict says so if the file has changed since, or if a run did not record it.",
     f"{WORST} {' '.join(f'{str(one)[:1].upper()}{str(one)[1:]}: {text}' for one, text in VERDICTS.items())} {ONLY}",
-    "Fastest of today is the fastest contestant that was timed on the problem: the libraries, and the kernels that the "
-    "paper's authors released. Who was absent stands in the same line.",
+    "Fastest of today is the fastest library that was timed on the problem. The kernels that the paper's authors "
+    "released do not count among them: they are compared apart. Who was absent stands in the same line.",
     "Stale marks a number of a kernel that has changed since. A newer run of the campaign, or the sources that this "
     "page was made from, have other machine code of the same kernel. It was verified and right when it was measured, "
     "and may be faster or slower today. A claim that rests on such a number is marked too. Baselines are never stale: "
-    "a case names their version.",
+    "a case names their version. The host's code is not looked at, such as which kernel a shape gets.",
 )
 """How to read it, a paragraph each, of any report on any paper."""
 

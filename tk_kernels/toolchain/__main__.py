@@ -72,11 +72,15 @@ def chosen_pairs(
 
 
 def machine_codes(pairs: list[tuple[KernelFolder, Target]]) -> dict[str, dict[str, dict[str, str]]]:
-    """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it."""
+    """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it.
+
+    A folder without any, whose code is the host's, is left out.
+    """
     codes: dict[str, dict[str, dict[str, str]]] = {}
     for kernel, target in pairs:
         facts = manifest(kernel.name, target.name)
-        codes.setdefault(kernel.name, {})[target.name] = {key: facts[key] for key in ("compiler", "binary_hash")}
+        if facts["machine_codes"]:
+            codes.setdefault(kernel.name, {})[target.name] = {key: facts[key] for key in ("compiler", "binary_hash")}
     return codes
 
 
@@ -138,11 +142,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs < 1:
         raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
     kernels = select_kernels(arguments.names)
-    asked = arguments.target or (
-        [name for name in TARGETS if TARGETS[name].cuda] if arguments.command == "hashes" else []
-    )
+    every_gpu = arguments.command == "hashes" and not arguments.target
+    asked = [name for name in TARGETS if TARGETS[name].cuda] if every_gpu else arguments.target or []
     targets = find_targets(asked)
-    pairs = chosen_pairs(kernels, targets, named=bool(arguments.names))
+    pairs = chosen_pairs(kernels, targets, named=bool(arguments.names) and not every_gpu)
     if arguments.command == "export":
         options = BuildOptions(jobs=arguments.jobs, portable=True)
         for target in targets:

@@ -11,6 +11,7 @@ from paper_figures.command import digest
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.recorded.machine_code import MACHINE_CODE, has_changed
 from tk_kernels import toolchain
+from tk_kernels.toolchain.__main__ import main
 
 CODES: dict[str, dict[str, dict[str, str]]] = json.loads(MACHINE_CODE.read_text())
 RENEW = f"python -m tk_kernels.toolchain hashes > paper_figures/recorded/{MACHINE_CODE.name}"
@@ -37,6 +38,17 @@ def test_the_list_has_this_trees_machine_code(name: str, target: str) -> None:
     assert build["binary_hash"] == CODES[name][target]["binary_hash"], f"the machine code has changed; run: {RENEW}"
     assert not has_changed(build)
     assert has_changed({**build, "binary_hash": "another"})
+
+
+def test_the_command_that_renews_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """Guards: a target that a kernel refuses ended it, and a folder without device code had the hash of nothing."""
+    assert main(["hashes", "gemm_fp8"]) == 0
+    assert main(["hashes", "decode_plan", "--target", "sm_90a"]) == 0
+    build = toolchain.manifest("gemm_fp8", "sm_90a")
+    expected = {"gemm_fp8": {"sm_90a": {key: build[key] for key in ("compiler", "binary_hash")}}}
+    said = capsys.readouterr()
+    assert said.out == f"{json.dumps(expected, indent=1)}\n{{}}\n"
+    assert "gemm_fp8 is not built for sm_80" in said.err
 
 
 @pytest.mark.parametrize("other", [{"name": "unknown"}, {"target": "sm_100"}, {"compiler": "nvcc 99"}])
