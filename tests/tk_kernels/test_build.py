@@ -471,6 +471,7 @@ def test_command_line_shows_commands_and_fails_in_words(
             ["build", "no_such_kernel"],
             "kernel 'no_such_kernel' does not exist; known kernels are attention, attention_",
         ),
+        (["build", "gem"], "; did you mean gemm?"),
         (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
         (["build", "/no/such/folder"], "no such kernel folder"),
     ],
