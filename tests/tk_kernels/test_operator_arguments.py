@@ -32,10 +32,7 @@ CARRIED: dict[str, set[str]] = {
 }
 """What stands for arguments that no schema can carry: options as numbers, a layout as a flag, a plan's parts."""
 OTHERWISE = {("gemm_fp8", "out_dtype"), ("mla_decode", "plan"), ("paged_attention_decode", "plan")}
-FILLED_IN = {
-    *(("dropout_add_layernorm", name) for name in ("seed", "blocks")),
-    *((name, "scale") for name in ("mla_decode", "paged_attention_decode")),
-}
+FILLED_IN = {("mla_decode", "scale"), ("paged_attention_decode", "scale")}
 """None is a choice of the public function's there."""
 
 REGISTERED = [name for name in OPERATORS if hasattr(torch.ops.tk_kernels, name)]

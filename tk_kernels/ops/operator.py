@@ -69,6 +69,22 @@ def operator(body: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return cast(Callable[Arguments, Result], public)
 
 
+def filled_in(
+    change: Callable[[dict[str, Any]], None],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Above `operator`: `change` sees the keywords of a call first, and may put others in their place."""
+
+    def outer(public: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(public)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            change(kwargs)
+            return cast(Callable[..., Any], public)(*args, **kwargs)
+
+        return cast(Callable[Arguments, Result], call)
+
+    return outer
+
+
 def _flat(result: Any) -> list[Tensor]:
     """The tensors of a result, as the dispatcher carries them."""
     return [result] if isinstance(result, Tensor) else [tensor for part in result for tensor in _flat(part)]
