@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -182,8 +182,7 @@ class Operator(Kernel):
         if operator not in ops.OPERATORS:
             raise ValueError(f"operator: got {operator!r}, there is {', '.join(ops.OPERATORS)}")
         self.name = operator
-        parameters = inspect.signature(ops.OPERATORS[operator]).parameters.values()
-        self.options = tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
+        self.options = _keywords(ops.OPERATORS[operator])
         self._sizes = {
             key: Multiples(**known) if isinstance(known, Mapping) else tuple(known)
             for key, known in (sizes or {}).items()
@@ -194,3 +193,14 @@ class Operator(Kernel):
         """The first of the sizes that the operator does not take."""
         reasons = (self.refuse_size(key, getattr(problem, key), known) for key, known in self._sizes.items())
         return next(filter(None, reasons), None)
+
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the keywords of a function, those of a typed dictionary that it takes among them."""
+    names: list[str] = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is one.KEYWORD_ONLY:
+            names.append(one.name)
+        elif one.kind is one.VAR_KEYWORD:
+            names += get_args(get_type_hints(function)[one.name])[0].__annotations__
+    return tuple(names)
