@@ -56,13 +56,19 @@ def use_cutlass_dsl() -> None:
             return
 
 
-def find(library: str, modules: Sequence[str], install: str) -> str | None:
-    """None if ``modules`` of ``library`` can be found, in its site folder first; else why not, as one sentence."""
+def find(library: str, modules: Sequence[str], install: str, file: str = "", complaint: str = "") -> str | None:
+    """None if ``modules`` of ``library`` can be found, in its site folder first; else why not, as one sentence.
+
+    The last module may have to hold a file, such as ``cute/interface.py``; `complaint` is what is wrong without it.
+    """
     try:
         use_site(library)
     except SiteError as error:
         return str(error)
-    return missing(modules, install)
+    reason = missing(modules, install)
+    if reason is None and file and not holds(modules[-1], file):
+        reason = f"{modules[-1]} here {complaint}: {install}"
+    return reason
 
 
 def missing(modules: Sequence[str], install: str) -> str | None:
@@ -111,6 +117,13 @@ def distribution_version(*names: str) -> str | None:
         except importlib.metadata.PackageNotFoundError:
             continue
     return None
+
+
+def versions_with_triton(library: str, distribution: str) -> str:
+    """Versions of a library whose kernels are Triton's, looked for in its site folder first, and of Triton."""
+    use_site(library)
+    triton = distribution_version("triton", "pytorch-triton")
+    return f"{distribution} {distribution_version(distribution)}, triton {triton}"
 
 
 def _put_first(folder: str) -> None:

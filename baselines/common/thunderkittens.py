@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 NAME = "thunderkittens"
 PACKAGE = "thunderkittens_released"
-COMMIT = "0b55588d2769dde0c7a9a606ffc015b0ca7a9551"
-"""Of github.com/HazyResearch/ThunderKittens: the commit whose kernels the contestants were written against."""
-
 INSTALL = (
     "build the shared objects that docs/adding_a_baseline.md names, "
     "then python -m tools.sources install thunderkittens FOLDER"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, missing
-from baselines.gemm.names import CUBLAS_KERNELS
+from baselines.common.sites import missing
+from baselines.gemm.names import OfCublas, torch_with_cublas
 from baselines.gemm.problem import GemmProblem
 
 if TYPE_CHECKING:
     import torch
 
 
-class Gemm:
+class Gemm(OfCublas):
     """C (M, N) = A (M, K) B (K, N), bf16, through ``torch.matmul``.
 
     Options:
@@ -36,25 +36,12 @@ class Gemm:
 
     def version(self) -> str:
         """PyTorch's version with cuBLAS's, or that there is no cuBLAS in it."""
-        import torch
-
-        if torch.version.cuda is None:
-            return f"torch {torch.__version__}, its CPU matmul (a build without CUDA, no cuBLAS)"
-        library = distribution_version("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")
-        return f"torch {torch.__version__}, cublas {library or f'of CUDA {torch.version.cuda}'}"
+        return torch_with_cublas("matmul")
 
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem, on the GPU and on the CPU."""
         reason = refuse(problem, device, devices=("cuda", "cpu"), name="cublas")
         return reason or (refuse_other_gpus("cublas") if device == "cuda" else None)
-
-    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
-        """One of cuBLAS's kernel families."""
-        return (CUBLAS_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of Triton, of CuTe DSL and of this project."""
-        return ("triton", "kernel_cutlass", "kittens")
 
     def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
         """``torch.matmul(a, b)`` on a: (M, K), b: (K, N)."""

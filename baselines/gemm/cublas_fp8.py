@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import cuda_capability
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, missing
-from baselines.gemm.names import CUBLAS_KERNELS
+from baselines.common.sites import missing
+from baselines.gemm.names import OfCublas, torch_with_cublas
 from baselines.gemm.problem import Fp8Problem
 
 if TYPE_CHECKING:
     import torch
 
 
-class GemmFp8:
+class GemmFp8(OfCublas):
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, through ``torch._scaled_mm``.
 
     Options:
         fast_accum: 1 lets the tensor cores add up all of K in their sums of about 14 bits, 0 has them promoted to fp32
             on the way, which is PyTorch's default.
     """
+
+    foreign = ("triton", "deep_gemm", "kittens")
 
     def __init__(self, **options: Any) -> None:
         self._options = chosen("cublas_fp8", options, {"fast_accum": (0, 1)}, {"fast_accum": 1})
@@ -38,12 +40,7 @@ class GemmFp8:
 
     def version(self) -> str:
         """PyTorch's version with cuBLAS's, or that there is no cuBLAS in it."""
-        import torch
-
-        if torch.version.cuda is None:
-            return f"torch {torch.__version__}, its CPU product (a build without CUDA, no cuBLAS)"
-        library = distribution_version("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")
-        return f"torch {torch.__version__}, cublas {library or f'of CUDA {torch.version.cuda}'}"
+        return torch_with_cublas("product")
 
     def supports(self, problem: Fp8Problem, device: str) -> str | None:
         """Sizes N that are multiples of 16; bf16 out where rows and columns have scales of their own."""
@@ -55,14 +52,6 @@ class GemmFp8:
         if reason is None and device == "cuda" and (cuda_capability() or (0, 0)) < (8, 9):
             reason = "cublas_fp8: there is no CUDA device here that multiplies e4m3"
         return reason
-
-    def kernel_names(self, problem: Fp8Problem) -> tuple[str, ...]:
-        """One of cuBLASLt's kernel families, or PyTorch's CUTLASS kernel."""
-        return (CUBLAS_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of Triton, of DeepGEMM and of this project."""
-        return ("triton", "deep_gemm", "kittens")
 
     def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
         """``torch._scaled_mm`` on a: (M, K), b: (K, N) with contiguous columns, and the scales as they are."""

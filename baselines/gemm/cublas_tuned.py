@@ -14,7 +14,7 @@ from baselines.common.options import chosen
 from baselines.common.problems import refuse
 from baselines.common.sites import distribution_version, find, use_site
 from baselines.common.tuning import fastest
-from baselines.gemm.names import CUBLAS_KERNELS
+from baselines.gemm.names import OfCublas, cublas_version
 from baselines.gemm.problem import Fp8Problem, GemmProblem
 
 if TYPE_CHECKING:
@@ -28,7 +28,20 @@ CANDIDATES = 16
 _tuned: dict[tuple[object, ...], int] = {}
 
 
-class Gemm:
+class _Tuned(OfCublas):
+    """What both products have in common."""
+
+    def available(self) -> str | None:
+        """None, or how to install nvmath-python."""
+        return find("nvmath", ["torch", "nvmath", "cuda"], INSTALL)
+
+    def version(self) -> str:
+        """Versions of nvmath-python and of cuBLAS, the one that PyTorch has loaded."""
+        use_site("nvmath")
+        return f"nvmath-python {distribution_version('nvmath-python')}, {cublas_version()}"
+
+
+class Gemm(_Tuned):
     """C (M, N) = A (M, K) B (K, N), bf16, summed in fp32.
 
     Planning and tuning are outside the clock; L2 is overwritten before each call and the algorithms take turns.
@@ -37,26 +50,10 @@ class Gemm:
     def __init__(self, **options: Any) -> None:
         chosen("cublas_tuned", options, {}, {})
 
-    def available(self) -> str | None:
-        """None, or how to install nvmath-python."""
-        return available()
-
-    def version(self) -> str:
-        """Versions of nvmath-python and of cuBLAS."""
-        return version()
-
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem on an Ampere GPU or newer."""
         reason = refuse(problem, device, devices=("cuda",), name="cublas_tuned")
         return reason or refuse_other_gpus("cublas_tuned", least=AMPERE)
-
-    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
-        """One of cuBLAS's kernel families."""
-        return (CUBLAS_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of Triton, of CuTe DSL and of this project."""
-        return ("triton", "kernel_cutlass", "kittens")
 
     def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
         """Plan a: (M, K) times b: (K, N), and tune unless that was done for this shape."""
@@ -65,23 +62,17 @@ class Gemm:
         return planned(key, a, b)
 
 
-class GemmFp8:
+class GemmFp8(_Tuned):
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, one scale a matrix.
 
     Options:
         fast_accum: 1 lets the tensor cores add up all of K in their own sums, 0 has them promoted to fp32 on the way.
     """
 
+    foreign = ("triton", "deep_gemm", "kittens")
+
     def __init__(self, **options: Any) -> None:
         self._options = chosen("cublas_tuned", options, {"fast_accum": (0, 1)}, {"fast_accum": 1})
-
-    def available(self) -> str | None:
-        """None, or how to install nvmath-python."""
-        return available()
-
-    def version(self) -> str:
-        """Versions of nvmath-python and of cuBLAS."""
-        return version()
 
     def supports(self, problem: Fp8Problem, device: str) -> str | None:
         """One scale a matrix, sizes that are multiples of 16, on Hopper."""
@@ -92,14 +83,6 @@ class GemmFp8:
             if reason is None and getattr(problem, key) % 16:
                 reason = f"cublas_tuned: got {key}={getattr(problem, key)}, cuBLASLt needs a multiple of 16 in e4m3"
         return reason or refuse_other_gpus("cublas_tuned", major=HOPPER)
-
-    def kernel_names(self, problem: Fp8Problem) -> tuple[str, ...]:
-        """One of cuBLASLt's kernel families."""
-        return (CUBLAS_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of Triton, of DeepGEMM and of this project."""
-        return ("triton", "deep_gemm", "kittens")
 
     def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
         """Plan a: (M, K) times b: (K, N) with contiguous columns, and tune unless that was done for this shape."""
@@ -137,17 +120,3 @@ def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **argumen
     call = bind(algorithms[_tuned[key]])
     call()
     return call
-
-
-def available() -> str | None:
-    """None, or how to install nvmath-python."""
-    return find("nvmath", ["torch", "nvmath", "cuda"], INSTALL)
-
-
-def version() -> str:
-    """Versions of nvmath-python and of cuBLAS, the one that PyTorch has loaded."""
-    use_site("nvmath")
-    import torch
-
-    cublas = distribution_version("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")
-    return f"nvmath-python {distribution_version('nvmath-python')}, cublas {cublas or f'of CUDA {torch.version.cuda}'}"

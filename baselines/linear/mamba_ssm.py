@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, holds, import_bare, use_site
+from baselines.common.sites import find, import_bare, use_site, versions_with_triton
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
 from baselines.linear.triton_autotune import shorten, with_chunk
@@ -47,16 +47,12 @@ class Mamba2:
 
     def available(self) -> str | None:
         """None, or how to install the library."""
-        reason = find("mamba_ssm", ["torch", "triton", "einops", "mamba_ssm"], INSTALL)
-        if reason is None and not holds("mamba_ssm", "ops/triton/ssd_combined.py"):
-            reason = f"mamba_ssm here has no Triton kernels of Mamba-2: {INSTALL}"
-        return reason
+        modules, complaint = ["torch", "triton", "einops", "mamba_ssm"], "has no Triton kernels of Mamba-2"
+        return find("mamba_ssm", modules, INSTALL, "ops/triton/ssd_combined.py", complaint)
 
     def version(self) -> str:
         """Versions of the library and of Triton."""
-        use_site("mamba_ssm")
-        triton = distribution_version("triton", "pytorch-triton")
-        return f"mamba-ssm {distribution_version('mamba-ssm')}, triton {triton}"
+        return versions_with_triton("mamba_ssm", "mamba-ssm")
 
     def supports(self, problem: Mamba2Problem, device: str) -> str | None:
         """bf16 problems of the raw boundary."""

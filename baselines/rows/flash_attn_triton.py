@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, holds, import_bare, use_site
+from baselines.common.sites import find, import_bare, use_site, versions_with_triton
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
 
@@ -35,16 +35,12 @@ class _Library:
 
     def available(self) -> str | None:
         """None, or how to install the library."""
-        reason = find("flash_attn", ["torch", "triton", "flash_attn"], INSTALL)
-        if reason is None and not holds("flash_attn", f"ops/triton/{self._module}.py"):
-            reason = f"flash_attn here has no Triton kernels: {INSTALL}"
-        return reason
+        modules, complaint = ["torch", "triton", "flash_attn"], "has no Triton kernels"
+        return find("flash_attn", modules, INSTALL, f"ops/triton/{self._module}.py", complaint)
 
     def version(self) -> str:
         """Versions of the library and of Triton."""
-        use_site("flash_attn")
-        triton = distribution_version("triton", "pytorch-triton")
-        return f"flash-attn {distribution_version('flash-attn')}, triton {triton}"
+        return versions_with_triton("flash_attn", "flash-attn")
 
     def _import(self) -> Any:
         use_site("flash_attn")

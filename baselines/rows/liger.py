@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, holds, import_bare, use_site
+from baselines.common.sites import find, import_bare, use_site, versions_with_triton
 from baselines.rows import names
 from baselines.rows.problem import RotaryProblem
 
@@ -37,16 +37,12 @@ class Rotary:
 
     def available(self) -> str | None:
         """None, or how to install the library."""
-        reason = find("liger", ["torch", "triton", "liger_kernel"], INSTALL)
-        if reason is None and not holds("liger_kernel", "ops/rope.py"):
-            reason = f"liger_kernel here has no rotary embedding: {INSTALL}"
-        return reason
+        modules, complaint = ["torch", "triton", "liger_kernel"], "has no rotary embedding"
+        return find("liger", modules, INSTALL, "ops/rope.py", complaint)
 
     def version(self) -> str:
         """Versions of the library and of Triton."""
-        use_site("liger")
-        triton = distribution_version("triton", "pytorch-triton")
-        return f"liger-kernel {distribution_version('liger-kernel')}, triton {triton}"
+        return versions_with_triton("liger", "liger-kernel")
 
     def supports(self, problem: RotaryProblem, device: str) -> str | None:
         """Problems of q and k, with entries half a head apart paired."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
 
 from harness.errors import HarnessError
+from harness.workloads.spec import ProblemSpec
 
 PAGES = (16, 32, 64, 128, 256)
 
@@ -55,6 +57,31 @@ def lengths_of(text: str, batch: int) -> tuple[int, ...]:
     if max(lengths) >= 2**31:
         raise HarnessError(f"problem: lengths is {text!r}, needs lengths below 2^31")
     return tuple(lengths)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagedProblem(ProblemSpec):
+    """B sequences of `lengths` (see `lengths_of`), Q new tokens each, H query heads."""
+
+    B: int
+    lengths: str
+    Q: int
+    H: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lengths_of(self.lengths, self.B)
+
+    @property
+    def seqlens(self) -> tuple[int, ...]:
+        """Keys of each sequence."""
+        return lengths_of(self.lengths, self.B)
+
+
+def halved(problem: PagedProblem) -> PagedProblem | None:
+    """A smaller problem like this one, with lengths half as long; None where there is none."""
+    lengths = halved_lengths(problem.seqlens)
+    return None if lengths is None else replace(problem, lengths=lengths)
 
 
 def halved_lengths(lengths: tuple[int, ...]) -> str | None:

@@ -8,52 +8,37 @@ out: (B, Q, H, 512) = softmax(576^-1/2 q k^T) v, causal among the Q new tokens, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from harness.workloads import _paged
 from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, Tolerance, Traffic
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
+halved = _paged.halved
 
 LATENT, ROTARY = 512, 64
 WIDTH = LATENT + ROTARY
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(ProblemSpec):
+class Problem(_paged.PagedProblem):
     """B sequences of `lengths` (see `_paged.lengths_of`), Q new tokens each, H heads, pages of `page` keys."""
 
-    B: int
-    lengths: str
-    Q: int
-    H: int
     page: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _paged.require_page(self.page)
-        _paged.lengths_of(self.lengths, self.B)
-
-    @property
-    def seqlens(self) -> tuple[int, ...]:
-        """Keys of each sequence."""
-        return _paged.lengths_of(self.lengths, self.B)
 
     @property
     def scale(self) -> float:
         """Factor of q k^T; FlashMLA's where none is given."""
         return float(WIDTH**-0.5)
-
-
-def halved(problem: Problem) -> Problem | None:
-    """A smaller problem like this one, with lengths half as long; None where there is none."""
-    lengths = _paged.halved_lengths(problem.seqlens)
-    return None if lengths is None else replace(problem, lengths=lengths)
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:

@@ -1,5 +1,6 @@
 """Helpers of the harness's tests: overrides for the fakes, and the command as a process."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from harness import cli
+from harness import cli, provenance
 from harness.cli import CONFIG_DIR
 from harness.records import Measurement, Ratio, Status, Verdict
 from harness.samples import Samples
@@ -48,6 +49,10 @@ def contestant(name, fake, **options):
     return [f"{base}._target_=harness_fakes.{fake}", *(f"{base}.{key}={value}" for key, value in options.items())]
 
 
+GOOD = [*contestant("mine", "Good", speed=1.2), *contestant("other", "Good"), "implementations=[mine,other]"]
+"""Two contestants that are right, one of them faster."""
+
+
 def small(m=64, n=48, k=64):
     return [f"problem.M={m}", f"problem.N={n}", f"problem.K={k}"]
 
@@ -80,6 +85,22 @@ def only_run(results_dir):
     folders = [manifest.parent for manifest in Path(results_dir).glob("*/*/*/manifest.json")]
     assert len(folders) == 1, folders
     return folders[0]
+
+
+def of_this_commit(folder):
+    """Makes a stored run one of the present commit, whatever was committed since it was measured."""
+    path = folder / "manifest.json"
+    commit = provenance.source().git_commit
+    path.write_text(json.dumps({**json.loads(path.read_text()), "git_commit": commit}))
+    return folder
+
+
+def one_line(text):
+    """The only line of stderr that is not wandb's, which is no traceback."""
+    lines = [line for line in text.strip().splitlines() if not line.startswith("wandb")]
+    assert len(lines) == 1, text
+    assert "Traceback" not in text
+    return lines[0]
 
 
 def config(*overrides):

@@ -2,10 +2,10 @@
 // SCHEDULE 0: the shortest transform, so that a tile holds several pairs; 1: the longest, by both consumers together;
 // 2: the shortest, causal. More steps a block than stages; an odd batch; of 0 and 2 an odd number of tiles.
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "fft_conv.cuh"
+#include "mutants.h"
 
 using namespace kittens;
 using namespace tk::fft_conv;
@@ -98,15 +98,7 @@ struct data {
     }
 
     // ||y - expected|| / ||expected||
-    double error() const {
-        double wrong = 0, all = 0;
-        for (size_t i = 0; i < expected.size(); i++) {
-            const double difference = to_float(y[i]) - expected[i];
-            wrong += difference * difference;
-            all += expected[i] * expected[i];
-        }
-        return std::sqrt(wrong / all);
-    }
+    double error() const { return relative_error(y, expected); }
 };
 
 }  // namespace
@@ -128,14 +120,6 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
                                  {d.constants.data(), 1, tables, constant_rows, columns},
                                  groups,
                                  convolution::together ? groups * D : (groups * D + 1) / 2};
-    try {
-        launch<pipeline>({2, pipeline::shared_bytes}, nullptr, g);
-    } catch (const kittens::error& found) {
-        std::snprintf(message, size, "%s", found.what());
-        return 1;
-    }
-    const double error = d.error();
-    if (error < 6e-3) return 0;
-    std::snprintf(message, size, "relative error %g", error);
-    return 2;
+    const auto run = [&] { launch<pipeline>({2, pipeline::shared_bytes}, nullptr, g); };
+    return judged(run, [&] { return d.error(); }, 6e-3, message, size);
 }

@@ -2,13 +2,12 @@
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
 // alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step), 4 (C's
 // transpose, K divided among two blocks) or 5 (warps that copy for themselves, as GPUs without a copy engine have it).
-#include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "by_warps.cuh"
 #include "gemm.cuh"
 #include "swapped.cuh"
+#include "mutants.h"
 
 using namespace kittens;
 using namespace tk::gemm;
@@ -40,16 +39,7 @@ struct problem {
                 for (int n = 0; n < N; n++) expected[m * N + n] += to_float(a[m * K + k]) * to_float(b[k * N + n]);
     }
 
-    // ||out - expected|| / ||expected||
-    double error() const {
-        double wrong = 0, all = 0;
-        for (int i = 0; i < M * N; i++) {
-            const double difference = double(to_float(out[i])) - expected[i];
-            wrong += difference * difference;
-            all += double(expected[i]) * expected[i];
-        }
-        return std::sqrt(wrong / all);
-    }
+    double error() const { return relative_error(out, expected); }
 };
 
 }  // namespace
@@ -86,14 +76,5 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     static problem p;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : p.out) x = bf16{0x7fc0};
-    try {
-        run<shape>(p);
-    } catch (const kittens::error& found) {
-        std::snprintf(message, size, "%s", found.what());
-        return 1;
-    }
-    const double error = p.error();
-    if (error < 3e-3) return 0;
-    std::snprintf(message, size, "relative error %g", error);
-    return 2;
+    return judged([&] { run<shape>(p); }, [&] { return p.error(); }, 3e-3, message, size);
 }

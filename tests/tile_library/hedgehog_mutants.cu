@@ -3,7 +3,6 @@
 // each, so that there are states to hand on and blocks with several tasks; a tail of rows.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #if SCHEDULE == 0
@@ -11,6 +10,7 @@
 #else
 #include "forward.cu"
 #endif
+#include "mutants.h"
 
 using namespace kittens;
 
@@ -86,16 +86,7 @@ struct data {
         }
     }
 
-    // ||out - expected|| / ||expected||
-    double error() const {
-        double wrong = 0, all = 0;
-        for (size_t i = 0; i < expected.size(); i++) {
-            const double difference = to_float(out[i]) - expected[i];
-            wrong += difference * difference;
-            all += expected[i] * expected[i];
-        }
-        return std::sqrt(wrong / all);
-    }
+    double error() const { return relative_error(out, expected); }
 };
 
 }  // namespace
@@ -113,16 +104,10 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
 #else
     auto& forward = tk::hedgehog::forward_by_warps;
 #endif
-    try {
+    const auto run = [&] {
         forward({1, H, N}, heads(d.q), heads(d.k), heads(d.v), heads(d.out),
                 {d.q_map.data(), d.k_map.data(), d.alphas.data(), d.betas.data()},
                 {d.k_state.data(), d.kv_state.data()}, segments, d.scratch.data(), nullptr);
-    } catch (const kittens::error& found) {
-        std::snprintf(message, size, "%s", found.what());
-        return 1;
-    }
-    const double error = d.error();
-    if (error < 4e-3) return 0;
-    std::snprintf(message, size, "relative error %g", error);
-    return 2;
+    };
+    return judged(run, [&] { return d.error(); }, 4e-3, message, size);
 }

@@ -2,10 +2,10 @@
 // at a time. Two consumers, a decay of each step, an initial and a final state, fewer stages than chunks, several tasks
 // a block, a tail of rows. SCHEDULE 0: whole sequences; 1: in three segments, by the three kernels in a row.
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "linear_attention.cuh"
+#include "mutants.h"
 
 using namespace kittens;
 using namespace tk::linear_attention;
@@ -98,16 +98,7 @@ struct data {
         run_segments<outputs>(cut.count);
     }
 
-    // ||out - expected|| / ||expected||
-    double error() const {
-        double wrong = 0, all = 0;
-        for (size_t i = 0; i < expected.size(); i++) {
-            const double difference = to_float(out[i]) - expected[i];
-            wrong += difference * difference;
-            all += expected[i] * expected[i];
-        }
-        return std::sqrt(wrong / all);
-    }
+    double error() const { return relative_error(out, expected); }
 };
 
 }  // namespace
@@ -117,14 +108,5 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     static data d;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : d.out) x = bf16{0x7fc0};
-    try {
-        d.run();
-    } catch (const kittens::error& found) {
-        std::snprintf(message, size, "%s", found.what());
-        return 1;
-    }
-    const double error = d.error();
-    if (error < 4e-3) return 0;
-    std::snprintf(message, size, "relative error %g", error);
-    return 2;
+    return judged([&] { d.run(); }, [&] { return d.error(); }, 4e-3, message, size);
 }

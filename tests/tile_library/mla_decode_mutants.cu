@@ -4,10 +4,11 @@
 // others by a warp each. Every other 64 keys are twice as large, so that maxima move and stay. A second plan cuts the
 // second sequence too, and leaves both to whoever is the last.
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "launch.cuh"
+#include "decode_mutants.h"
+#include "mutants.h"
 
 using namespace kittens;
 
@@ -20,14 +21,15 @@ constexpr int blocks = 2, capacity = 3, slots = 4, rows = layout::mla_rows_per_t
 constexpr int lengths[B] = {230, 40, 0};
 constexpr double scale = 0.05;
 
-struct data {
+struct data : handwritten_plan<blocks, capacity, 2> {
     std::vector<bf16> q, cache, out;
     std::vector<float> lse, partial, partial_lse;
-    std::vector<int> table, words, plan, plan_of_last;
+    std::vector<int> table, words, plan_of_last;
     std::vector<double> expected, expected_lse;
 
     data()
-        : q(B * R * H * D),
+        : handwritten_plan(lengths),
+          q(B * R * H * D),
           cache(B * width * page * D),
           out(B * R * H * latent),
           lse(B * H * R),
@@ -35,7 +37,6 @@ struct data {
           partial_lse(slots * rows),
           table(B * width, 1 << 30),
           words(1 + blocks),
-          plan(layout::header_ints + blocks * capacity * layout::instruction_ints),
           expected(out.size()),
           expected_lse(lse.size()) {
         unsigned random = 1;
@@ -57,7 +58,7 @@ struct data {
         plan_of_last.resize(plan.size()), plan.swap(plan_of_last);
         put(0, 0, attend, 0, 0, 160, 0), put(0, 1, attend, 1, 0, 32, 2);
         put(1, 0, attend, 2, 0, 0, -1), put(1, 1, attend, 0, 160, 230, 1), put(1, 2, attend, 1, 32, 40, 3);
-        for (int* one : {at(0, 0), at(0, 1), at(1, 1), at(1, 2)}) leave_to_the_last(one);
+        for (int* one : {at(0, 0), at(0, 1), at(1, 1), at(1, 2)}) leave_to_the_last(one, R * H);
         plan.swap(plan_of_last);
     }
     // Where a key lies: its page's number is that of the table, also behind the end.
@@ -75,24 +76,6 @@ struct data {
             for (int d = 0; d < latent; d++) to[d] += weights[key] / total * to_float(row(b, int(key))[d]);
         expected_lse[(b * H + head) * R + token] = std::log(total);
     }
-    int* at(int block, int n) { return &plan[layout::header_ints + (block * capacity + n) * layout::instruction_ints]; }
-    void put(int block, int n, int opcode, int sequence, int first, int end, int slot) {
-        int* to = at(block, n);
-        to[layout::field::opcode] = opcode, to[layout::field::sequence] = sequence;
-        to[layout::field::first_key] = first, to[layout::field::end_key] = end, to[layout::field::slot] = slot;
-        to[layout::field::counter] = slot < 0 ? -1 : 0, to[layout::field::length] = lengths[sequence];
-        to[layout::field::slots] = 2;
-    }
-    void part(int block, int n, int first, int end) {
-        at(block, n)[layout::field::first_row] = first, at(block, n)[layout::field::end_row] = end;
-    }
-
-    void leave_to_the_last(int* one) {
-        one[layout::field::counter] = one[layout::field::sequence];
-        one[layout::field::last_reduces] = 1, one[layout::field::first_slot] = 2 * one[layout::field::sequence];
-        one[layout::field::end_row] = R * H;
-    }
-
     // ||out - expected|| / ||expected|| of the worst row; 1 where a logarithm is wrong or a row of nothing not zero.
     double error() const {
         double worst = 0;
@@ -124,7 +107,7 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
         for (auto* values : {&d.lse, &d.partial, &d.partial_lse})
             for (float& x : *values) x = NAN;
         for (int& x : d.words) x = 0;
-        try {
+        const auto run = [&] {
             tk::mla_decode::launch_of<page, layout::unrecorded>(
                 {d.q.data(),
                  {d.cache.data(), page * D, D, D},
@@ -142,14 +125,8 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
                 {plan->data(), blocks, capacity, blocks, slots, rows, d.words.data(), d.partial.data(),
                  d.partial_lse.data()},
                 nullptr, {});
-        } catch (const kittens::error& found) {
-            std::snprintf(message, size, "%s", found.what());
-            return 1;
-        }
-        const double error = d.error();
-        if (error < 8e-3) continue;
-        std::snprintf(message, size, "relative error %g", error);
-        return 2;
+        };
+        if (const int code = judged(run, [&] { return d.error(); }, 8e-3, message, size)) return code;
     }
     return 0;
 }

@@ -71,6 +71,8 @@ def sources(
         path.write_text(re.sub(r'#include "\.\./', '#include "', text))
     for name in dict.fromkeys(lent):
         shutil.copytree(KERNELS_ROOT / name, copy / name)
+    for header in Path(__file__).parent.glob("*mutants.h"):
+        shutil.copy(header, copy)
     source = copy / f"{program}_mutants.cu"
     source.write_text(CHOICE + Path(__file__).with_name(source.name).read_text())
     edits: dict[str, list[Edit]] = {}

@@ -3,10 +3,11 @@
 // Its rows are reduced by two blocks, few by all warps together and the others by a warp each; the second sequence's
 // block writes its rows itself. A second plan leaves both to whoever is the last, the second one's in one piece.
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "decode.cu"
+#include "decode_mutants.h"
+#include "mutants.h"
 
 using namespace kittens;
 
@@ -16,14 +17,15 @@ constexpr int B = 2, R = 4, H = 6, D = 64, page = 16, width = 40, blocks = 4, ca
 constexpr int lengths[B] = {620, 40};
 namespace layout = tk::decode_plan;
 
-struct data {
+struct data : handwritten_plan<blocks, capacity, 3> {
     std::vector<bf16> q, k, v, out;
     std::vector<float> lse, partial, partial_lse;
-    std::vector<int> table, words, plan, plan_of_last;
+    std::vector<int> table, words, plan_of_last;
     std::vector<double> expected;
 
     data()
-        : q(B * R * H * D),
+        : handwritten_plan(lengths),
+          q(B * R * H * D),
           k(B * width * page * D),
           v(k.size()),
           out(q.size()),
@@ -32,7 +34,6 @@ struct data {
           partial_lse(slots * rows),
           table(B * width, 1 << 30),
           words(1 + blocks),
-          plan(layout::header_ints + blocks * capacity * layout::instruction_ints),
           expected(q.size()) {
         unsigned random = 1;
         for (auto* values : {&q, &k, &v})
@@ -56,7 +57,8 @@ struct data {
         plan_of_last.resize(plan.size()), plan.swap(plan_of_last);
         put(0, 0, attend, 0, 0, 64, 0), put(1, 0, attend, 0, 64, 576, 1);
         put(2, 0, attend, 0, 576, 620, 2), put(2, 1, attend, 1, 0, 40, 3);
-        for (int* one : {at(0, 0), at(1, 0), at(2, 0), at(2, 1)}) leave_to_the_last(one);
+        for (int* one : {at(0, 0), at(1, 0), at(2, 0), at(2, 1)}) leave_to_the_last(one, R * H);
+        at(2, 1)[layout::field::slots] = 1;
         plan.swap(plan_of_last);
     }
     // Where a key lies: its page's number is that of the table, also behind the end.
@@ -75,35 +77,7 @@ struct data {
         for (size_t key = 0; key < weights.size(); key++)
             for (int d = 0; d < D; d++) to[d] += weights[key] / total * to_float(row(v, b, int(key))[d]);
     }
-    int* at(int block, int n) { return &plan[layout::header_ints + (block * capacity + n) * layout::instruction_ints]; }
-    void put(int block, int n, int opcode, int sequence, int first, int end, int slot) {
-        int* to = at(block, n);
-        to[layout::field::opcode] = opcode, to[layout::field::sequence] = sequence;
-        to[layout::field::first_key] = first, to[layout::field::end_key] = end, to[layout::field::slot] = slot;
-        to[layout::field::counter] = slot < 0 ? -1 : 0, to[layout::field::length] = lengths[sequence];
-        to[layout::field::slots] = 3;
-    }
-    void part(int block, int n, int first, int end) {
-        at(block, n)[layout::field::first_row] = first, at(block, n)[layout::field::end_row] = end;
-    }
-
-    void leave_to_the_last(int* one) {
-        const int sequence = one[layout::field::sequence];
-        one[layout::field::counter] = sequence, one[layout::field::first_slot] = 3 * sequence;
-        one[layout::field::slots] = sequence == 0 ? 3 : 1;
-        one[layout::field::last_reduces] = 1, one[layout::field::end_row] = R * H;
-    }
-
-    // ||out - expected|| / ||expected||
-    double error() const {
-        double wrong = 0, all = 0;
-        for (size_t i = 0; i < expected.size(); i++) {
-            const double difference = to_float(out[i]) - expected[i];
-            wrong += difference * difference;
-            all += expected[i] * expected[i];
-        }
-        return std::sqrt(wrong / all);
-    }
+    double error() const { return relative_error(out, expected); }
 };
 
 }  // namespace
@@ -118,20 +92,14 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
         for (float& x : d.partial_lse) x = NAN;
         for (int& x : d.words) x = 0;
         const auto cache = [](std::vector<bf16>& values) { return tk::tensor{values.data(), page * D, D, D}; };
-        try {
+        const auto run = [&] {
             tk::paged_attention_decode::launch({d.q.data(), cache(d.k), cache(d.v), d.out.data(), d.lse.data(),
                                                 d.table.data(), width, B, R, H, 1, B * width, page, width, D, 0.125},
                                                {plan->data(), blocks, capacity, blocks, slots, rows, d.words.data(),
                                                 d.partial.data(), d.partial_lse.data()},
                                                nullptr);
-        } catch (const kittens::error& found) {
-            std::snprintf(message, size, "%s", found.what());
-            return 1;
-        }
-        const double error = d.error();
-        if (error < 4e-3) continue;
-        std::snprintf(message, size, "relative error %g", error);
-        return 2;
+        };
+        if (const int code = judged(run, [&] { return d.error(); }, 4e-3, message, size)) return code;
     }
     return 0;
 }

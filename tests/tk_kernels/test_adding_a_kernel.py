@@ -73,5 +73,9 @@ def test_the_tests_of_the_page_pass_and_those_of_every_operator_find_it(project:
 
 
 def test_the_harness_runs_the_workload_of_the_page(project: Path) -> None:
-    out = said(project, "harness", "workload=scale", "device=cpu", "problems=[{rows:37,columns:264}]", "wandb=disabled")
+    problems = "problems=[{rows:37,columns:264},{rows:37,columns:12}]"
+    contestants = "implementations=[tk,'tk[factor=0.75]']"
+    out = said(project, "harness", "workload=scale", "device=cpu", problems, contestants, "wandb=disabled")
     assert re.search(r"tk\b.*passed", out), out
+    assert re.search(r"tk\[factor=0.75\].*passed", out), out
+    assert "tk scale takes columns of multiples of 8 up to 512, not 12" in out

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_attention import assert_good, attend, operands
+from attentions import assert_good, attend, operands
 
 import tk_kernels as tk
 from tk_kernels.implementations.attention import Attention

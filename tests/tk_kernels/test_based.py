@@ -258,7 +258,7 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
         "return_state": (lambda: f(q, k, v, return_state=2), "return_state: got 2, needs True or False"),
         "no segments": (lambda: f(q, k, v, segments=0), "segments: got 0, needs an integer from 1 to 64"),
         "more segments than rows": (lambda: f(q, k, v, segments=2), "segments: got 2, needs at most 1 here"),
-        "operator's segments": (lambda: OPERATOR(q, k, v, True, False, -1), "segments: got -1, needs 0"),
+        "operator's segments": (lambda: OPERATOR(q, k, v, True, False, -1), "segments: got -1, needs an integer"),
         "device": (lambda: f(q, k, v.to("meta")), "v: is on meta, needs to be on"),
         "operator": (lambda: OPERATOR(q, k, v[..., :32]), r"v: got shape \(2, 4, 16, 32\), needs"),
     }

@@ -7,45 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
-from tk_kernels.toolchain import building, keys, store
+from tk_kernels.toolchain import building, keys
 from tk_kernels.toolchain.building import BuildOptions, without_places
 
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-@pytest.fixture
-def scale(tmp_path: Path) -> toolchain.KernelFolder:
-    """A private copy of the kernel folder `scale`."""
-    shutil.copytree(FIXTURES / "scale", tmp_path / "kernels" / "scale")
-    return toolchain.open_kernel(tmp_path / "kernels" / "scale")
-
-
-@pytest.fixture(scope="module")
-def builds_of_scale(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds `scale` for the cpu target, for this machine and for others: made once for all tests."""
-    cache = tmp_path_factory.mktemp("builds_of_scale")
-    kernel = toolchain.open_kernel(FIXTURES / "scale")
-    for portable in (False, True):
-        toolchain.build(kernel, toolchain.CPU, BuildOptions(cache=cache, portable=portable))
-    return cache
-
-
-@pytest.fixture
-def warm_cache(kernel_cache: Path, builds_of_scale: Path) -> Path:
-    """A kernel cache of the test's own, in which `scale` is built already; its key knows no paths."""
-    shutil.copytree(builds_of_scale, kernel_cache)
-    return kernel_cache
 
 
 def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
@@ -292,141 +266,6 @@ def test_the_longest_build_begins_first(
     assert begun == ["zeta", "scale"]
 
 
-def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
-    builds: list[toolchain.Build] = []
-    threads = [threading.Thread(target=lambda: builds.append(build_cpu(scale))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(built.cached for built in builds) == [False, True, True, True]
-
-
-def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
-    name = build_cpu(scale).folder.name
-    shutil.rmtree(warm_cache / name)
-    leftover = warm_cache / f".{name}.tmp-999999"
-    leftover.mkdir()
-    (leftover / "half.o").write_bytes(b"half")
-    assert not build_cpu(scale).cached
-    assert not leftover.exists()
-
-
-def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
-    first = build_cpu(scale)
-    (first.folder / store.MANIFEST).unlink()
-    assert not build_cpu(scale).cached
-
-
-def test_unwritable_cache_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "file"))
-    with pytest.raises(toolchain.ToolchainError, match="cannot be written .*set TK_KERNELS_CACHE"):
-        build_cpu(scale)
-
-
-def test_full_disk_is_one_sentence(
-    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(store, "publish", full)
-    with pytest.raises(toolchain.ToolchainError, match="No space left on device.*free some space"):
-        build_cpu(scale)
-
-
-@pytest.mark.parametrize(
-    ("free_bytes", "script"),
-    [
-        (10**12, "echo 'ld: final link failed: No space left on device'"),
-        (300_000, "for i in 1 2 3 4 5; do echo 'BFD assertion fail elf.c:3131'; done"),
-    ],
-    ids=["said", "seen"],
-)
-def test_compiler_on_a_full_disk_is_one_sentence(
-    tmp_path: Path,
-    kernel_cache: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    scale: toolchain.KernelFolder,
-    free_bytes: int,
-    script: str,
-) -> None:
-    failing = tmp_path / "g++"
-    failing.write_text(f'#!/bin/sh\ncase "$*" in *-dump*) echo 12.2.0;; *) {script}; exit 1;; esac\n')
-    failing.chmod(0o755)
-    monkeypatch.setenv("CXX", str(failing))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
-    toolchain.compilers.find_gxx.cache_clear()
-    try:
-        with pytest.raises(toolchain.CompileError, match=r"MiB left.*; free some space, or set TK") as failure:
-            build_cpu(scale)
-    finally:
-        toolchain.compilers.find_gxx.cache_clear()
-    assert len(str(failure.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
-def test_truncated_library_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder, part: float) -> None:
-    library = build_cpu(scale).library
-    image = library.read_bytes()
-    library.write_bytes(image[: int(part * len(image))])
-    with pytest.raises(toolchain.ToolchainError, match=r"scale.so: cannot be loaded \(.*delete the folder") as failure:
-        toolchain.load("scale", "cpu", scale.path.parent)
-    assert len(str(failure.value).splitlines()) == 1
-
-
-def test_library_that_cannot_be_linked_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
-    library = build_cpu(scale).library
-    image = library.read_bytes()
-    library.write_bytes(image.replace(b"libtvm_ffi.so", b"libtvm_ffx.so"))
-    with pytest.raises(toolchain.ToolchainError, match=r"cannot be loaded \(libtvm_ffx.so.*delete the folder"):
-        toolchain.load("scale", "cpu", scale.path.parent)
-
-
-def test_prebuilt_kernel_needs_no_compiler(
-    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
-) -> None:
-    (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
-    shutil.rmtree(warm_cache)
-    monkeypatch.setenv("TK_KERNELS_PREBUILT", str(tmp_path / "prebuilt"))
-    monkeypatch.setenv("PATH", "/nonexistent")
-    toolchain.compilers.find_gxx.cache_clear()
-    try:
-        built = toolchain.ensure_built("scale", "cpu", scale.path.parent)
-        assert toolchain.obstacle("scale", "cpu", scale.path.parent) is None
-    finally:
-        toolchain.compilers.find_gxx.cache_clear()
-    assert built.folder == copy
-    assert "-march=x86-64-v3" in " ".join(built.manifest["commands"])
-
-
-def test_prebuilt_kernel_of_other_sources_is_refused(
-    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
-) -> None:
-    toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
-    (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
-    monkeypatch.setenv("TK_KERNELS_PREBUILT", str(tmp_path / "prebuilt"))
-    with pytest.raises(toolchain.PrebuiltError, match="make the prebuilt folder again"):
-        toolchain.ensure_built("scale", "cpu", scale.path.parent)
-    assert "make the prebuilt folder again" in str(toolchain.obstacle("scale", "cpu", scale.path.parent))
-
-
-def test_prebuilt_variable_must_name_a_folder(monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder) -> None:
-    monkeypatch.setenv("TK_KERNELS_PREBUILT", "/nonexistent")
-    with pytest.raises(toolchain.PrebuiltError, match="which is no folder"):
-        toolchain.ensure_built("scale", "cpu", scale.path.parent)
-
-
-def test_export_replaces_what_was_there(tmp_path: Path, warm_cache: Path, scale: toolchain.KernelFolder) -> None:
-    toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
-    (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
-    (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
-    assert list((tmp_path / "prebuilt").iterdir()) == [copy]
-
-
 def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path: Path) -> None:
     slow = toolchain.open_kernel(Path(shutil.copytree(FIXTURES / "slow", tmp_path / "slow")))
     with pytest.raises(toolchain.QualityError) as failure:
@@ -471,6 +310,7 @@ def test_command_line_shows_commands_and_fails_in_words(
             ["build", "no_such_kernel"],
             "kernel 'no_such_kernel' does not exist; known kernels are attention, attention_",
         ),
+        (["build", "gem"], "; did you mean gemm?"),
         (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
         (["build", "/no/such/folder"], "no such kernel folder"),
     ],
@@ -513,12 +353,3 @@ def test_building_at_a_call_is_announced_once(
     assert capsys.readouterr().err.count("building scale for cpu") == 1
     toolchain.ensure_built("scale", "cpu", scale.path.parent)
     assert capsys.readouterr().err == ""
-
-
-def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("TK_KERNELS_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert store.cache_root() == tmp_path / "tk_kernels"
-    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "own"))
-    assert store.cache_root() == tmp_path / "own"
-    assert os.environ["TK_KERNELS_CACHE"]

@@ -272,7 +272,7 @@ def test_the_operator_itself_checks_too(device: str) -> None:
     inputs = operands(1, 2, 70, device)
     with pytest.raises(ValueError, match="k: got shape"):
         OPERATOR(inputs[0], inputs[1][:, :, :3], *inputs[2:])
-    with pytest.raises(ValueError, match="segments: got 0, needs a number from 1 to 64"):
+    with pytest.raises(ValueError, match="segments: got 0, needs an integer from 1 to 64"):
         OPERATOR(*inputs, False, 0)
 
 

@@ -11,7 +11,17 @@ import pytest
 import torch
 
 from tk_kernels import toolchain
-from tk_kernels.implementations import Attention, Based, Gemm, GemmFp8, Hedgehog, Kernel, LinearAttention, Mamba2
+from tk_kernels.implementations import (
+    Attention,
+    Based,
+    Gemm,
+    GemmFp8,
+    Hedgehog,
+    Kernel,
+    LinearAttention,
+    Mamba2,
+    Operator,
+)
 
 WITHOUT = "tk gemm: the schedule by_warps is one of GPUs without a copy engine"
 
@@ -117,6 +127,24 @@ def test_wrong_options_of_attention_are_named() -> None:
         Attention(order="hilbert")
     with pytest.raises(ValueError, match="deterministic: got 2, needs 0 or 1"):
         Attention(deterministic=2)
+
+
+def test_any_operator_serves_with_its_keywords_as_options_and_the_sizes_it_is_given() -> None:
+    assert "return_state" in Operator("based").options
+    assert "stages" in Operator("gemm", stages=2).options
+    with pytest.raises(TypeError, match="tk based: got the option 'stage', it takes normalize, return_state, segments"):
+        Operator("based", stage=2)
+    with pytest.raises(ValueError, match="operator: got 'gem', there is attention"):
+        Operator("gem")
+    for known, taken, refused in (([64, 96], 96, 128), ({"multiple_of": 32, "at_most": 96}, 32, 128)):
+        limited = Operator("attention", sizes={"D": known})
+        assert limited.refuse(AttentionProblem(D=taken)) is None
+        assert (
+            f"tk attention takes D {'64 and 96' if known == [64, 96] else 'of multiples of 32 up to 96'}, not"
+            in str(limited.refuse(AttentionProblem(D=refused)))
+        )
+    with pytest.raises(TypeError, match="up_to"):
+        Operator("attention", sizes={"D": {"multiple_of": 32, "up_to": 96}})
 
 
 def test_wrong_options_are_named() -> None:

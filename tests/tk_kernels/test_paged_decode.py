@@ -66,10 +66,9 @@ def test_a_plan_is_refilled(decode: Decode, device: str) -> None:
 def test_the_operator_is_one_of_pytorchs(decode: Decode) -> None:
     one = decode.problem("20+40", 1, 4, 16)
     inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu")
-    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
     torch.library.opcheck(
         getattr(torch.ops.tk_kernels, decode.name).default,
-        (*list(inputs.values())[:-1], plan.buffer, plan.words, *sizes, one.scale, True),
+        (*list(inputs.values())[:-1], plan.buffer, plan.words, plan.sizes, one.scale, True),
     )
     assert not plan.words.any()
 

@@ -36,6 +36,8 @@ def test_vmap_over_a_part_of_the_operands() -> None:
     a, weights, one = bf16(64, 64), e4m3(3, 64, 64), torch.ones(())
     results = torch.func.vmap(tk.gemm, in_dims=(None, 2))(a, torch.stack([a, 2 * a], dim=2))
     assert torch.equal(results[1], tk.gemm(a, 2 * a))
+    forced = torch.func.vmap(lambda one: tk.gemm(a, one, stages=2))(torch.stack([a, 2 * a]))
+    assert torch.equal(forced[1], results[1])
     left = e4m3(64, 64)
     product = torch.func.vmap(lambda w: tk.gemm_fp8(left, w.t(), scale_a=one, scale_b=one))(weights)
     assert torch.equal(product[2], tk.gemm_fp8(left, weights[2].t(), scale_a=one, scale_b=one))

@@ -24,7 +24,7 @@ class Attention(Kernel):
 
     name = "attention"
     directions = ("fwd", "bwd")
-    options = ("order", "synchronous", "blocks_per_sm", "path", "deterministic")
+    options = (*attention_options.OPTIONS, "deterministic")
     of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
 

@@ -21,8 +21,8 @@ class Gemm(Kernel):
     """`tk.gemm(a, b)` with a variant's options. Raises ValueError for a value that is none."""
 
     name = "gemm"
-    options: tuple[str, ...] = ("stages", "persistent", "order", "tile", "cluster", "schedule", "split")
-    of_copy_engine: tuple[str, ...] = ("stages", "order", "tile", "cluster", "schedule", "split")
+    options: tuple[str, ...] = gemm_options.GEMM_OPTIONS
+    of_copy_engine = tuple(option for option in gemm_options.GEMM_OPTIONS if option != "persistent")
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -59,7 +59,7 @@ class GemmFp8(Gemm):
 
     name = "gemm_fp8"
     dtype = "e4m3"
-    options = ("fast_accum", "stages", "persistent", "tile", "cluster", "schedule", "split")
+    options = ("fast_accum", *gemm_options.PRODUCT_OPTIONS)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -16,6 +17,20 @@ from ..ops.library import built_for, unsupported_gpu
 Outputs = Tensor | tuple[Tensor, ...]
 
 TARGET_OF_DEVICE = {device: target.name for device, target in toolchain.DEFAULT_OF_DEVICE.items()}
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """Sizes that are multiples of one number up to another."""
+
+    multiple_of: int
+    at_most: int
+
+    def __contains__(self, value: int) -> bool:
+        return value % self.multiple_of == 0 and value <= self.at_most
+
+    def __str__(self) -> str:
+        return f"of multiples of {self.multiple_of} up to {self.at_most}"
 
 
 class Kernel:
@@ -102,11 +117,12 @@ class Kernel:
         """None, or why the kernel was not built for this problem, or not with these options."""
         return None
 
-    def refuse_size(self, what: str, value: int, known: tuple[int, ...]) -> str | None:
+    def refuse_size(self, what: str, value: int, known: tuple[int, ...] | Multiples) -> str | None:
         """None, or that `value` is none of `known`."""
         if value in known:
             return None
-        return f"{self._title} takes {what} {' and '.join(map(str, known))}, not {value}"
+        listed = known if isinstance(known, Multiples) else " and ".join(map(str, known))
+        return f"{self._title} takes {what} {listed}, not {value}"
 
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call that is timed, with the kernel loaded (and built, if need be)."""
@@ -156,14 +172,35 @@ class Kernel:
 
 
 class Operator(Kernel):
-    """An operator that takes a workload's inputs and options by their names; a variant's options are its keywords too.
+    """An operator that takes a workload's inputs and options by their names; a variant's options are its keywords.
 
-    operator: its name, which is that of its kernel's folder too. Raises ValueError for one that there is not.
+    operator: its name, which is that of its kernel's folder too. sizes: problem's key -> the sizes it takes, a list or
+    `{multiple_of: 8, at_most: 512}`. Raises ValueError for an operator that there is not, TypeError for other limits.
     """
 
-    def __init__(self, operator: str, **options: Any) -> None:
+    def __init__(self, operator: str, sizes: Mapping[str, Any] | None = None, **options: Any) -> None:
         if operator not in ops.OPERATORS:
             raise ValueError(f"operator: got {operator!r}, there is {', '.join(ops.OPERATORS)}")
         self.name = operator
-        self.options = tuple(inspect.signature(ops.OPERATORS[operator]).parameters)
+        self.options = _keywords(ops.OPERATORS[operator])
+        self._sizes = {
+            key: Multiples(**known) if isinstance(known, Mapping) else tuple(known)
+            for key, known in (sizes or {}).items()
+        }
         super().__init__(**options)
+
+    def refuse(self, problem: Any) -> str | None:
+        """The first of the sizes that the operator does not take."""
+        reasons = (self.refuse_size(key, getattr(problem, key), known) for key, known in self._sizes.items())
+        return next(filter(None, reasons), None)
+
+
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the keywords of a function, those of a typed dictionary that it takes among them."""
+    names: list[str] = []
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is one.KEYWORD_ONLY:
+            names.append(one.name)
+        elif one.kind is one.VAR_KEYWORD:
+            names += get_args(get_type_hints(function)[one.name])[0].__annotations__
+    return tuple(names)

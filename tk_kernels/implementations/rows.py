@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..ops.dropout_add_layernorm import DIM_STEP, LARGEST_DIM, dropout_add_layernorm
 from ..ops.rotary import HEAD_DIMS, rotary
-from .kernel import Kernel, Outputs
+from .kernel import Kernel, Multiples, Outputs
 
 OTHERS = ("rotary_kernel", "layer_norm", "at::native")
 
@@ -54,9 +54,7 @@ class DropoutAddLayernorm(Kernel):
 
     def refuse(self, problem: Any) -> str | None:
         """D a multiple of 64 up to 8192."""
-        if problem.D % DIM_STEP == 0 and problem.D <= LARGEST_DIM:
-            return None
-        return f"tk dropout_add_layernorm takes D of multiples of {DIM_STEP} up to {LARGEST_DIM}, not {problem.D}"
+        return self.refuse_size("D", problem.D, Multiples(DIM_STEP, LARGEST_DIM))
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """x, residual, weight, bias -> (normed, new_residual)."""

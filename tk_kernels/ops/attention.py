@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from . import attention_decode
 from .attention_decode import attention_by_decode, is_planned, key_of
-from .attention_options import AUTOMATIC, PATHS, encode_options
+from .attention_options import AUTOMATIC, PATHS, AttentionOptions, encode_given
 from .library import has_copy_engine, has_elements, is_plain_eager, refuse_unusable, register
 from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
 from .options import flag, require_scale
@@ -30,10 +30,7 @@ def attention(
     scale: float | None = None,
     return_lse: bool = False,
     deterministic: bool = False,
-    order: str | None = None,
-    synchronous: bool | int | None = None,
-    blocks_per_sm: int | None = None,
-    path: str | None = None,
+    **options: Unpack[AttentionOptions],
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
 
@@ -73,10 +70,7 @@ def attention(
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
-    if order is None and synchronous is None and blocks_per_sm is None and path is None:
-        options: list[int] | None = None
-    else:
-        options = list(encode_options(order, synchronous, blocks_per_sm, path))
+    encoded = encode_given(options)
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
             require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
@@ -89,9 +83,9 @@ def attention(
     if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
         q, k, v
     ):
-        out, lse = _attention(q, k, v, causal, scale, deterministic, options)
+        out, lse = _attention(q, k, v, causal, scale, deterministic, encoded)
     else:
-        out, lse = _run(q, k, v, causal, scale, deterministic, options)
+        out, lse = _run(q, k, v, causal, scale, deterministic, encoded)
     return (out, lse) if return_lse else out
 
 

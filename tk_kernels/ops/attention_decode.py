@@ -37,8 +37,8 @@ WHOLE_ROWS, WHOLE_KEYS, WHOLE_STEP_US = 128, 128, 1.6
 of the recorded 1572 us of 16 heads, 16384 causal tokens on 132 multiprocessors."""
 
 Key = tuple[object, ...]
-Kept = tuple[DecodePlan, Tensor, tuple[int, int, int, int, int]]
-"""A plan, its table of pages, and its blocks, instructions a block, counters, slots and rows of a tile."""
+Kept = tuple[DecodePlan, Tensor, list[int]]
+"""A plan, its table of pages, and its sizes."""
 
 _plans: OrderedDict[Key, Kept] = OrderedDict()
 _captured: dict[Key, Kept] = {}
@@ -142,4 +142,4 @@ def _new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
         device=q.device,
     )
     table = torch.arange(batch, dtype=torch.int32, device=q.device)[:, None]
-    return plan, table, (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
+    return plan, table, plan.sizes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
-from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, integer
+from .library import has_elements
+from .operands import launch, like, require_dense_rows, require_shape, require_tensor
+from .operator import operator
+from .options import integer
 
 __all__ = ["based"]
 
@@ -21,6 +22,7 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
+@operator
 def based(
     q: Tensor,
     k: Tensor,
@@ -56,33 +58,16 @@ def based(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
     dimension that is not dense.
     """
-    for name, value in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
-            require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
-    cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    normalize, return_state = flag("normalize", normalize), flag("return_state", return_state)
-    refuse_unusable(q=q, k=k, v=v)
-    refuse_gradient("based", q=q, k=k, v=v)
-    function = _run if is_plain_eager(q, k, v) else _based
-    out, *state = function(q, k, v, normalize, return_state, cut)
-    return (out, tuple(state)) if return_state else out
-
-
-def _run(
-    q: Tensor, k: Tensor, v: Tensor, normalize: bool = True, return_state: bool = False, segments: int = 0
-) -> list[Tensor]:
-    """The operator: out, and the state where it is asked for."""
     _require_problem(q, k, v)
+    cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     if not has_elements(q):
         return _outputs(q, v, normalize, return_state)
     out = like(v)
     B, H = q.shape[:2]
     values = q.new_empty((B, H, FEATURES, VALUE_DIM), dtype=torch.float32) if return_state else None
     pairs = q.new_empty((B, H, PAIR_ROWS, FEATURE_DIM), dtype=torch.float32) if return_state and normalize else None
-    launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, segments))
-    if values is None:
-        return [out]
-    return [out, *_state(values, pairs, k.shape[2])]
+    launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, cut))
+    return out if values is None else (out, _state(values, pairs, k.shape[2]))
 
 
 def _state(values: Tensor, pairs: Tensor | None, rows: int) -> State:
@@ -131,14 +116,11 @@ def _require_problem(q: Tensor, k: Tensor, v: Tensor) -> None:
     require_shape("v", v, (*q.shape[:3], VALUE_DIM), f"as q has with value dim {VALUE_DIM}")
 
 
-def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> list[Tensor]:
+def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> Tensor | tuple[Tensor, State]:
     """Out and the public state as they will be, uninitialised."""
     out = like(v)
     if not return_state:
-        return [out]
+        return out
     B, H, F, D = *q.shape[:2], FEATURE_DIM, VALUE_DIM
     shapes = [(B, H, D), (B, H, F, D), (B, H, F, F, D), (B, H), (B, H, F), (B, H, F, F)]
-    return [out, *(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])]
-
-
-_based = register("based", _run, backward=no_backward("based"))
+    return out, tuple(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])

@@ -66,9 +66,8 @@ def call(
     first = next(iter(caches.values()))
     plan = _plan_of_call(plan, kind, q, kv_heads, block_table, seqlens, first.shape[0], first.shape[1])
     function = run if is_plain_eager(*tensors.values()) else overload
-    sizes = (plan.blocks, plan.capacity, plan.counters, plan.slots, plan.rows_per_tile)
     factor = float(q.shape[3] ** -0.5 if scale is None else scale)
-    results = function(q, *caches.values(), block_table, plan.buffer, plan.words, *sizes, factor, return_lse)
+    results = function(q, *caches.values(), block_table, plan.buffer, plan.words, plan.sizes, factor, return_lse)
     return (results[0], results[1]) if return_lse else results[0]
 
 
@@ -79,14 +78,14 @@ def launch_planned(
     block_table: Tensor,
     plan: Tensor,
     words: Tensor,
-    sizes: tuple[int, int, int, int, int],
+    sizes: list[int],
     dim: int,
     scale: float,
     return_lse: bool,
 ) -> list[Tensor]:
     """The body of an operator: out with rows of `dim`, and lse where it is asked for.
 
-    sizes: blocks, capacity, counters, slots, rows of a tile. `words` are zeros, which a launch leaves as it found them.
+    sizes: those of the plan. `words` are zeros, which a launch leaves as it found them.
     """
     batch, new_tokens, heads, _ = q.shape
     blocks, capacity, counters, slots, rows = sizes

@@ -97,8 +97,7 @@ class DecodePlan:
             raise ValueError(f"seqlens: {tiles} tiles of {self.rows_per_tile} rows are more than a plan can number")
         self.capacity = int(self._function("usual_capacity")(tiles, blocks)) if capacity is None else capacity
         self.counters, self.slots = blocks, 2 * blocks
-        sizes = [blocks, self.capacity, self.counters, self.slots, self.rows_per_tile, self.key_step]
-        sizes += [self.batch, kv_heads, self.row_tiles, new_tokens, heads]
+        sizes = [*self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
         self._sizes = torch.tensor(sizes, dtype=torch.int32)
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
         ints = 16 + 16 * blocks * self.capacity
@@ -129,11 +128,6 @@ class DecodePlan:
         words = self._function("verify")(self.buffer.cpu(), self._lengths)
         if words:
             raise ValueError(f"plan: {words}")
-
-    def predict_us(self, costs: DecodeCosts | None = None) -> float:
-        """The time that these costs, by default the plan's own, say its queues take."""
-        chosen = self._costs if costs is None else torch.tensor(astuple(costs), dtype=torch.float64)
-        return float(self._function("predict")(self._host, chosen))
 
     def require(
         self,
@@ -166,6 +160,11 @@ class DecodePlan:
                     f"plan: is for other lengths, sequence {i} has {int(self._lengths[i])} keys there and "
                     f"{int(given[i])} in seqlens; call its refill"
                 )
+
+    @property
+    def sizes(self) -> list[int]:
+        """Of a launch: blocks, capacity, counters, slots, rows of a tile."""
+        return [self.blocks, self.capacity, self.counters, self.slots, self.rows_per_tile]
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .operands import launch, require_shape, require_tensor, rows_of
-from .options import flag, integer
+from .operator import filled_in, operator
+from .options import integer
 
 __all__ = ["dropout_add_layernorm"]
 
@@ -18,6 +20,17 @@ WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
 _WORD = 2**64
 
 
+def _with_seed(keywords: dict[str, Any]) -> None:
+    """Draw a seed where dropout has none; seed and offset as signed numbers of 64 bits, which operators take."""
+    if keywords.get("seed") is None:
+        keywords["seed"] = int(torch.randint(2**63 - 1, ())) if keywords.get("p") else 0
+    for name in ("seed", "offset"):
+        value = integer(name, keywords.get(name, 0), -_WORD // 2, _WORD - 1)
+        keywords[name] = value - _WORD if value >= _WORD // 2 else value
+
+
+@filled_in(_with_seed)
+@operator
 def dropout_add_layernorm(
     x: Tensor,
     residual: Tensor,
@@ -57,55 +70,19 @@ def dropout_add_layernorm(
     [0, 1), or a negative or infinite eps.
     """
     _require_problem(x, residual, weight, bias, p, eps)
-    rms, return_mask = flag("rms", rms), flag("return_mask", return_mask)
     grid = 0 if blocks is None else integer("blocks", blocks, 1, 2**31 - 1)
-    offset = integer("offset", offset, -_WORD // 2, _WORD - 1)
-    if seed is not None:
-        seed = integer("seed", seed, -_WORD // 2, _WORD - 1)
-    given = {"x": x, "residual": residual, "weight": weight} | ({} if bias is None else {"bias": bias})
-    refuse_unusable(**given)
-    refuse_gradient("dropout_add_layernorm", **given)
-    if seed is None:
-        seed = int(torch.randint(2**63 - 1, ())) if p > 0 else 0
-    function = _run if is_plain_eager(*given.values()) else _operator
-    results = function(
-        x, residual, weight, bias, float(p), float(eps), _signed(seed), _signed(offset), return_mask, rms, grid
-    )
-    return tuple(results)
-
-
-def _signed(value: int) -> int:
-    """The 64 bits of a number as a signed one, which is what operators take."""
-    return value - _WORD if value >= _WORD // 2 else value
-
-
-def _run(
-    x: Tensor,
-    residual: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    p: float = 0.0,
-    eps: float = 1e-5,
-    seed: int = 0,
-    offset: int = 0,
-    return_mask: bool = False,
-    rms: bool = False,
-    blocks: int = 0,
-) -> list[Tensor]:
-    """The operator."""
-    _require_problem(x, residual, weight, bias, p, eps)
     outputs = _outputs(x, return_mask)
     if not has_elements(x):
-        return outputs
+        return tuple(outputs)
     D = x.shape[-1]
     normed, total, *mask = (tensor.view(-1, D) for tensor in outputs)
     if mask and p == 0:
         outputs[2].fill_(True)
     drawn = mask[0].view(torch.uint8) if mask and p > 0 else None
     rows = {name: rows_of("dropout_add_layernorm", name, tensor) for name, tensor in (("x", x), ("residual", residual))}
-    rest = (normed, total, drawn, p, eps, seed, offset, rms, blocks)
+    rest = (normed, total, drawn, float(p), float(eps), seed or 0, offset, rms, grid)
     launch("dropout_add_layernorm", "dropout_add_layernorm", {**rows, "weight": weight, "bias": bias}, rest)
-    return outputs
+    return tuple(outputs)
 
 
 def _outputs(x: Tensor, return_mask: bool) -> list[Tensor]:
@@ -138,6 +115,3 @@ def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor |
         raise ValueError(f"p: got {p}, needs a probability in [0, 1)")
     if not 0 <= eps < math.inf:
         raise ValueError(f"eps: got {eps}, needs a finite number of at least 0")
-
-
-_operator = register("dropout_add_layernorm", _run, backward=no_backward("dropout_add_layernorm"))

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .operands import launch, require_shape, require_tensor
+from .operator import operator
 from .options import flag
 
 __all__ = ["fft_conv", "fft_conv_filter"]
@@ -26,6 +27,7 @@ _HALF = 32  # rows, or columns, of a tile that one butterfly leaves
 _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is then imaginary
 
 
+@operator
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.
 
@@ -50,13 +52,17 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an N that is not supported.
     """
-    require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
-    require_tensor("k_f", k_f, 4, (torch.bfloat16,), None, "u")
-    causal = flag("causal", causal)
-    refuse_unusable(u=u, k_f=k_f)
-    refuse_gradient("fft_conv", u=u, k_f=k_f)
-    function = _run if is_plain_eager(u, k_f) else _fft_conv
-    return function(u, k_f, causal)
+    points = _require_problem(u, k_f, causal)
+    if not has_elements(u):
+        return u.new_empty(u.shape)
+    length = u.shape[2]
+    alone = _alone(length, causal)
+    multiple = 2 * _COLUMNS if points >= _TILE * _COLUMNS else _COLUMNS
+    if length % multiple:
+        u = pad(u, (0, -length % multiple))
+    y = u.new_empty(u.shape)
+    launch("fft_conv", "fft_conv", {"u": u, "k_f": k_f}, (_constants(points, alone, u.device), y, alone))
+    return y if y.shape[2] == length else y[:, :, :length].contiguous()
 
 
 def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
@@ -103,21 +109,6 @@ def _alone(n: int, causal: bool) -> bool:
     Shorter causal ones leave room for zeros in the shortest transform, and are transformed in pairs.
     """
     return causal and 2 * n > TRANSFORMS[0]
-
-
-def _run(u: Tensor, k_f: Tensor, causal: bool = False) -> Tensor:
-    """The operator."""
-    points = _require_problem(u, k_f, causal)
-    if not has_elements(u):
-        return u.new_empty(u.shape)
-    length = u.shape[2]
-    alone = _alone(length, causal)
-    multiple = 2 * _COLUMNS if points >= _TILE * _COLUMNS else _COLUMNS
-    if length % multiple:
-        u = pad(u, (0, -length % multiple))
-    y = u.new_empty(u.shape)
-    launch("fft_conv", "fft_conv", {"u": u, "k_f": k_f}, (_constants(points, alone, u.device), y, alone))
-    return y if y.shape[2] == length else y[:, :, :length].contiguous()
 
 
 _known_constants: dict[tuple[int, bool, torch.device], Tensor] = {}
@@ -189,6 +180,3 @@ def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:
         f"what fft_conv_filter returns for {u.shape[1]} channels, n={u.shape[2]} and causal={causal}",
     )
     return points
-
-
-_fft_conv = register("fft_conv", _run, backward=no_backward("fft_conv"))

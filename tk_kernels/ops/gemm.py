@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from .gemm_epilogue import fused
+from .gemm_epilogue import gemm_epilogue
 from .gemm_launch import launch_gemm, require_matrices
-from .gemm_options import LARGEST_SIZE, encode_given
+from .gemm_options import GEMM_OPTIONS, LARGEST_SIZE, GemmOptions, encode_given
 from .library import has_elements, is_plain_eager, refuse_unusable, register
 from .operands import require_shape, require_tensor
 
@@ -25,13 +25,7 @@ def gemm(
     activation: str | None = None,
     gate: Tensor | None = None,
     residual: Tensor | None = None,
-    stages: int | None = None,
-    persistent: bool | int | None = None,
-    order: str | None = None,
-    tile: str | tuple[int, int] | None = None,
-    cluster: str | tuple[int, int] | None = None,
-    schedule: str | None = None,
-    split: int | None = None,
+    **options: Unpack[GemmOptions],
 ) -> Tensor:
     """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
 
@@ -61,11 +55,11 @@ def gemm(
     wrong dtype, layout, device, rank, shape; an empty matrix; an `out` that shares memory with an operand; or an option
     the kernel is not built for.
     """
-    options = encode_given(stages, persistent, order, tile, cluster, schedule, split)
+    encoded = encode_given(options, GEMM_OPTIONS)
     if bias is not None or activation is not None or gate is not None or residual is not None:
         if out is not None:
             raise ValueError("out: cannot be given with an epilogue (bias, activation, gate, residual); leave it out")
-        return fused(a, b, bias, activation, gate, residual, options)
+        return gemm_epilogue(a, b, bias, activation, gate, residual, encoded)
     for matrix in (a, b):
         if not isinstance(matrix, Tensor) or matrix.layout is not torch.strided:
             _require_matrices(a, b)
@@ -73,15 +67,15 @@ def gemm(
     records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     if out is None:
         if records_gradient or not is_plain_eager(a, b):
-            return _gemm(a, b, options)
-        return _run(a, b, options)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
+            return _gemm(a, b, encoded)
+        return _run(a, b, encoded)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
     # The dispatcher runs a call where any of its tensors asks for: with an `out` on meta it would compute nothing.
     if not isinstance(out, Tensor) or out.layout is not torch.strided or out.device != a.device:
         _require_matrices(a, b)
         _require_output(a, b, out)
     if records_gradient or out.requires_grad:
         raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
-    _gemm_out(a, b, out, options)
+    _gemm_out(a, b, out, encoded)
     return out
 
 

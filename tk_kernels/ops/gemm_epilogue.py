@@ -7,51 +7,35 @@ from torch import Tensor
 
 from .gemm_launch import aligned_like, launch_gemm, require_matrices
 from .gemm_options import LARGEST_SIZE
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .operands import require_shape, require_tensor
+from .operator import operator
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
 BATCH_MULTIPLE = 16
 """Rows of a that share a row of the gate are a multiple of it."""
 
 
-def fused(
+@operator
+def gemm_epilogue(
     a: Tensor,
     b: Tensor,
     bias: Tensor | None,
     activation: str | None,
     gate: Tensor | None,
     residual: Tensor | None,
-    options: list[int] | None,
-) -> Tensor:
-    """Return residual + gate activation(a b + bias), terms that are None left out; see `gemm`."""
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
-    given = {"a": a, "b": b, "bias": bias, "gate": gate, "residual": residual}
-    _require_operands(a, b, bias, gate, residual)
-    refuse_unusable(**given)
-    refuse_gradient(_NAME, **given)
-    function = _run if is_plain_eager(*(tensor for tensor in given.values() if tensor is not None)) else _gemm_epilogue
-    return function(a, b, bias, ACTIVATIONS.index(activation), gate, residual, options)
-
-
-def _run(
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None,
-    activation: int,
-    gate: Tensor | None,
-    residual: Tensor | None,
     options: list[int] | None = None,
 ) -> Tensor:
-    """The operator; `options` are encoded."""
+    """Return residual + gate activation(a b + bias) without the terms that are None; `options` are encoded."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
     _require_operands(a, b, bias, gate, residual)
     out = a.new_empty((a.shape[0], b.shape[1]))
     if not has_elements(a):
         return out
     rows = (
         None if bias is None else _in_pairs(bias.unsqueeze(0)),
-        activation,
+        ACTIVATIONS.index(activation),
         None if gate is None else _in_pairs(gate if gate.dim() == 2 else gate.unsqueeze(0)),
         None if residual is None else _in_pairs(residual),
     )
@@ -90,7 +74,3 @@ def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | 
                 f"gate: got shape {tuple(gate.shape)}, needs {(N,)}, or (batches, {N}) with the {M} rows of a in as "
                 f"many batches of a multiple of {BATCH_MULTIPLE} rows"
             )
-
-
-_NAME = "gemm with an epilogue"
-_gemm_epilogue = register("gemm_epilogue", _run, backward=no_backward(_NAME))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from .gemm_launch import launch_gemm, require_matrices
-from .gemm_options import LARGEST_SIZE, encode_given
+from .gemm_options import LARGEST_SIZE, PRODUCT_OPTIONS, ProductOptions, encode_given
 from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
 from .operands import require_tensor
 
@@ -26,12 +28,7 @@ def gemm_fp8(
     scale_b: Tensor | None = None,
     out_dtype: torch.dtype = torch.bfloat16,
     fast_accum: bool = True,
-    stages: int | None = None,
-    persistent: bool | int | None = None,
-    tile: str | tuple[int, int] | None = None,
-    cluster: str | tuple[int, int] | None = None,
-    schedule: str | None = None,
-    split: int | None = None,
+    **options: Unpack[ProductOptions],
 ) -> Tensor:
     """Return scale_a scale_b (a b), rounded once to `out_dtype`; e4m3 saturates at 448.
 
@@ -54,7 +51,7 @@ def gemm_fp8(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
     built for.
     """
-    options = encode_given(stages, persistent, None, tile, cluster, schedule, split)
+    encoded = encode_given(options, PRODUCT_OPTIONS)
     _require_operands(a, b)
     scales = {name: scale for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)) if scale is not None}
     for name, scale in scales.items():
@@ -67,7 +64,7 @@ def gemm_fp8(
     refuse_unusable(a=a, b=b, **scales)
     refuse_gradient("gemm_fp8", a=a, b=b, **scales)
     function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
-    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, options)
+    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, encoded)
 
 
 def _run(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import TypedDict, Unpack
 
-from .options import choice, integer
+from .options import choice, given, integer
 
 LARGEST_SIZE = 2**30 - 1  # of M, N and K, as in gemm.h
 ORDERS = ("supergroup", "row_major", "hilbert")
@@ -16,22 +17,36 @@ Encoded = tuple[int, int, int, int, int, int, int, int, int]
 AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0, 0)
 
 
-def encode_options(
-    stages: int | None = None,
-    persistent: bool | int | None = None,
-    order: str | None = None,
-    tile: str | tuple[int, int] | None = None,
-    cluster: str | tuple[int, int] | None = None,
-    schedule: str | None = None,
-    split: int | None = None,
-) -> Encoded:
-    """Check the options and turn them into what the kernel takes; None means "choose by shape".
+class ProductOptions(TypedDict, total=False):
+    """What every matrix product has; None chooses by shape."""
+
+    stages: int | None
+    persistent: bool | int | None
+    tile: str | tuple[int, int] | None
+    cluster: str | tuple[int, int] | None
+    schedule: str | None
+    split: int | None
+
+
+class GemmOptions(ProductOptions, total=False):
+    """Those of `tk.gemm`."""
+
+    order: str | None
+
+
+PRODUCT_OPTIONS, GEMM_OPTIONS = tuple(ProductOptions.__annotations__), tuple(GemmOptions.__annotations__)
+
+
+def encode_options(**options: Unpack[GemmOptions]) -> Encoded:
+    """Check the options and turn them into what the kernel takes.
 
     Raises ValueError that names the option, what it got and what it needs. Combinations are
     checked by the kernel, which knows what it was built for.
     """
-    tile_m, tile_n = _pair("tile", tile)
-    cluster_m, cluster_n = _pair("cluster", cluster)
+    stages, persistent, order = options.get("stages"), options.get("persistent"), options.get("order")
+    schedule, split = options.get("schedule"), options.get("split")
+    tile_m, tile_n = _pair("tile", options.get("tile"))
+    cluster_m, cluster_n = _pair("cluster", options.get("cluster"))
     if isinstance(persistent, bool):
         persistent = int(persistent)
     return (
@@ -47,18 +62,12 @@ def encode_options(
     )
 
 
-def encode_given(
-    stages: int | None,
-    persistent: bool | int | None,
-    order: str | None,
-    tile: str | tuple[int, int] | None,
-    cluster: str | tuple[int, int] | None,
-    schedule: str | None,
-    split: int | None,
-) -> list[int] | None:
-    """`encode_options` as operators take it; None where none is given: a call with fewer arguments takes less time."""
-    given = (stages, persistent, order, tile, cluster, schedule, split)
-    return None if given == (None,) * 7 else list(encode_options(*given))
+def encode_given(options: GemmOptions | ProductOptions, known: tuple[str, ...]) -> list[int] | None:
+    """`encode_options` as operators take it; None where none is given: a call with fewer arguments takes less time.
+
+    Raises TypeError for an option that is not among the known ones.
+    """
+    return list(encode_options(**options)) if given(options, known) else None
 
 
 def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:

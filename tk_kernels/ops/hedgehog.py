@@ -5,17 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import (
-    has_copy_engine,
-    has_elements,
-    is_plain_eager,
-    no_backward,
-    refuse_gradient,
-    refuse_unusable,
-    register,
-)
+from .library import has_copy_engine, has_elements
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, integer
+from .operator import operator
+from .options import integer
 
 __all__ = ["hedgehog"]
 
@@ -24,6 +17,7 @@ FEATURE_DIM = 64  # of each sign
 MOST_SEGMENTS = 64
 
 
+@operator
 def hedgehog(
     q: Tensor,
     k: Tensor,
@@ -71,41 +65,12 @@ def hedgehog(
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     _require_problem(operands)
-    refuse_unusable(**operands)
-    return_state = flag("return_state", return_state)
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    refuse_gradient("hedgehog", **operands)
-    if is_plain_eager(*operands.values()):
-        out, k_state, kv_state = _launch(operands, return_state, count)
-    else:
-        out, k_state, kv_state = _hedgehog(q, k, v, q_map, k_map, alpha, beta, return_state, count)
+    out, k_state, kv_state = _outputs(q, return_state)
+    if has_elements(q):
+        kernel = "hedgehog" if has_copy_engine(q.device) else "hedgehog_warps"
+        launch(kernel, kernel, operands, (out, k_state, kv_state, count))
     return (out, (k_state, kv_state)) if return_state else out
-
-
-def _run(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    q_map: Tensor,
-    k_map: Tensor,
-    alpha: Tensor,
-    beta: Tensor,
-    return_state: bool = False,
-    segments: int = -1,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The operator. Without `return_state` the states are empty."""
-    operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
-    _require_problem(operands)
-    return _launch(operands, return_state, segments)
-
-
-def _launch(operands: dict[str, Tensor], return_state: bool, segments: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The outputs, for operands that are as they must be."""
-    outputs = _outputs(operands["q"], return_state)
-    if has_elements(operands["q"]):
-        kernel = "hedgehog" if has_copy_engine(operands["q"].device) else "hedgehog_warps"
-        launch(kernel, kernel, operands, (*outputs, segments))
-    return outputs
 
 
 def _outputs(q: Tensor, return_state: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,6 +97,3 @@ def _require_problem(operands: dict[str, Tensor]) -> None:
     for name in ("alpha", "beta"):
         require_tensor(name, operands[name], 1, (torch.float32,), q.device, "q")
         require_shape(name, operands[name], (H,), "a number for each head of q")
-
-
-_hedgehog = register("hedgehog", _run, backward=no_backward("hedgehog"))

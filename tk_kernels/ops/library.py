@@ -66,7 +66,8 @@ def register(
 def _call_by_call(overload: Any, written: list[int]) -> Callable[..., Any]:
     """What `torch.func.vmap` does with an operator: a launch for each element of the batch, the results stacked.
 
-    written: the positions of the arguments that it writes; those have to be batched.
+    written: the positions of the arguments that it writes; those have to be batched. A list of numbers is not: its
+    place in `in_dims` is a list too.
     """
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
@@ -74,7 +75,7 @@ def _call_by_call(overload: Any, written: list[int]) -> Callable[..., Any]:
             if in_dims[position] is None:
                 raise ValueError(f"{overload}: vmap over other tensors than the one that is written; batch that too")
         results = [
-            overload(*(a if dim is None else a.select(dim, i) for a, dim in zip(arguments, in_dims, strict=True)))
+            overload(*(a.select(dim, i) if type(dim) is int else a for a, dim in zip(arguments, in_dims, strict=True)))
             for i in range(info.batch_size)
         ]
         if overload._schema.returns == []:

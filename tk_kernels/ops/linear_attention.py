@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, integer, require_scale
+from .operator import operator
+from .options import integer, require_scale
 
 __all__ = ["linear_attention"]
 
@@ -15,6 +16,7 @@ DIMS = (64, 128)
 MOST_SEGMENTS = 4096
 
 
+@operator
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -55,14 +57,14 @@ def linear_attention(
     """
     _require_problem(q, k, v, log_decay, scale, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    return_final_state = flag("return_final_state", return_final_state)
-    given = {"q": q, "k": k, "v": v, "log_decay": log_decay, "initial_state": initial_state}
-    refuse_gradient("linear_attention", **given)
-    refuse_unusable(**given)
-    plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
-    arguments = (q, k, v, log_decay, scale, initial_state, return_final_state, cut)
-    results = _run(*arguments) if plain else _linear_attention(*arguments)
-    return (results[0], results[1]) if return_final_state else results[0]
+    out = like(v)
+    final = v.new_empty((*v.shape[:2], q.shape[3], v.shape[3]), dtype=torch.float32) if return_final_state else None
+    if has_elements(q):
+        require_not_growing("log_decay", log_decay)
+        scale = q.shape[3] ** -0.5 if scale is None else float(scale)
+        rest = (out, dense(log_decay), scale, dense(initial_state), final, cut)
+        launch("linear_attention", "linear_attention", {"q": q, "k": k, "v": v}, rest)
+    return out if final is None else (out, final)
 
 
 def require_not_growing(name: str, tensor: Tensor | None) -> None:
@@ -78,36 +80,6 @@ def require_not_growing(name: str, tensor: Tensor | None) -> None:
 def dense(tensor: Tensor | None) -> Tensor | None:
     """A small tensor of numbers as the kernels take it."""
     return None if tensor is None else tensor.detach().float().contiguous()
-
-
-def _run(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    log_decay: Tensor | None = None,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    return_final_state: bool = False,
-    segments: int = -1,
-) -> list[Tensor]:
-    """The operator: out, and the final state where it is asked for."""
-    _require_problem(q, k, v, log_decay, scale, initial_state)
-    results = _outputs(q, v, return_final_state)
-    if not has_elements(q):
-        return results
-    require_not_growing("log_decay", log_decay)
-    final = results[1] if return_final_state else None
-    scale = q.shape[3] ** -0.5 if scale is None else float(scale)
-    rest = (results[0], dense(log_decay), scale, dense(initial_state), final, segments)
-    launch("linear_attention", "linear_attention", {"q": q, "k": k, "v": v}, rest)
-    return results
-
-
-def _outputs(q: Tensor, v: Tensor, return_final_state: bool) -> list[Tensor]:
-    """Uninitialised out, and final state."""
-    if not return_final_state:
-        return [like(v)]
-    return [like(v), v.new_empty((*v.shape[:2], q.shape[3], v.shape[3]), dtype=torch.float32)]
 
 
 def _require_problem(
@@ -136,6 +108,3 @@ def _require_problem(
         require_tensor("initial_state", initial_state, 4, fp32, q.device, "q")
         require_shape("initial_state", initial_state, (B, H, Dk, Dv), "(B, H, Dk, Dv)")
     require_scale(scale, torch.finfo(torch.float32).max)
-
-
-_linear_attention = register("linear_attention", _run, backward=no_backward("linear_attention"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .linear_attention import DIMS, MOST_SEGMENTS, dense, require_not_growing
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, integer
+from .operator import operator
+from .options import integer
 
 __all__ = ["mamba2"]
 
@@ -16,6 +17,7 @@ HEAD_DIM = 64
 NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
 
 
+@operator
 def mamba2(
     x: Tensor,
     dt: Tensor,
@@ -61,49 +63,16 @@ def mamba2(
     _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     integer("chunk_size", chunk_size, 1, 2**31 - 1)
-    dt_softplus = flag("dt_softplus", dt_softplus)
-    return_final_state = flag("return_final_state", return_final_state)
-    given = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "dt_bias": dt_bias, "initial_state": initial_state}
-    refuse_gradient("mamba2", **given)
-    refuse_unusable(**given)
-    plain = is_plain_eager(*(tensor for tensor in given.values() if tensor is not None))
-    arguments = (x, dt, A, B, C, D, dt_bias, dt_softplus, initial_state, return_final_state, cut)
-    results = _run(*arguments) if plain else _mamba2(*arguments)
-    return (results[0], results[1]) if return_final_state else results[0]
-
-
-def _run(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None = None,
-    dt_bias: Tensor | None = None,
-    dt_softplus: bool = False,
-    initial_state: Tensor | None = None,
-    return_final_state: bool = False,
-    segments: int = -1,
-) -> list[Tensor]:
-    """The operator: y, and the final state where it is asked for."""
-    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
-    results = _outputs(x, B, return_final_state)
-    if not has_elements(x):
-        return results
-    require_not_growing("A", A)
-    final = results[1] if return_final_state else None
-    if dt.stride(2) != 1:
-        dt = dt.contiguous()
-    numbers = (dense(D), dense(dt_bias), dt_softplus, dense(initial_state), final, segments)
-    launch("linear_attention", "mamba2", {"x": x, "B": B, "C": C}, (dt, dense(A), results[0], *numbers))
-    return results
-
-
-def _outputs(x: Tensor, B: Tensor, return_final_state: bool) -> list[Tensor]:
-    """Uninitialised y, and final state."""
-    if not return_final_state:
-        return [like(x)]
-    return [like(x), x.new_empty((x.shape[0], x.shape[2], x.shape[3], B.shape[3]), dtype=torch.float32)]
+    y = like(x)
+    shape = (x.shape[0], x.shape[2], HEAD_DIM, B.shape[3])
+    final = x.new_empty(shape, dtype=torch.float32) if return_final_state else None
+    if has_elements(x):
+        require_not_growing("A", A)
+        if dt.stride(2) != 1:
+            dt = dt.contiguous()
+        numbers = (dense(D), dense(dt_bias), dt_softplus, dense(initial_state), final, cut)
+        launch("linear_attention", "mamba2", {"x": x, "B": B, "C": C}, (dt, dense(A), y, *numbers))
+    return y if final is None else (y, final)
 
 
 def _require_problem(
@@ -146,6 +115,3 @@ def _require_problem(
     if initial_state is not None:
         require_tensor("initial_state", initial_state, 4, fp32, x.device, "x")
         require_shape("initial_state", initial_state, (batch, H, P, S), "(batch, H, 64, S)")
-
-
-_mamba2 = register("mamba2", _run, backward=no_backward("mamba2"))

@@ -81,16 +81,11 @@ def _run(
     block_table: Tensor,
     plan: Tensor,
     words: Tensor,
-    blocks: int,
-    capacity: int,
-    counters: int,
-    slots: int,
-    rows: int,
+    sizes: list[int],
     scale: float,
     return_lse: bool,
 ) -> list[Tensor]:
     """The operator: out, and lse where it is asked for."""
-    sizes = (blocks, capacity, counters, slots, rows)
     return launch_planned("mla_decode", q, (kv_cache,), block_table, plan, words, sizes, LATENT, scale, return_lse)
 
 

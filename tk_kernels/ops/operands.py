@@ -101,11 +101,7 @@ def require_tensor(
 
     `rank` None is any, too. `largest` is the size that the kernel's own check ends at, for the message.
     """
-    if not isinstance(tensor, Tensor):
-        raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
-    if tensor.layout != torch.strided or tensor.is_nested:
-        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
-        raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
+    require_strided(name, tensor)
     if rank is not None and tensor.dim() != rank:
         raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank {rank}")
     if tensor.dtype not in dtypes:
@@ -115,6 +111,15 @@ def require_tensor(
         raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to {largest}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")
+
+
+def require_strided(name: str, tensor: Any) -> None:
+    """Raises ValueError for what is no tensor, and for one that is sparse or nested."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
 
 
 def require_shape(name: str, tensor: Tensor, wanted: tuple[int, ...], why: str) -> None:

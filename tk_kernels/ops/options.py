@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+
+
+def given(options: Mapping[str, Any], known: tuple[str, ...]) -> bool:
+    """Whether one of the options has a value; raises TypeError for one that is not known."""
+    for name in options:
+        if name not in known:
+            raise TypeError(f"got an unexpected keyword argument {name!r}, the options are {', '.join(known)}")
+    return any(value is not None for value in options.values())
 
 
 def integer(name: str, value: int, low: int, high: int) -> int:

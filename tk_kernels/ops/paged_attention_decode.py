@@ -80,19 +80,13 @@ def _run(
     block_table: Tensor,
     plan: Tensor,
     words: Tensor,
-    blocks: int,
-    capacity: int,
-    counters: int,
-    slots: int,
-    rows: int,
+    sizes: list[int],
     scale: float,
     return_lse: bool,
 ) -> list[Tensor]:
     """The operator: out, and lse where it is asked for."""
-    sizes, caches = (blocks, capacity, counters, slots, rows), (k_cache, v_cache)
-    return launch_planned(
-        "paged_attention_decode", q, caches, block_table, plan, words, sizes, q.shape[3], scale, return_lse
-    )
+    dim, caches = q.shape[3], (k_cache, v_cache)
+    return launch_planned("paged_attention_decode", q, caches, block_table, plan, words, sizes, dim, scale, return_lse)
 
 
 def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:

@@ -1,5 +1,14 @@
 """What can go wrong between a kernel's source and a loaded library, each as one clear sentence."""
 
+import difflib
+from collections.abc import Iterable
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean X?` for a near miss, else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
 
 class ToolchainError(Exception):
     """Base of all toolchain errors; its text is meant for the user as it stands."""

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import KernelFolderError
+from .errors import KernelFolderError, closest
 
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent
 KERNELS_ROOT = PACKAGE_ROOT / "kernels"
@@ -129,7 +129,8 @@ def find_kernel(name: str, root: Path = KERNELS_ROOT) -> KernelFolder:
     """The kernel called `name`; raises KernelFolderError that lists the known ones."""
     known = kernel_names(root)
     if name not in known:
-        raise KernelFolderError(f"kernel {name!r} does not exist; known kernels are {', '.join(known) or 'none'}")
+        listed = f"known kernels are {', '.join(known) or 'none'}{closest(name, known)}"
+        raise KernelFolderError(f"kernel {name!r} does not exist; {listed}")
     return open_kernel(root / name)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .compilers import Gxx, Nvcc
-from .errors import ToolchainError
+from .errors import ToolchainError, closest
 
 # Hidden symbols, and none that is unique in the process: two kernels built from different versions
 # of the library must not share its inline variables once both are loaded.
@@ -103,7 +103,8 @@ def find_target(name: str) -> Target:
     Raises ToolchainError that lists the known targets, or says what TK_SLOWED_PERCENT needs to be.
     """
     if name not in TARGETS:
-        raise ToolchainError(f"target {name!r} does not exist; known targets are {', '.join(TARGETS)}")
+        listed = f"known targets are {', '.join(TARGETS)}{closest(name, TARGETS)}"
+        raise ToolchainError(f"target {name!r} does not exist; {listed}")
     target, slowed = TARGETS[name], slowed_percent()
     if slowed is None or not target.cuda:
         return target

@@ -18,7 +18,6 @@ from baselines.common import gpu, thunderkittens
 from baselines.fft_conv import thunderkittens as fft_conv
 from baselines.gemm import thunderkittens as gemm
 from tests.baselines.test_contract import load, problem_for, targets
-from tools.sources import libraries
 
 CONTESTANTS = [target for target in targets() if ".thunderkittens." in target]
 
@@ -249,7 +248,3 @@ def test_the_planes_of_the_convolution_make_a_convolution(points: int) -> None:
     y = y.view(copies, edge, copies, edge).transpose(1, 2).reshape(copies * copies, points)
     exact = torch.fft.ifft(torch.fft.fft(u) * torch.fft.fft(k[1].double())).real
     assert (y - exact).norm() <= 1e-5 * exact.norm()
-
-
-def test_the_commit_is_the_one_that_is_listed() -> None:
-    assert libraries.named(thunderkittens.NAME).commit == thunderkittens.COMMIT

@@ -1,0 +1,227 @@
+"""The operands of tk.attention: any strides, what lies beside them, and the wrong ones, refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from attentions import assert_good, attend, heads, operands
+from torch import Tensor
+
+import tk_kernels as tk
+from tk_kernels import toolchain
+from tk_kernels.ops import operands as tk_operands
+
+
+def layouts(device: str) -> dict[str, tuple[Tensor, bool]]:
+    """q of (2, 2, 35, 64) in memory in every way, and whether it has to be copied."""
+    packed = heads(2, 35, 6, 64, device).transpose(1, 2)
+    return {
+        "contiguous": (heads(2, 2, 35, 64, device), False),
+        "rows outside heads": (heads(2, 35, 2, 64, device).transpose(1, 2), False),
+        "batch inside heads": (heads(2, 2, 35, 64, device).transpose(0, 1), False),
+        "window of packed q, k, v": (packed[:, 2:4], False),
+        "every third head": (packed[:, ::3], False),
+        "every second row": (heads(2, 2, 70, 64, device)[:, :, 1::2], False),
+        "half of the columns": (heads(2, 2, 35, 128, device)[..., 64:], False),
+        "odd pitch": (heads(2, 2, 35, 67, device)[..., :64], True),
+        "base not aligned": (heads(2, 2, 35, 72, device)[..., 3:67], True),
+        "one head for all": (heads(2, 1, 35, 64, device).expand(2, 2, 35, 64), True),
+        "one row for all": (heads(2, 2, 1, 64, device).expand(2, 2, 35, 64), True),
+    }
+
+
+@pytest.mark.parametrize("operand", [0, 1, 2, 3], ids=["q", "k", "v", "dout"])
+@pytest.mark.parametrize("name", layouts("cpu"))
+def test_any_strides(device: str, name: str, operand: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[str] = []
+    monkeypatch.setattr(tk_operands, "log_copies_once", lambda _, asked: copied.extend(asked))
+    inputs = list(operands((2, 2, 2, 35, 35), 64, device, seed=1))
+    inputs[operand], copy = layouts(device)[name]
+    assert_good(attend(*inputs, causal=True), tuple(inputs), causal=True)
+    assert set(copied) == ({("q", "k", "v", "dout")[operand]} if copy else set())
+
+
+def test_sizes_of_one_may_have_any_stride(device: str) -> None:
+    q, k, v, dout = (heads(1, 1, 1, 64, device, seed).as_strided((1, 1, 1, 64), (3, 5, 7, 1)) for seed in range(4))
+    assert_good(attend(q, k, v, dout), (q, k, v, dout))
+
+
+def test_out_lies_as_q_does(device: str) -> None:
+    q, k, v, _ = operands((2, 4, 2, 70, 90), 64, device)
+    assert tk.attention(q, k, v).is_contiguous()
+    by_rows = heads(2, 70, 4, 64, device).transpose(1, 2)
+    assert tk.attention(by_rows, k, v).transpose(1, 2).is_contiguous()
+    results = attend(by_rows, k, v, heads(2, 4, 70, 64, device))
+    assert results["dq"].transpose(1, 2).is_contiguous()
+    assert results["dk"].is_contiguous()
+
+
+def test_what_lies_beside_the_operands_is_not_read(device: str) -> None:
+    """Windows whose neighbours are NaN: rows before and after, heads before and after, columns beside."""
+    inputs = []
+    for plain in operands((1, 4, 2, 70, 90), 64, device):
+        wide = plain.new_full((3, plain.shape[1] + 2, plain.shape[2] + 3, 128), float("nan"))
+        window = wide[1:2, 1:-1, 1:-2, 64:]
+        window.copy_(plain)
+        inputs.append(window)
+    assert_good(attend(*inputs), tuple(inputs))
+
+
+def test_infinities_and_nans_stay_in_their_head(device: str) -> None:
+    q, k, v, _ = operands((2, 4, 2, 70, 90), 64, device)
+    k[0, 0, 5, 7], v[1, 1, 3, 2] = float("nan"), float("inf")
+    out = tk.attention(q, k, v)
+    assert not bool(out[0, :2].isfinite().any())
+    assert bool(out[0, 2:].isfinite().all())
+    assert bool(out[1, :2].isfinite().all())
+    assert not bool(out[1, 2:, :, 2].isfinite().any())
+    assert bool(out[1, 2:, :, 3:].isfinite().all())
+
+
+def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
+    """A wrong call each, and the words that say so."""
+    q, k, v, _ = operands((2, 4, 2, 16, 24), 64, device)
+    wide = heads(2, 2, 24, 128, device)
+    return {
+        "no tensor": (lambda: tk.attention(q, k, 1.0), "v: got a float, needs a torch.Tensor"),  # type: ignore[arg-type]
+        "dtype q": (lambda: tk.attention(q.float(), k, v), "q: got dtype float32, needs bfloat16"),
+        "dtype k": (lambda: tk.attention(q, k.half(), v), "k: got dtype float16, needs bfloat16"),
+        "dtype v": (lambda: tk.attention(q, k, v.double()), "v: got dtype float64, needs bfloat16"),
+        "complex32 q": (lambda: tk.attention(q.to(torch.complex32), k, v), "q: got dtype complex32, needs bfloat16"),
+        "complex64 k": (lambda: tk.attention(q, k.to(torch.complex64), v), "k: got dtype complex64, needs bfloat16"),
+        "complex128 v": (lambda: tk.attention(q, k, v.to(torch.complex128)), "v: got dtype complex128, needs bfloat16"),
+        "complex operator": (lambda: torch.ops.tk_kernels.attention(q.cfloat(), k, v), "q: got dtype complex64"),
+        "quantized q": (lambda: tk.attention(q.new_empty(q.shape, dtype=torch.quint8), k, v), "q: got dtype quint8"),
+        "bool q": (lambda: tk.attention(q > 0, k, v, scale=-1.0), "q: got dtype bool, needs bfloat16"),
+        "sparse q": (lambda: tk.attention(q.to_sparse(), k, v), "q: got layout sparse_coo, needs a dense tensor"),
+        "sparse and gradient": (lambda: tk.attention(q, k, v.to_sparse().requires_grad_()), "v: got layout sparse_coo"),
+        "nested k": (
+            lambda: tk.attention(q, torch.nested.as_nested_tensor([*k]), v),
+            "k: got layout nested, needs a dense tensor",
+        ),
+        "rank q": (lambda: tk.attention(q[0], k, v), "q: got rank 3, needs rank 4"),
+        "rank k": (lambda: tk.attention(q, k[0], v), "k: got rank 3, needs rank 4"),
+        "head dim": (lambda: tk.attention(q[..., :32], k, v), "q: got head dim 32, supported are 64 and 128"),
+        "head dim 96": (
+            lambda: tk.attention(*(heads(1, 1, 8, 96, device) for _ in range(3))),
+            "q: got head dim 96, supported are 64 and 128",
+        ),
+        "head dim k": (lambda: tk.attention(q, wide, v), "k: got head dim 128, needs 64 as q has"),
+        "head dim v": (
+            lambda: tk.attention(q, k, wide),
+            r"v: got shape \(2, 2, 24, 128\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "batch": (lambda: tk.attention(q, k[:1], v[:1]), "k: got batch 1, needs 2 as q has"),
+        "batch v": (
+            lambda: tk.attention(q, k, v[:1]),
+            r"v: got shape \(1, 2, 24, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "length v": (
+            lambda: tk.attention(q, k, v[:, :, :8]),
+            r"v: got shape \(2, 2, 8, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "heads v": (
+            lambda: tk.attention(q, k, v[:, :1]),
+            r"v: got shape \(2, 1, 24, 64\), needs \(2, 2, 24, 64\), that of k",
+        ),
+        "group": (lambda: tk.attention(q[:, :3], k, v), "k: got 2 heads, needs a divisor of the 3 heads of q"),
+        "more key heads": (lambda: tk.attention(k, q, q), "k: got 4 heads, needs a divisor of the 2 heads of q"),
+        "empty batch": (lambda: tk.attention(q[:0], k[:0], v[:0]), r"q: got shape \(0, 4, 16, 64\), needs every size"),
+        "no query": (lambda: tk.attention(q[:, :, :0], k, v), r"q: got shape \(2, 4, 0, 64\), needs every size"),
+        "no key": (lambda: tk.attention(q, k[:, :, :0], v[:, :, :0]), r"k: got shape \(2, 2, 0, 64\), needs every"),
+        "no head": (lambda: tk.attention(q, k[:, :0], v[:, :0]), r"k: got shape \(2, 0, 24, 64\), needs every size"),
+        "last dimension q": (
+            lambda: tk.attention(heads(2, 4, 16, 128, device)[..., ::2], k, v),
+            "q: got stride 2 along the last dimension, needs 1",
+        ),
+        "last dimension v": (
+            lambda: tk.attention(q, k, heads(2, 2, 64, 24, device).mT),
+            "v: got stride 24 along the last dimension, needs 1",
+        ),
+        "scale nan": (lambda: tk.attention(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),
+        "scale inf": (lambda: tk.attention(q, k, v, scale=math.inf), "scale: got inf, needs a finite number"),
+        "scale of another age": (
+            lambda: tk.attention(q, k, v, scale=10**400),
+            "scale: got an integer of 1329 bits, needs a finite number",
+        ),
+        "scale that the kernel's factor takes beyond float32": (
+            lambda: tk.attention(q, k, v, scale=3e38),
+            r"scale: got 3e\+38, needs a finite number",
+        ),
+        "causal in words": (lambda: tk.attention(q, k, v, causal="x"), "causal: got 'x', needs True or False"),  # type: ignore[call-overload]
+        "deterministic in words": (
+            lambda: tk.attention(q, k, v, deterministic="x"),  # type: ignore[call-overload]
+            "deterministic: got 'x', needs True or False",
+        ),
+        "scale beyond float32": (
+            lambda: tk.attention(q, k, v, scale=1e39),
+            r"scale: got 1e\+39, needs a finite number",
+        ),
+        "scale -inf": (lambda: tk.attention(q, k, v, scale=-math.inf), "scale: got -inf, needs a finite number"),
+        "scale in words": (lambda: tk.attention(q, k, v, scale=True), "scale: got True, needs a number or None"),
+        "return_lse text": (
+            lambda: tk.attention(q, k, v, return_lse="no"),  # type: ignore[call-overload]
+            "return_lse: got 'no', needs True or False",
+        ),
+        "scale text": (lambda: tk.attention(q, k, v, scale="1"), "scale: got '1', needs a number or None"),  # type: ignore[arg-type]
+        "order": (lambda: tk.attention(q, k, v, order="hilbert"), "order: got 'hilbert', needs one of head_major, row"),
+        "synchronous": (
+            lambda: tk.attention(q, k, v, synchronous=2),
+            "synchronous: got 2, needs an integer from 0 to 1",
+        ),
+        "blocks": (
+            lambda: tk.attention(q, k, v, synchronous=True, blocks_per_sm=5),
+            "blocks_per_sm: got 5, needs an integer from 1 to 4",
+        ),
+        "blocks alone": (
+            lambda: tk.attention(q, k, v, blocks_per_sm=2),
+            "blocks_per_sm: got 2, needs synchronous=True",
+        ),
+    }
+
+
+@pytest.mark.parametrize("gradient", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("name", mistakes("cpu"))
+def test_mistakes_are_value_errors_that_name_the_argument(device: str, name: str, gradient: bool) -> None:
+    call, words = mistakes(device)[name]
+    with torch.enable_grad() if gradient else torch.inference_mode(), pytest.raises(ValueError, match=words) as failure:
+        call()
+    assert len(str(failure.value).splitlines()) == 1
+
+
+def test_exported_function_names_the_dtype_by_its_numbers() -> None:
+    forward = toolchain.load("attention", "cpu").attention_forward
+    q, k, v, out = operands((1, 1, 1, 8, 8), 64, "cpu")
+    for other, words in ((k.float(), "code 2 and 32 bits x 1"), (k.to(torch.complex64), "code 5 and 64 bits x 1")):
+        with pytest.raises(ValueError, match=f"k: got elements of DLPack {words}, needs bfloat16"):
+            forward(q, other, v, out, torch.empty(1, 1, 8), False, 0.1, -1, -1, -1)
+
+
+def test_operands_on_other_devices_are_refused(device: str) -> None:
+    q, k, v, _ = operands((1, 1, 1, 8, 8), 64, device)
+    with pytest.raises(ValueError, match="v: is on meta, needs to be on"):
+        tk.attention(q, k, v.to("meta"))
+
+
+@pytest.mark.gpu
+def test_operands_on_cpu_and_gpu_are_refused() -> None:
+    q, k, v, _ = operands((1, 1, 1, 8, 8), 64, "cuda")
+    with pytest.raises(ValueError, match="k: is on cpu, needs to be on cuda:0 as q is"):
+        tk.attention(q, k.cpu(), v)
+    with pytest.raises(ValueError, match="k: is on cuda:0, needs to be on cpu as q is"):
+        tk.attention(q.cpu(), k, v)
+
+
+def test_copies_are_logged_once(device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(tk_operands, "_copies_logged", set())
+    q, k, v, _ = operands((1, 1, 1, 8, 8), 64, device)
+    with caplog.at_level("INFO", logger="tk_kernels"):
+        tk.attention(q, k, v)
+        assert caplog.messages == []
+        for _ in range(2):
+            tk.attention(q, k, heads(1, 1, 8, 67, device)[..., :64])
+    assert len(caplog.messages) == 1
+    assert "v (1, 1, 8, 64) with strides (536, 536, 67, 1) goes through a dense copy" in caplog.messages[0]

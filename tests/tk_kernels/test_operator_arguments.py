@@ -1,0 +1,108 @@
+"""An operator's arguments as a user sees them, and as PyTorch's schema has them: one statement, or two that agree."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+import torch
+from torch import Tensor
+
+import tk_kernels as tk
+from tk_kernels.ops import OPERATORS
+from tk_kernels.ops.operator import operator
+
+SPELT = {
+    "Tensor": Tensor,
+    "Optional[Tensor]": Tensor | None,
+    "bool": bool,
+    "int": int,
+    "Optional[int]": int | None,
+    "float": float,
+    "Optional[float]": float | None,
+}
+CARRIED: dict[str, set[str]] = {
+    "attention": {"options"},
+    "gemm": {"options"},
+    "gemm_fp8": {"options"},
+    "rotary": {"rows_first"},
+    "mla_decode": {"words", "sizes"},
+    "paged_attention_decode": {"words", "sizes"},
+}
+"""What stands for arguments that no schema can carry: options as numbers, a layout as a flag, a plan's parts."""
+OTHERWISE = {("gemm_fp8", "out_dtype"), ("mla_decode", "plan"), ("paged_attention_decode", "plan")}
+FILLED_IN = {("mla_decode", "scale"), ("paged_attention_decode", "scale")}
+"""None is a choice of the public function's there."""
+
+REGISTERED = [name for name in OPERATORS if hasattr(torch.ops.tk_kernels, name)]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_the_schema_has_the_arguments_of_the_public_function(name: str) -> None:
+    schema = getattr(torch.ops.tk_kernels, name).default._schema
+    public, hints = inspect.signature(OPERATORS[name]).parameters, get_type_hints(OPERATORS[name])
+    both = [one for one in schema.arguments if one.name in public and one.name not in CARRIED.get(name, ())]
+    assert {one.name for one in schema.arguments} - {one.name for one in both} == CARRIED.get(name, set())
+    assert [one.name for one in both] == [one for one in public if one in {argument.name for argument in both}]
+    for one in both:
+        if (name, one.name) in OTHERWISE:
+            continue
+        wanted = hints[one.name]
+        if (name, one.name) in FILLED_IN:
+            (wanted,) = (kind for kind in wanted.__args__ if kind is not type(None))
+        elif one.has_default_value():
+            assert one.default_value == public[one.name].default, one.name
+        assert SPELT[str(one.type)] == wanted, one.name
+
+
+@operator
+def twice_or_both(
+    a: Tensor, b: Tensor | None = None, *, negative: bool = False, both: bool = False
+) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:
+    """2 a, or with `both` also (3 a, 4 a)."""
+    sign = -1 if negative else 1
+    return (2 * sign * a, (3 * a, 4 * a)) if both else 2 * sign * a
+
+
+def test_one_signature_makes_the_schema_and_the_public_function() -> None:
+    schema = str(torch.ops.tk_kernels.twice_or_both.default._schema)
+    assert schema.endswith("(Tensor a, Tensor? b=None, bool negative=False, bool both=False) -> Tensor[]")
+    assert "2 a, or with `both`" in (twice_or_both.__doc__ or "")
+    a = torch.arange(3.0)
+    compiled = torch.compile(twice_or_both, backend="eager", fullgraph=True)
+    for function in (twice_or_both, compiled):
+        assert torch.equal(function(a, negative=True), -2 * a)  # type: ignore[operator]
+        out, (triple, fourfold) = function(a, both=True)  # type: ignore[operator]
+        assert [int(one[1]) for one in (out, triple, fourfold)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "kind", "words"),
+    [
+        ((1.0,), {}, ValueError, "a: got a float, needs a torch.Tensor"),
+        ((torch.ones(2).to_sparse(),), {}, ValueError, "a: got layout sparse_coo, needs a dense tensor"),
+        ((torch.ones(2), "b"), {}, ValueError, "b: got a str, needs a torch.Tensor"),
+        ((torch.ones(2),), {"both": "yes"}, ValueError, "both: got 'yes', needs True or False"),
+        (
+            (torch.ones(2, requires_grad=True),),
+            {},
+            NotImplementedError,
+            "twice_or_both: has no backward, and a requires",
+        ),
+        ((), {}, TypeError, "missing 1 required positional argument: 'a'"),
+        ((torch.ones(2),), {"neg": True}, TypeError, "unexpected keyword argument 'neg'"),
+    ],
+)
+def test_a_mistake_is_named(arguments: Any, keywords: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        twice_or_both(*arguments, **keywords)
+
+
+def test_an_unknown_option_is_named_with_the_known_ones() -> None:
+    a = torch.ones(8, 8, dtype=torch.bfloat16)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stage', the options are stages, persistent"):
+        tk.gemm(a, a, stage=2)  # type: ignore[call-arg]
+    q = torch.ones(1, 1, 8, 64, dtype=torch.bfloat16)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'paths', the options are order, synchronous"):
+        tk.attention(q, q, q, paths="whole")  # type: ignore[call-arg]
