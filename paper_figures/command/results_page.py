@@ -11,7 +11,7 @@ from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.summary import kinds_table, lost_sentences, stale_sentence, subjects_table, summary_sentences
+from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
 from paper_figures.shown.table import claim_numbers
 
 PAGE = Path("docs") / "results.md"
@@ -30,7 +30,7 @@ def results_block(report: Report) -> str:
         "[constraints.txt](../constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
-        *(f"{escape(sentence)}\n" for sentence in filter(None, [stale_sentence(report.results)])),
+        *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),
         *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
         "",
         markdown_table(kinds_table(report.results)),
