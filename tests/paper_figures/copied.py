@@ -1,4 +1,4 @@
-"""A recorded run as if another GPU had measured it, for tests and for looking at a page with two GPUs.  Never results."""
+"""A recorded run as if another GPU had measured it, for tests and for looking at a page.  Never results."""
 
 from __future__ import annotations
 
@@ -58,6 +58,5 @@ if __name__ == "__main__":  # python -m tests.paper_figures.copied FOLDER EXPERI
     recorded = [load_run(path.parent) for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))]
     for number, experiment in enumerate(asked.experiments):
         newest = [one for one in recorded if one.manifest["experiment"] == experiment][-1]
-        print(
-            "written:", copy_run(newest.path, asked.folder, f"20261201T0000{number:02}Z-c0b1{number:02}", todays=True)
-        )
+        name = f"20261201T0000{number:02}Z-c0b1{number:02}"
+        print("written:", copy_run(newest.path, asked.folder, name, todays=True))

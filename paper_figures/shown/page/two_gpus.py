@@ -20,6 +20,7 @@ from paper_figures.shown.report.model import Beside, ExhibitReport, Report, gpu_
 from paper_figures.shown.table import ABSENT, Column, Table, Text, measured_range
 
 TITLE = "On two GPUs"
+SAME_ROW = "Same verdict on both"
 
 
 def check_beside(runs: Sequence[Run], others: Sequence[Run]) -> None:
@@ -91,19 +92,20 @@ def counts_table(report: Report, other: Report) -> Table:
     both = pairs(report.results, other.results)
     same = [one.here for one in both if one.agreement is Agreement.SAME]
     groups = [(one.gpu, f"campaign {one.campaign}", list(filter(decided, one.results))) for one in (report, other)]
-    groups.append(("Same verdict on both", f"of {len(both)} that both decide", same))
+    groups.append((SAME_ROW, f"of {len(both)} that both decide", same))
     verdicts = [one for one in Verdict if any(result.verdict is one for *_, own in groups for result in own)]
     rows = []
     for name, detail, own in groups:
         count = Counter(result.verdict for result in own)
-        numbers = [len(own), *(count[one] for one in verdicts), sum(bool(result.stale) for result in own)]
+        stale = 0 if name == SAME_ROW else sum(bool(result.stale) for result in own)
+        numbers = [len(own), *(count[one] for one in verdicts), stale]
         rows.append((Text(name, detail=detail), *(Text(str(one) if one else ABSENT, kind="number") for one in numbers)))
     titles = ("Claims decided", *map(str, verdicts), "of these stale")
     return Table(
         caption=f"{TITLE}: how many claims each decides, and with which verdict",
         columns=(Column("GPU"), *(Column(title, True) for title in titles)),
         rows=tuple(rows),
-        remarks=(),
+        remarks=("Claims over the authors' released kernels count here, too.",),
     )
 
 
