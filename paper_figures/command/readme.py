@@ -47,7 +47,7 @@ def pages(report: Report, root: Path = ROOT) -> Mapping[Path, str]:
     return {
         README: f"{before}{BEGIN}\n{readme_block(report)}{END}{after}",
         RESULTS_PAGE: f"# Results\n\n{BEGIN}\n{results_block(report)}{END}\n",
-        ARTIFACT: artifact_text(report.runs, load_exhibits()),
+        ARTIFACT: artifact_text(report.runs, load_exhibits(), report.beside.report.runs if report.beside else ()),
     }
 
 

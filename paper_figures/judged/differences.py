@@ -59,8 +59,10 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
     protocol = load_protocol()
     here = ", ".join(dict.fromkeys(str((cell.run.manifest.get("gpu") or {}).get("name")) for cell in cells if cell.run))
     runs = [cell.run for cell in cells if cell.run is not None]
-    theirs = "the paper's own" if papers_gpu(runs, [result.claim.gpu]) else "in the paper"
-    sentences = [f"GPU: {here}, {theirs} {result.claim.gpu}."]
+    same = papers_gpu(runs, [result.claim.gpu])
+    sentences = [
+        f"GPU: {here}, {f'as in the paper ({result.claim.gpu})' if same else f'in the paper {result.claim.gpu}'}."
+    ]
     if result.claim.comparison in TIMED:
         sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
         sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")

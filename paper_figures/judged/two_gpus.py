@@ -72,16 +72,18 @@ def causes(pair: Pair, here: Sequence[Selected], there: Sequence[Selected], name
 
     names: what the two GPUs are called.  Without any such cause, that is said.
     """
+    if pair.here.claim.comparison == "size":
+        return ("sizes are of what was installed beside each run, and of no GPU",)
     results, selections = (pair.here, pair.there), (here, there)
     found = [f"{name}: {one.stale}" for name, one in zip(names, results, strict=True) if one.stale]
     codes = [_machine_code(one, own) for one, own in zip(results, selections, strict=True)]
     if not found and all(codes) and codes[0] != codes[1]:
-        found.append("our kernel's machine code is another on each")
+        found.append("our kernels' machine code is not the same")
     if results[0].absent != results[1].absent:
         found += [f"{name}: {text}" for name, one in zip(names, results, strict=True) for text in one.absent]
     before, after = (_versions(one, own) for one, own in zip(results, selections, strict=True))
     found += [
-        f"{label} is {before[label]} on {names[0]}, {after[label]} on {names[1]}"
+        f"other versions of {label} ({names[0]}: {before[label]}; {names[1]}: {after[label]})"
         for label in before
         if label in after and before[label] != after[label]
     ]

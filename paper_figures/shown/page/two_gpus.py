@@ -159,7 +159,7 @@ def _deciding(pair: Pair, part: ExhibitReport, names: tuple[str, str]) -> str:
     accepted = with_unit(range_text(mine.accept, mine.unit), mine.unit)
     before = f"{where}accepted {accepted}: " if accepted else where
     count = len(pair.here.points)
-    more = f" ({len(pair.deciding)} of {count} numbers have another outcome)" if count > 1 else ""
+    more = f" (another outcome at {len(pair.deciding)} of {count} numbers)" if count > 1 else ""
     return f"{before}{_outcome(mine, names[0])}, {_outcome(theirs, names[1])}{more}"
 
 
