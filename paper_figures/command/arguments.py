@@ -20,7 +20,7 @@ examples:
   reproduce-paper --exhibit fig8_attention table2               these exhibits, in report-part/
   reproduce-paper --recorded                                    the report of the recorded runs, nothing measured
   reproduce-paper --from results/<gpu>/<campaign>               the same of other runs
-  reproduce-paper --from results/<gpu>/<campaign> --beside results/<other gpu>/<campaign>
+  reproduce-paper --from results/<gpu>/<campaign> --beside results/<other>/<campaign>
                                                                 with another GPU's verdicts, and its report, beside
   reproduce-paper --missing                                     what the recorded campaign lacks, with commands
   reproduce-paper --check                                       whether that report is byte for byte the kept one

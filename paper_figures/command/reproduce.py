@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.places import CHECKOUT, FIRST, RECORDED
+from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.arguments import check_arguments, parser
@@ -23,7 +23,7 @@ from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
-from paper_figures.command.second import beside_recorded, carried
+from paper_figures.command.second import beside_recorded, carried, first_recorded
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
@@ -67,7 +67,7 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 def _run(arguments: argparse.Namespace) -> int:
     check_arguments(arguments)
     if arguments.recorded:
-        arguments.source = ROOT / FIRST
+        arguments.source = first_recorded(ROOT)
     if arguments.paper is None:
         return _report(arguments)
     with reporting_on(load_paper(arguments.paper)):

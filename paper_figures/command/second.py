@@ -23,9 +23,14 @@ def carried(folder: Path, root: Path) -> Path:
     return inside if inside.is_dir() else folder
 
 
+def first_recorded(root: Path) -> Path:
+    """The first recorded campaign."""
+    return root / FIRST
+
+
 def beside_recorded(folder: Path, root: Path) -> Path | None:
     """The second recorded campaign, for the first; None for another folder, and as long as the second has no run."""
-    if folder.resolve() != carried(root / FIRST, root).resolve():
+    if folder.resolve() != carried(first_recorded(root), root).resolve():
         return None
     second = carried(root / SECOND, root)
     return second if any(second.glob(f"[!.]*/{MANIFEST}")) else None
