@@ -146,16 +146,23 @@ def _clear(out: Path) -> None:
     if not out.exists():
         return
     page = out / "index.html"
-    foreign = not out.is_dir() or any(path.name not in ENTRIES and not _is_report(path) for path in out.iterdir())
+    foreign = not out.is_dir() or any(
+        path.name not in ENTRIES and not _is_report(path, OUTER) for path in out.iterdir()
+    )
     if foreign or (page.exists() and not _is_report(out)):
         raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
     shutil.rmtree(out)
 
 
-def _is_report(folder: Path) -> bool:
-    """Whether a folder's start page is one of a report on this paper."""
+OUTER = 'href="../index.html"'
+"""What leads from the start page of a report that lies within another to that of the other."""
+
+
+def _is_report(folder: Path, link: str = "") -> bool:
+    """Whether a folder's start page is one of a report on this paper, and has a link."""
     page = folder / "index.html"
-    return page.is_file() and current().title in page.read_text(encoding="utf-8", errors="replace")
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    return current().title in text and link in text
 
 
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:

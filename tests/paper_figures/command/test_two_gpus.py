@@ -122,6 +122,20 @@ def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> 
     assert [row[0].text for row in values["counts"].rows] == ["H200 SXM", THERE, "Same verdict on both"]
 
 
+def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
+    place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guard: a folder within a report is taken for the second GPU's only if it leads back."""
+    words = ("--from", str(recorded), "--beside", str(h100))
+    assert run(place, *words) == 0
+    assert run(place, *words) == 0  # its own are replaced
+    shutil.copytree(place / "report" / "exhibits", place / "report" / "mine")
+    shutil.copyfile(place / "report" / "index.html", place / "report" / "mine" / "index.html")
+    assert run(place, *words) == 1
+    assert "exists and is no report" in capsys.readouterr().err
+    assert (place / "report" / "mine" / "index.html").is_file()
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [
