@@ -78,7 +78,7 @@ MUTANTS = (
            "residents<0>::position::nth(0)", *RACES, schedule=DIM_64),
     mutant("no_mask", BACKWARD,
            """g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
-              t.key + 64 * s.consumer + 16 * warp_in_group(), 0.f);""", "", NUMBERS),
+              t.key + 64 * s.consumer + 16 * warp, 0.f);""", "", NUMBERS),
 )  # fmt: skip
 
 

@@ -113,6 +113,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         const globals& g;
         resident& k = s.take_first();
         resident* v = nullptr;
+        const int warp = warp_in_group();                     // asked for in every step it would be a shuffle
         place at{t.head_kv * g.group, t.first}, before = at;  // the step's queries, and those of the step before
         rt_fl<16, queries> p, ds;
         rt_bf<16, queries> p_bf, ds_bf;
@@ -134,15 +135,15 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         kittens_device void weights(tile& in) {
             typename rt_fl<16, queries>::row_vec lse, delta;
             const float scale = g.scale * log2_e;
-            warpgroup::mm_ABt(ds, subtile<64, Dim>(*v, s.consumer, 0), in.dout);
+            warpgroup::mm_ABt(ds, subtile<64, Dim>(unhoisted(*v), s.consumer, 0), in.dout);
             if constexpr (in_turns) s.pass_turn();
             kittens::load(lse, in.lse);
             warpgroup::mma_wait<1>(p);
             map_cols(p, p, lse, [=](float x, float l) { return x * scale - l; });
             kittens::load(delta, in.delta);  // arrives under the exponentials
             exp2(p, p);
-            g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
-                                                     t.key + 64 * s.consumer + 16 * warp_in_group(), 0.f);
+            g.visible.template hide_transposed<keys>(p, at.block * queries, t.key, t.key + 64 * s.consumer + 16 * warp,
+                                                     0.f);
             warpgroup::mma_wait(ds);
             sub_col(ds, ds, delta);
             mul(ds, ds, p);
@@ -155,7 +156,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             constexpr bool late = SumsDq && !First;  // the step before left a share of dQ
             warpgroup::mma_AB(dv, p_bf, in.dout);
             if constexpr (late) multiply_dq(i - 1);
-            if constexpr (SumsDq) warpgroup::store(out.ds[i % 2], ds_bf);
+            if constexpr (SumsDq) kittens::store(subtile<16, queries>(out.ds[i % 2], warp, 0), ds_bf);
             warpgroup::mma_AB(dk, ds_bf, in.q);
             if constexpr (SumsDq) fence_async();  // runs under the multiply
             if constexpr (late) warpgroup::mma_wait<1>(dq);
@@ -185,13 +186,13 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         // the registers for the next scores; sent once those are under way, which hides the fence.
         template <int Pending = 0> kittens_device void keep_dq() {
             store_read_wait<Pending>();  // the step before has left it
-            store_packed(out.dq[warp_in_group()], dq);
+            store_packed(out.dq[warp], dq);
         }
         kittens_device void add_dq() {
-            const int row = before.block * queries / 16 + warp_in_group() + (queries == 128 ? 4 * s.consumer : 0);
+            const int row = before.block * queries / 16 + warp + (queries == 128 ? 4 * s.consumer : 0);
             const int column = Dim == 128 ? s.consumer : 0;
             fence_async();
-            store_add_async(g.dq, out.dq[warp_in_group()], coord{t.batch, before.head, row, column});
+            store_add_async(g.dq, out.dq[warp], coord{t.batch, before.head, row, column});
         }
 
         // dV leaves by way of V, of which a consumer alone reads its rows, under the last dQ; dK by way of K, which
@@ -213,7 +214,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         }
         // This warp's 16 keys of a gradient.
         kittens_device void put(const heads_of<strip>& to, const rt_fl<16, Dim>& gradient, resident& by_way_of) {
-            const int strips = 4 * s.consumer + warp_in_group();
+            const int strips = 4 * s.consumer + warp;
             auto& own = subtile<16, Dim>(by_way_of, strips, 0);
             store(own, gradient);
             fence_async();

@@ -173,6 +173,8 @@ template <register_vec Vec> kittens_device void settle(const Vec&) {}
 // On a GPU: the compiler knows from here on that it is the same in every lane.
 kittens_device int uniform(int x) { return x; }
 kittens_device bool uniform(bool x) { return x; }
+// On a GPU: the same object by an address that the compiler does not know.
+template <typename T> kittens_device T& unhoisted(T& x) { return x; }
 
 // --- between layouts ------------------------------------------------------------------------------------------
 template <register_vec Dst, register_vec Src>

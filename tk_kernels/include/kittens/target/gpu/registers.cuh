@@ -294,6 +294,14 @@ template <register_vec Vec> kittens_device void settle(const Vec& vec) {
 kittens_device int uniform(int x) { return int(__reduce_or_sync(0xffffffffu, unsigned(x))); }
 kittens_device bool uniform(bool x) { return __any_sync(0xffffffffu, x); }
 
+// The same object, by an address that the compiler does not know: what follows from it (a multiply's descriptors, one a
+// slice) is computed where it is used, instead of before a loop, to be kept in registers.
+template <typename T> kittens_device T& unhoisted(T& x) {
+    T* address = &x;
+    asm("" : "+l"(address));
+    return *address;
+}
+
 // --- between layouts ------------------------------------------------------------------------------------------
 // A vector in another spread: every lane asks the owner for what it holds.
 template <register_vec Dst, register_vec Src>
