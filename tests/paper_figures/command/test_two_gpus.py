@@ -84,7 +84,10 @@ def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: 
     assert any(cell == "–" for cell in cells)
 
 
-def test_the_other_report_is_whole_and_linked_both_ways(place: Path, recorded: Path, h100: Path) -> None:
+def test_the_other_report_is_whole_and_linked_both_ways(
+    place: Path, recorded: Path, h100: Path, synthetic: ModuleType
+) -> None:
+    synthetic.write_run(h100, FEW[1].id, "20260302T000000Z-0ff1cd", manifest=machine())
     assert run(place, "--from", str(recorded), "--beside", str(h100)) == 0
     out = place / "report"
     for page in (out / "index.html", *(out / "h100-sxm").glob("*.html"), *(out / "h100-sxm/exhibits").glob("*.html")):
@@ -97,6 +100,9 @@ def test_the_other_report_is_whole_and_linked_both_ways(place: Path, recorded: P
     assert "../../exhibits/" in exhibit
     assert "as in the paper (H100 80GB SXM)" in exhibit
     assert "The runs are of the same GPU, so that rates compare as they are, too." in exhibit
+    several = f"exhibits/{FEW[1].id}.html"
+    assert "on H100 80GB SXM, the same GPU as here." in (out / "h100-sxm" / several).read_text()
+    assert "on H100 80GB SXM." in (out / several).read_text()
     assert "These runs are of the same GPU as the paper's" in (out / "h100-sxm" / "report.md").read_text()
     assert "of the same GPU" not in (out / "exhibits" / f"{TABLE1.id}.html").read_text()
 
