@@ -77,7 +77,7 @@ dist: env ## build the source distribution and the wheel, in dist/
 	$(BIN)/python -m build
 
 site: env ## build the documentation site with the recorded report, in site/ (EXTRAS=cuda,dev,docs)
-	$(BIN)/reproduce-paper --from results/h200-sxm/2026-11-paper --output report $(SITE_ARGS)
+	$(BIN)/reproduce-paper --recorded --output report $(SITE_ARGS)
 	$(BIN)/python -m mkdocs build --strict
 
 env: $(STAMP) ## create the virtual environment with pinned versions

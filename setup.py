@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel carries the configurations, the recorded campaign and its commit as data.
+"""What pyproject.toml cannot say: a wheel carries the configurations, the recorded campaigns and its commit as data.
 
 They lie beside the packages in a checkout, and in `harness/data/` of a wheel: `harness/places.py` finds them in both.
 """
@@ -6,6 +6,7 @@ They lie beside the packages in a checkout, and in `harness/data/` of a wheel: `
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -15,7 +16,10 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
-DATA = ("configs", "results/h200-sxm/2026-11-paper", "results/README.md")
+PLACES = runpy.run_path(str(ROOT / "harness" / "places.py"))
+DATA = ("configs", PLACES["FIRST"], "results/README.md")
+LATER = (PLACES["SECOND"],)
+"""What a wheel carries from when it is recorded."""
 BUILD_INFO = "build_info.json"
 
 
@@ -51,7 +55,7 @@ class BuildWithData(build_py):
             return
         target = Path(self.build_lib) / "harness" / "data"
         shutil.rmtree(target, ignore_errors=True)
-        for name in DATA:
+        for name in (*DATA, *(one for one in LATER if (ROOT / one).is_dir())):
             source, copy = ROOT / name, target / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

@@ -51,6 +51,10 @@ def test_readme_is_the_first_page(tmp_path: Path) -> None:
     )
     (tmp_path / "index.html").write_text("")
     assert '<a href="report/index.html">The report</a>' in first_page(readme, tmp_path).split("## U")[0]
+    assert "The same on the" not in first_page(readme, tmp_path)
+    (tmp_path / "h100-sxm").mkdir()
+    (tmp_path / "h100-sxm" / "index.html").write_text("")
+    assert '<a href="report/h100-sxm/index.html">The same on the H100 SXM</a>' in first_page(readme, tmp_path)
 
 
 def test_links_out_of_the_docs_lead_to_the_repository() -> None:

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.places import FIRST, SECOND
+from tests.paper_figures.copied import copy_run
 from tools.bundle.node.unpack import extract
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tk_kernels", "baselines", "harness", "paper_figures")
-RECORDED = "results/h200-sxm/2026-11-paper"
+RECORDED = FIRST
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE")
 FILES += ("constraints.txt", "results/README.md")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -39,6 +41,12 @@ def called(folder: Path, hook: str, out: Path) -> Path:
     return out / done.stdout.splitlines()[-1]
 
 
+def of_experiment(name: str) -> Path:
+    """The newest recorded run of an experiment."""
+    manifests = sorted((ROOT / RECORDED).glob("*/manifest.json"))
+    return [path.parent for path in manifests if json.loads(path.read_text())["experiment"] == name][-1]
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that pip installed the wheel of the source distribution into, without its dependencies."""
@@ -49,6 +57,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, source / name)
+    if not (source / SECOND).exists():  # as if it were recorded
+        copy_run(of_experiment("table2_persistent"), source / SECOND, "20261201T000000Z-c0b1ed")
     (source / "build_info.json").write_text(json.dumps({"git_commit": COMMIT, "git_dirty": False}))
     with tarfile.open(called(source, "build_sdist", work)) as archive:
         extract(archive, work / "unpacked")
@@ -99,6 +109,13 @@ def test_the_report_is_made_from_the_runs_that_the_wheel_carries(run: Run, tmp_p
     assert "recorded, not measured here (campaign 2026-11-paper, 1 run)" in done.stdout
     assert (tmp_path / "report-part" / "index.html").is_file()
     assert [path.name for path in tmp_path.iterdir()] == ["report-part"]
+
+
+def test_a_second_campaign_goes_with_it_and_stands_beside_the_first(run: Run, tmp_path: Path) -> None:
+    done = run("reproduce-paper", "--recorded", "--exhibit", "table2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "report-part" / "h100-sxm" / "index.html").is_file()
+    assert "On two GPUs" in (tmp_path / "report-part" / "index.html").read_text()
 
 
 def test_its_runs_are_read_as_one_table(run: Run) -> None:

@@ -32,6 +32,7 @@ def render(comparison: Comparison) -> str:
     sections = (
         f"# {new.manifest['experiment']}: {new.run_id} against {against}",
         f"On {where}.",
+        _two_gpus(comparison),
         _order(comparison),
         _around(comparison),
         _outcome(comparison),
@@ -93,6 +94,18 @@ def _order(comparison: Comparison) -> str:
     return (
         f"**The run judged here is the older one**: {comparison.new.run_id} began at "
         f"{comparison.new.manifest['started_utc']}, {began}. Give the earlier run first, unless this is meant."
+    )
+
+
+def _two_gpus(comparison: Comparison) -> str:
+    """That the runs are of two GPUs, where they are: then no time says anything of the code."""
+    after = (comparison.new.manifest["gpu"] or {}).get("name")
+    before = (comparison.earlier[-1].manifest["gpu"] or {}).get("name")
+    if before == after:
+        return ""
+    return (
+        f"**Two GPUs**: the earlier run is of {before}, so that no time below says anything of the code. "
+        "`reproduce-paper --from CAMPAIGN --beside CAMPAIGN` sets two GPUs' verdicts beside each other."
     )
 
 

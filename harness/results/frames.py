@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ _RATIO = ("baseline", "ratio", "ratio_ci_low", "ratio_ci_high", "ratio_verdict",
 _IN_COMMAND = re.compile(r"(?<![\w.+])problem\.(\w+)=([^\s'\"]*)")
 
 
-def frame(path: str | Path, *, against: str | None = None, newest: bool = True) -> pd.DataFrame:
+def frame(path: str | Path | Sequence[str | Path], *, against: str | None = None, newest: bool = True) -> pd.DataFrame:
     """The cases of a run folder, or of all runs of a campaign's folder, as one table; raises `ResultsError`.
 
+    path: of several folders the runs are taken together, such as one campaign's on two GPUs; `gpu` tells them apart.
     against: the contestant that the ratios are over, such as `cublas` or `tk[stages=2]`. Without it each case is
         compared with the fastest contestant of another implementation that was timed in the same rounds.
     newest: of a case that several runs have, keep the newest row with a time, one a GPU and timer; with `against` the
@@ -42,24 +44,38 @@ def frame(path: str | Path, *, against: str | None = None, newest: bool = True) 
     | `ratio_verdict`, `ratio_source` | str | `SAME`, `FASTER`, `SLOWER` or `AMBIGUOUS`; `settled` or `rounds` |
     | all others | | the columns of measurements.csv, as `harness.records.Measurement` describes them |
     """  # noqa: E501
-    folder = Path(path)
-    runs = [load_run(folder)] if (folder / MANIFEST).exists() else load_campaign(folder)
+    folders = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
+    runs = _runs(folders)
     rival = None if against is None else _contestant(against)
     cases = pd.concat([_cases(run) for run in runs], ignore_index=True)
-    _check_known(rival, cases, folder)
+    where = " and ".join(map(str, folders))
+    _check_known(rival, cases, where)
     pairs = pd.concat([_ratios(run, rival) for run in runs], ignore_index=True)
     if newest:
         cases = _newest(cases, pairs if rival is not None else pairs[:0])
     problems = _problem_columns(cases)
     taken = sorted(set(problems.columns) & set(cases.columns))
     if taken:
-        raise ResultsError(f"{folder}: the problem key {taken[0]} has the name of a column: read it with load_run")
+        raise ResultsError(f"{where}: the problem key {taken[0]} has the name of a column: read it with load_run")
     joined = cases.merge(pairs, on=["run_id", "case_id"], how="left")
     texts = ["baseline", "ratio_verdict", "ratio_source"]
     joined[texts] = joined[texts].astype(object).fillna("")
     first = [*_OF_THE_RUN, "workload", "direction", *problems.columns, "contestant", *_HEADLINE, *_RATIO]
     table = pd.concat([joined, problems], axis="columns")
     return table[[*first, *(name for name in table.columns if name not in first)]]
+
+
+def _runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs of all folders, newest first; raises `ResultsError` for none, and for a run that is there twice."""
+    if not folders:
+        raise ResultsError("frame got no folder: give that of a run or of a campaign, results/<gpu>/<campaign>")
+    runs: list[Run] = []
+    for folder in folders:
+        runs += [load_run(folder)] if (folder / MANIFEST).exists() else load_campaign(folder)
+    names = [run.run_id for run in runs]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise ResultsError(f"{' and '.join(map(str, folders))}: run {twice} is in two of them: give each run once")
+    return sorted(runs, key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
 
 
 def _contestant(label: str) -> Contestant:
@@ -69,10 +85,10 @@ def _contestant(label: str) -> Contestant:
         raise ResultsError(f"against: {error}") from None
 
 
-def _check_known(rival: Contestant | None, cases: pd.DataFrame, folder: Path) -> None:
+def _check_known(rival: Contestant | None, cases: pd.DataFrame, where: str) -> None:
     known = sorted(set(cases["contestant"]))
     if rival is not None and str(rival) not in known:
-        raise ResultsError(f"{folder} has no case of {rival}; it has {', '.join(known)}{closest(str(rival), known)}")
+        raise ResultsError(f"{where} has no case of {rival}; it has {', '.join(known)}{closest(str(rival), known)}")
 
 
 def _cases(run: Run) -> pd.DataFrame:

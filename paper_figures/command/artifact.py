@@ -46,8 +46,11 @@ class Row:
     """In seconds; empty where the campaign has no complete run."""
 
 
-def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
-    """The page's Markdown; the same runs and experiments give the same text."""
+def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit], beside: Sequence[Run] = ()) -> str:
+    """The page's Markdown; the same runs and experiments give the same text.
+
+    beside: the runs of another GPU, whose machine is named; times and noise are of the first campaign.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -62,7 +65,8 @@ def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit]) -> str:
     mib, build = steps.estimated_mib(measured)
     rows = [_row(exhibit, runs) for exhibit in exhibits]
     return environment.get_template("artifact.md.j2").render(
-        machines=_machines(runs),
+        machines=_machines((*runs, *beside)),
+        both=bool(beside),
         constraints=_constraints((ROOT / "constraints.txt").read_text()),
         targets=_targets((ROOT / "Makefile").read_text()),
         rows=rows,

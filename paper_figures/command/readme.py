@@ -16,7 +16,7 @@ from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, campaign_end
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.summary import stale_sentence, verdict_sentence
+from paper_figures.shown.summary import verdict_sentence
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README = Path("README.md")
@@ -47,7 +47,7 @@ def pages(report: Report, root: Path = ROOT) -> Mapping[Path, str]:
     return {
         README: f"{before}{BEGIN}\n{readme_block(report)}{END}{after}",
         RESULTS_PAGE: f"# Results\n\n{BEGIN}\n{results_block(report)}{END}\n",
-        ARTIFACT: artifact_text(report.runs, load_exhibits()),
+        ARTIFACT: artifact_text(report.runs, load_exhibits(), report.beside.report.runs if report.beside else ()),
     }
 
 
@@ -81,7 +81,7 @@ def _around(readme: Path) -> tuple[str, str]:
 
 def readme_block(report: Report) -> str:
     """README's part: a verdict, five lines of results, one figure, and where all of them are."""
-    said = f"{verdict_sentence(report.results)} {stale_sentence(report.results)}"
+    said = f"{verdict_sentence(report.results)} {report.stale}"
     parts = [escape(said.rstrip()), ""]
     lines = result_lines(report)
     if lines:

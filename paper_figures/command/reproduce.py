@@ -14,99 +14,29 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.places import CHECKOUT, DATA, RECORDED
+from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
+from paper_figures.command.arguments import check_arguments, parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
+from paper_figures.command.second import beside_recorded, carried, first_recorded
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
 from paper_figures.published.paper import load_paper, reporting_on
-from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.recorded.campaign import RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.machines import added
+from paper_figures.shown.page.two_gpus import check_beside, paired
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.writing import write_report
-
-WRONG_ARGUMENTS = 2
-"""Exit status of a command that cannot be meant."""
-
-
-EXAMPLES = """\
-examples:
-  reproduce-paper                                               everything; an interrupted one goes on where it was
-  reproduce-paper --quick                                       one or two problems an exhibit, with short timing
-  reproduce-paper --exhibit fig8_attention table2               these exhibits, in report-part/
-  reproduce-paper --from results/h200-sxm/2026-11-paper         the report of recorded runs, nothing measured
-  reproduce-paper --missing                                     what the recorded campaign lacks, with commands
-  reproduce-paper --check                                       whether that report is byte for byte the kept one
-
-exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 130 (interrupted)
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    top = argparse.ArgumentParser(
-        prog="reproduce-paper",
-        description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU, on "
-        "another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU and write "
-        "the report from the recorded runs.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("--exhibit", nargs="+", metavar="NAME", help="only these, such as table2 or fig7_gemm")
-    top.add_argument("--quick", action="store_true", help="measure for a shorter time, with wider intervals")
-    top.add_argument("--campaign", metavar="NAME", help="the named set of runs to measure into, or to report on")
-    top.add_argument(
-        "--from", dest="source", type=Path, metavar="FOLDER", help="report alone, from results/<gpu>/<campaign>"
-    )
-    top.add_argument(
-        "--output",
-        type=Path,
-        metavar="FOLDER",
-        help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
-    )
-    top.add_argument(
-        "--add",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="RESULTS",
-        help="results of other machines, to stand beside these",
-    )
-    top.add_argument(
-        "--nights",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FOLDER",
-        help="campaigns of nights, such as results/<gpu>/nightly, for a page of trends and regressions",
-    )
-    top.add_argument(
-        "--paper", type=Path, metavar="FOLDER", help="report on another paper: docs/another_paper.md; with --from"
-    )
-    top.add_argument(
-        "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
-    )
-    top.add_argument(
-        "--check", action="store_true", help="report alone, and compare it byte for byte with report.sha256"
-    )
-    top.add_argument(
-        "--missing", action="store_true", help="list what the campaign lacks, with commands and minutes; exit code 0"
-    )
-    top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument(
-        "--readme", action="store_true", help="rewrite the results in README.md, docs/results.md and artifact.md"
-    )
-    return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -135,7 +65,9 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    _check_arguments(arguments)
+    check_arguments(arguments)
+    if arguments.recorded:
+        arguments.source = first_recorded(ROOT)
     if arguments.paper is None:
         return _report(arguments)
     with reporting_on(load_paper(arguments.paper)):
@@ -150,6 +82,7 @@ def _report(arguments: argparse.Namespace) -> int:
         print(missing_text(missing(folder, measured), folder.name, len(measured)))
         return 0
     there = None if arguments.source or arguments.check else steps.find_gpu()
+    beside = None
     gpu = None if there is None or there.too_old else there
     failed = 0
     if gpu is not None:
@@ -162,19 +95,25 @@ def _report(arguments: argparse.Namespace) -> int:
         folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
     else:
         folder = _recorded(arguments)
-        load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
+        runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
+        beside = _beside(arguments, folder)
+        if beside is not None:
+            check_beside(runs, load_runs(beside))
         if arguments.source is None and not arguments.check:
             failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder, there)
     nights = load_nights(arguments.nights) if arguments.nights else []
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
         report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
         report = replace(report, nights=tuple(nights))
+        if beside is not None:
+            report = paired(report, make_report(beside, exhibits))
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
         return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())
     if arguments.write_digests:
-        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
+        kept = _shown(folder), "" if beside is None else _shown(beside)
+        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, *kept))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
     if arguments.readme:
         written = update_readme(report, arguments.output)
@@ -182,50 +121,6 @@ def _report(arguments: argparse.Namespace) -> int:
     if failed:
         print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _check_arguments(arguments: argparse.Namespace) -> None:
-    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
-    writes = ("add", "nights", "site", "quick", "check", "write_digests", "readme")
-    if arguments.missing and any(getattr(arguments, name) for name in writes):
-        raise PaperFiguresError(
-            "--missing only lists: beside it, --exhibit, --campaign, --from and --paper alone mean something",
-            WRONG_ARGUMENTS,
-        )
-    if arguments.paper and (not arguments.source or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--paper reports on runs: give --from, and leave out --write-digests and --readme", WRONG_ARGUMENTS
-        )
-    if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--nights adds a page that has no digest: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
-        )
-    if arguments.add and (arguments.check or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--add makes a report of several machines: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
-        )
-    if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS
-        )
-    if arguments.quick and (arguments.check or arguments.source):
-        beside = "--check" if arguments.check else "--from"
-        raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
-    keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
-    if keeps is not None:
-        option = f"--{keeps.replace('_', '-')}"
-        if not CHECKOUT:
-            raise PaperFiguresError(
-                f"{option} writes into a checkout of the repository, and this is an installed package", WRONG_ARGUMENTS
-            )
-        if arguments.exhibit:
-            raise PaperFiguresError(f"{option} keeps the whole report: leave out --exhibit", WRONG_ARGUMENTS)
-        if arguments.source and (arguments.source / MANIFEST).exists():
-            raise PaperFiguresError(
-                f"{option} keeps the report on a whole campaign, and {arguments.source} is a single run: "
-                "give the folder of its campaign",
-                WRONG_ARGUMENTS,
-            )
 
 
 def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day: datetime.date) -> str:
@@ -237,10 +132,22 @@ def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day
     return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
 
 
+def _beside(arguments: argparse.Namespace, folder: Path) -> Path | None:
+    """The campaign beside that of a folder: named, else the recorded one of another GPU.
+
+    A report on a folder that is named has what is named alone; what the repository keeps has both.
+    """
+    if arguments.beside is not None:
+        return carried(arguments.beside, ROOT)
+    kept = arguments.recorded or arguments.check or arguments.write_digests or arguments.readme
+    alone = (arguments.source is not None and not kept) or arguments.add or arguments.paper
+    return None if alone else beside_recorded(folder, ROOT)
+
+
 def _recorded(arguments: argparse.Namespace) -> Path:
     """The campaign to report on: named, else the one whose digests are kept, else the one with the newest run."""
     if arguments.source is not None:
-        return _carried(arguments.source)
+        return carried(arguments.source, ROOT)
     if arguments.campaign is not None:
         try:
             return find_campaign(RESULTS, arguments.campaign)
@@ -249,22 +156,8 @@ def _recorded(arguments: argparse.Namespace) -> Path:
                 raise
             return find_campaign(RECORDED, arguments.campaign)
     if arguments.check or digest.DIGESTS.exists():
-        return _carried(ROOT / digest.recorded_campaign(digest.DIGESTS))
+        return carried(ROOT / digest.recorded_campaign(digest.DIGESTS), ROOT)
     return find_campaign(RESULTS)
-
-
-def _carried(folder: Path) -> Path:
-    """A folder of results, or where there is none the one of that name that an installed package carries."""
-    if CHECKOUT or folder.exists():
-        return folder
-    if not RECORDED.is_dir():
-        raise PaperFiguresError(
-            f"{RECORDED} is missing, the recorded runs of this installation: install a wheel of the project again, or "
-            "give a folder of runs with --from"
-        )
-    resolved = folder if folder.is_absolute() else Path.cwd() / folder
-    inside = DATA / resolved.relative_to(ROOT) if resolved.is_relative_to(ROOT) else folder
-    return inside if inside.is_dir() else folder
 
 
 def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:

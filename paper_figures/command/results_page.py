@@ -9,9 +9,10 @@ from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line
+from paper_figures.shown.page.two_gpus import also, also_text, other_gpu, two_gpus_values
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.summary import kinds_table, lost_sentences, stale_sentence, subjects_table, summary_sentences
+from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
 from paper_figures.shown.table import claim_numbers
 
 PAGE = Path("docs") / "results.md"
@@ -30,15 +31,25 @@ def results_block(report: Report) -> str:
         "[constraints.txt](../constraints.txt). The paper's numbers are from an H100 80GB SXM.",
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
-        *(f"{escape(sentence)}\n" for sentence in filter(None, [stale_sentence(report.results)])),
+        *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),
         *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
         "",
         markdown_table(kinds_table(report.results)),
         *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
+        *_beside_block(report),
     ]
     for exhibit in shown_in_full(report):
         parts += _exhibit_block(exhibit)
     return "\n".join(parts + _verdict_block(report)) + "\n"
+
+
+def _beside_block(report: Report) -> list[str]:
+    """What another GPU's campaign decides, and where it disagrees; nothing where none stands beside."""
+    found = two_gpus_values(report)
+    if not found:
+        return []
+    tables = [markdown_table(found[name]) for name in ("counts", "differ") if found[name].rows]
+    return [f"## {found['title']}", "", escape(" ".join(found["sentences"])), "", *tables]
 
 
 def shown_in_full(report: Report) -> list[ExhibitReport]:
@@ -79,9 +90,11 @@ def _rate(line: Line) -> str:
 def _verdict_block(report: Report) -> list[str]:
     """Every claim on what was measured, in the paper's order with its numbers; then what was not measured."""
     results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
+    others = {name: also_text(other_gpu(report), text) for name, text in also(report).items()}
     lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
     for result in results:
-        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
+        said = (claim_numbers(result).rstrip("; "), result.notes, others.get(result.claim.id))
+        numbers = escape("; ".join(filter(None, said)))
         lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
     missing = [one for one in report.exhibits if not one.measured]
     if missing:

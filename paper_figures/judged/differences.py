@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import yaml
 
+from harness.naming import gpu_slug
+from harness.results import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
 from paper_figures.published.paper import current
+from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.selection import Cell, Selected
 
 TIMED = ("rate", "speedup", "over_published", "across")
@@ -48,13 +52,17 @@ def _protocol(path: Path) -> Protocol:
 
 def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[str, ...]:
     """A sentence each on the machine, the versions, the clock and what the claim's file names; none if not measured."""
-    cells = _cells(result, selections)
+    cells = cells_behind(result, selections)
     own = (f"{result.claim.differs.rstrip('.')}.",) if result.claim.differs else ()
     if not cells:
         return own
     protocol = load_protocol()
     here = ", ".join(dict.fromkeys(str((cell.run.manifest.get("gpu") or {}).get("name")) for cell in cells if cell.run))
-    sentences = [f"GPU: {here}, in the paper {result.claim.gpu}."]
+    runs = [cell.run for cell in cells if cell.run is not None]
+    same = papers_gpu(runs, [result.claim.gpu])
+    sentences = [
+        f"GPU: {here}, {f'as in the paper ({result.claim.gpu})' if same else f'in the paper {result.claim.gpu}'}."
+    ]
     if result.claim.comparison in TIMED:
         sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
         sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")
@@ -64,7 +72,21 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
     return (*sentences, *own)
 
 
-def _cells(result: ClaimResult, selections: Sequence[Selected]) -> tuple[Cell, ...]:
+def usual_gpu(named: Iterable[str]) -> str:
+    """The GPU that most published numbers are of; empty without any."""
+    counts = Counter(name for name in named if name).most_common(1)
+    return counts[0][0] if counts else ""
+
+
+def papers_gpu(runs: Sequence[Run], named: Sequence[str]) -> bool:
+    """Whether runs are of the GPU that published numbers are of, by name: the same part, not the same board."""
+    known = load_gpus()
+    theirs = {known[one].slug if one in known else "" for one in named}
+    mine = {gpu_slug(str((run.manifest.get("gpu") or {}).get("name", ""))) for run in runs}
+    return len(theirs) == 1 and mine == theirs
+
+
+def cells_behind(result: ClaimResult, selections: Sequence[Selected]) -> tuple[Cell, ...]:
     """The cells behind the points that have a number, of both sides, each once."""
     found: dict[str, Cell] = {}
     keys = {point.case_key for point in result.points if point.case_key}

@@ -71,6 +71,8 @@ class Gpu:
     """Dense matmul rate by dtype, at the boost clock."""
     hbm_gbps: float
     citation: str
+    slug: str = ""
+    """What the harness calls its folder of results; empty where it has no datasheet of it."""
 
     def roofline_tflops(self, dtype: str, flop_per_byte: float) -> float:
         """The lower of the matmul roof and the rate at which memory feeds it, for an arithmetic intensity.
@@ -152,6 +154,7 @@ def _gpus(folder: Path) -> dict[str, Gpu]:
                     matmul_tflops=rates,
                     hbm_gbps=float(row["hbm_gbps"]),
                     citation=row["citation"],
+                    slug=row.get("slug") or "",
                 )
             except (KeyError, TypeError, ValueError) as error:
                 raise PaperFiguresError(f"{folder / GPUS}: a row cannot be read ({error})") from None

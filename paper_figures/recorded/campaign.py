@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.places import WORK
+from harness.places import FIRST, WORK
 from harness.results import ResultsError, Run, load_campaign
 from paper_figures.errors import PaperFiguresError
 
@@ -20,7 +20,8 @@ def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Pat
     """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`; gpu: its folder.
 
     What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
-    are passed over.  Raises `PaperFiguresError` if there is none.
+    are passed over.  A name that several GPUs have is that of the first recorded campaign, where it is among them.
+    Raises `PaperFiguresError` if there is none, or if the name does not decide.
     """
     runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
     folders = {path.parent.parent for path in runs if name is not None or not _of_a_night(path)}
@@ -31,6 +32,12 @@ def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Pat
         raise PaperFiguresError(
             f"{results} holds {what}: restore the folder from the repository, or measure on a machine with a Hopper GPU"
         )
+    if name is not None and len(folders) > 1:
+        first = results.parent / FIRST
+        if first not in folders:
+            several = " and ".join(sorted(str(folder) for folder in folders))
+            raise PaperFiguresError(f"campaign {name!r} is of several GPUs: give one of {several} with --from")
+        return first
     newest = max(runs, key=lambda path: (path.parent.parent in folders, path.parent.name, str(path)))
     return newest.parent.parent
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.results import Run
+from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.paper import THUNDERKITTENS, current
+from paper_figures.published.reference import load_reference
 from paper_figures.recorded.repeats import repeated_text
 
 VERDICTS = {
@@ -68,7 +70,10 @@ OWN = {
 
 def reading(runs: Sequence[Run]) -> tuple[str, ...]:
     """The same of a report on some runs: with what they say of how far absolute rates move."""
-    own = OWN if current() is THUNDERKITTENS else {}
+    own = dict(OWN) if current() is THUNDERKITTENS else {}
+    theirs = usual_gpu(one.gpu for one in load_reference())
+    if papers_gpu(runs, [theirs]):
+        own[1] = f"These runs are of the same GPU as the paper's, {theirs}: those rates compare as they are, too."
     paragraphs = [f"{text} {own[place]}" if place in own else text for place, text in enumerate(READING)]
     return (*paragraphs[:2], repeated_text(runs), *paragraphs[2:])
 

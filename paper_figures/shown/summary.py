@@ -16,7 +16,9 @@ import yaml
 
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.judged.two_gpus import of_todays_kernels
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
+from paper_figures.labels import an
 from paper_figures.published.claims import Kind
 from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
@@ -136,14 +138,21 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
     return f"Of {len(tested)} tested claims, {listed}."
 
 
-def stale_sentence(results: Sequence[ClaimResult]) -> str:
-    """How many claims rest on times of kernels that have changed since, in one sentence; empty if none does."""
+def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult] = (), gpu: str = "") -> str:
+    """How many claims rest on times of kernels that have changed since, in a sentence; empty if none does.
+
+    A second says how many of them `others` decide with today's kernels: the results of another GPU, called `gpu`.
+    """
     old = sum(bool(one.stale) for one in results)
     if not old:
         return ""
     rest, are = ("rests", "is") if old == 1 else ("rest", "are")
     said = f"{rest} on kernels that have changed since they were timed"
-    return f"{old} of {len(results)} claims {said}, and {are} marked stale."
+    sentence = f"{old} of {len(results)} claims {said}, and {are} marked stale."
+    fresh = of_todays_kernels(results, others)
+    if not fresh:
+        return sentence
+    return f"{sentence} {fresh} of these {'is' if fresh == 1 else 'are'} recorded with today's kernels on {an(gpu)}."
 
 
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:

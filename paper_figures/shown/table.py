@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from paper_figures.intervals import Interval, Measured
@@ -205,13 +206,26 @@ def number_text(value: float | None, digits: int, key: str) -> Text:
     return Text(ABSENT, kind="number") if value is None else Text(fixed(value, digits), case=key, kind="number")
 
 
-def claims_table(results: Sequence[ClaimResult], caption: str = "Verdicts") -> Table:
-    """One row a claim: where, what, the published and the measured number, and the verdict with its reason."""
-    columns = ("Verdict", "Where", "Claim", "Published", "Accepted", "Measured", "Reason")
+def claims_table(
+    results: Sequence[ClaimResult],
+    caption: str = "Verdicts",
+    gpu: str = "",
+    also: Mapping[str, Text] = MappingProxyType({}),
+) -> Table:
+    """One row a claim: where, what, the published and the measured number, and the verdict with its reason.
+
+    also: the verdicts on another GPU by the claim's id, in a column of their own; `gpu` is what it is called.
+    """
+    beside = (f"Also on {gpu}",) if also else ()
+    columns = ("Verdict", "Where", "Claim", "Published", "Accepted", "Measured", *beside, "Reason")
+    rows = []
+    for result in results:
+        *cells, reason = _claim_row(result)
+        rows.append((*cells, *([also.get(result.claim.id, Text(ABSENT))] if also else []), reason))
     return Table(
         caption=caption,
         columns=tuple(Column(title) for title in columns),
-        rows=tuple(_claim_row(result) for result in results),
+        rows=tuple(rows),
         remarks=(),
     )
 

@@ -423,6 +423,18 @@ def test_a_recorded_run_compares_with_a_copy_of_it(tmp_path, capsys):
     assert main([str(folder), str(copy)]) == 0
 
 
+def test_runs_of_two_gpus_are_said(nights, tmp_path, capsys):
+    """Guard: a campaign of one name on two GPUs; the table looked like a night's, with a slower or faster kernel."""
+    gpu = {**load(nights["first"]).manifest["gpu"], "name": "NVIDIA H100 80GB HBM3"}
+    other = altered(nights["first"], tmp_path / "other", run_id="20261201T030000Z-abcdef", gpu=gpu)
+    assert main([str(nights["first"]), str(other)]) == 0
+    said = capsys.readouterr().out
+    assert "**Two GPUs**: the earlier run is of" in said
+    assert "no time below says anything of the code" in said
+    assert main([str(nights["first"]), str(nights["second"])]) == 0
+    assert "Two GPUs" not in capsys.readouterr().out
+
+
 def test_runs_in_the_wrong_order_are_said(nights, capsys):
     """Guard: `Comparison.later`; a run that is given the wrong way is judged, and the page says which is older."""
     assert main([str(nights["second"]), str(nights["first"])]) == 0

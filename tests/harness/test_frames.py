@@ -172,3 +172,22 @@ def test_a_recorded_run_is_read_as_it_was_measured():
 def test_no_run_is_a_sentence(tmp_path):
     with pytest.raises(ResultsError, match="holds no run"):
         frame(tmp_path)
+
+
+def test_one_campaign_on_two_gpus_is_one_table(folder, tmp_path):
+    """Rows of both stand side by side, the newest of each GPU; a run that is given twice is refused."""
+    store(folder, contest())
+    other = tmp_path / "results" / "h100-sxm" / folder.parent.name / "20261121T120000Z-000000"
+    shutil.copytree(folder, other)
+    for table in other.glob("*.csv"):
+        table.write_text(table.read_text().replace(MANIFEST["run_id"], other.name))
+    damage_manifest(other, run_id=other.name, gpu={"name": "NVIDIA H100 80GB HBM3"})
+    both = frame([folder.parent, other.parent])
+    assert len(both) == 2 * len(frame(folder))
+    assert both["gpu"].nunique() == 2
+    assert set(both["run_id"]) == {MANIFEST["run_id"], other.name}
+    assert len(frame([folder.parent, other.parent], against="b")) == len(both)
+    with pytest.raises(ResultsError, match=f"run {other.name} is in two of them: give each run once"):
+        frame([other, other.parent])
+    with pytest.raises(ResultsError, match="frame got no folder"):
+        frame([])

@@ -59,7 +59,11 @@ def first_page(readme: str, report: Path = REPORT) -> str:
     )
     if not (report / "index.html").is_file():
         return text
-    link = '<a href="report/index.html">The report</a>: every figure, table and claim, with its samples.\n\n'
+    link = '<a href="report/index.html">The report</a>: every figure, table and claim, with its samples.\n'
+    for page in sorted(report.glob("*/index.html")):  # a second GPU's lies in a folder of the first one's
+        place = page.parent.relative_to(report).as_posix()
+        link += f'<a href="report/{place}/index.html">The same on the {place.replace("-", " ").upper()}</a>.\n'
+    link += "\n"
     return text.replace("\n## ", f"\n{link}## ", 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.naming import Contestant
+from paper_figures.judged.differences import papers_gpu
 from paper_figures.labels import OURS, RELEASED, contestant_label
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.shown.case_rows import Line, absent, published_gpus
@@ -88,7 +89,9 @@ def _cell(line: Line | None, best: bool, beside: bool) -> Text:
 def _remarks(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     remarks = ["The fastest of a row is marked."]
     if gpus := published_gpus(lines):
-        remarks.append(f"◇ is the paper's number, on {gpus}.")
+        runs = [line.cell.run for line in lines if line.cell.run is not None]
+        same = ", the same GPU as here" if papers_gpu(runs, gpus.split(", ")) else ""
+        remarks.append(f"◇ is the paper's number, on {gpus}{same}.")
     if any(line.rate is not None and line.rate.settled for line in lines):
         remarks.append("* is a rate of calls back to back; the others are of the interleaved rounds.")
     if missing := absent(exhibit, lines):

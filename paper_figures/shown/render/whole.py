@@ -28,6 +28,9 @@ _PREAMBLE = (
 MACHINES = ("figures", "claims", "cases")
 """The tables of several machines, in order."""
 
+BESIDE = ("counts", "differ")
+"""The tables of two GPUs, in order."""
+
 NO_CLAIM = "No claim is judged on it."
 
 
@@ -46,6 +49,9 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
     if values["subjects"].rows:
         parts.append(markdown.markdown_table(values["subjects"]).rstrip())
     parts.append(markdown.markdown_table(values["kinds"]).rstrip())
+    if beside := values["beside"]:
+        parts += [f"### {beside['title']}", escape(" ".join(beside["sentences"]))]
+        parts += [markdown.markdown_table(beside[name]).rstrip() for name in BESIDE if beside[name].rows]
     parts += [f"- Told otherwise by two runs: {escape(one)}" for one in values["disputed"]]
     parts.append(_markdown_board(values["exhibits"]))
     if values["machines"]:
@@ -132,6 +138,7 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         *(rf"\par {escape(sentence)}" for sentence in values["summary"]),
         *([latex.latex_table(values["subjects"], "subjects")] if values["subjects"].rows else []),
         latex.latex_table(values["kinds"], "kinds"),
+        *_latex_beside(values["beside"]),
         *(rf"\par Told otherwise by two runs: {escape(one)}" for one in values["disputed"]),
         *_latex_board(values["exhibits"]),
     ]
@@ -152,6 +159,14 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         lines += _latex_facts(run["facts"])
     lines += [r"\section*{How to read it}", *(rf"\par {escape(paragraph)}" for paragraph in values["reading"])]
     return "\n".join([*lines, r"\end{document}"]) + "\n"
+
+
+def _latex_beside(beside: Mapping[str, Any]) -> list[str]:
+    if not beside:
+        return []
+    tables = [latex.latex_table(beside[name], f"beside-{name}") for name in BESIDE if beside[name].rows]
+    said = latex.escape(" ".join(beside["sentences"]))
+    return [rf"\subsection*{{{beside['title']}}}", said, *(rf"{{\scriptsize {one}}}" for one in tables)]
 
 
 def _latex_board(exhibits: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -216,5 +231,6 @@ def _target(name: str) -> str:
 
 
 def _claim(result: Mapping[str, Any]) -> str:
-    """A claim's sentence, its numbers and the reason of its verdict."""
-    return f"{result['claim'].where}. {result['claim'].sentence} ({result['numbers']}{result['notes']})"
+    """A claim's sentence, its numbers and the reason of its verdict, and the verdict on another GPU."""
+    said = "; ".join(filter(None, (f"{result['numbers']}{result['notes']}", result["also"])))
+    return f"{result['claim'].where}. {result['claim'].sentence} ({said})"

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.results import Run
-from paper_figures.judged.differences import differences
+from paper_figures.judged.differences import differences, papers_gpu
 from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
@@ -25,6 +25,9 @@ from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import measured_roof
 from paper_figures.shown.table import clock_remarks, exhibit_table, settled_remarks
+
+ALIKE = "The runs are of the same GPU, so that rates compare as they are, too."
+"""What is said beside published rates where it is so."""
 
 
 def make_report(folder: Path, exhibits: Sequence[AnyExhibit]) -> Report:
@@ -121,7 +124,9 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
     """What a reader of the table alone should know."""
     remarks = []
     if gpus := published_gpus(lines):
-        remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.")
+        same = papers_gpu(runs_used(part.selections), gpus.split(", "))
+        own = f" {ALIKE}" if same else ""
+        remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.{own}")
     remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
     measured = any(line.cell.timed for line in lines)
     if measured and len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):

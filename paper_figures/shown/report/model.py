@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from harness.naming import gpu_slug
 from harness.results import Run
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.recorded.nights import Night
@@ -14,7 +15,7 @@ from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.derived import AnyExhibit
-from paper_figures.shown.summary import Headline, headlines
+from paper_figures.shown.summary import Headline, headlines, stale_sentence
 from paper_figures.shown.table import Table
 
 
@@ -54,6 +55,8 @@ class Report:
     """Those of other machines, on the same exhibits, that stand beside it."""
     nights: tuple[Night, ...] = ()
     """Runs that were made again and again, which have a page of their own; oldest first."""
+    beside: Beside | None = None
+    """The report on the campaign of another GPU, whose verdicts stand beside its own."""
 
     @property
     def results(self) -> tuple[ClaimResult, ...]:
@@ -65,7 +68,39 @@ class Report:
         return headlines(self.results)
 
     @property
+    def gpu(self) -> str:
+        """What its GPU is called in a sentence."""
+        return gpu_name(self.runs)
+
+    @property
+    def stale(self) -> str:
+        """How many claims rest on older kernels, and how many of these the other GPU decides with today's."""
+        if self.beside is None:
+            return stale_sentence(self.results)
+        return stale_sentence(self.results, self.beside.report.results, self.beside.report.gpu)
+
+    @property
     def used(self) -> tuple[Run, ...]:
         """The runs that at least one cell is from, newest first; all if none is."""
         used = runs_used([selected for exhibit in self.exhibits for selected in exhibit.selections])
         return tuple(used) or self.runs
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another GPU's report, and where its pages are."""
+
+    report: Report
+    folder: str
+    """Within that of the report which it stands beside; empty where that one's is within this one's."""
+
+    @property
+    def place(self) -> str:
+        """From the one folder to the other."""
+        return f"{self.folder}/" if self.folder else "../"
+
+
+def gpu_name(runs: Sequence[Run]) -> str:
+    """What the GPU of some runs is called in a sentence: `H100 SXM`."""
+    names = dict.fromkeys(gpu_slug(str((run.manifest.get("gpu") or {}).get("name", ""))) for run in runs)
+    return " and ".join(name.replace("-", " ").upper() for name in names)

@@ -12,6 +12,7 @@ from harness.contradictions import Contradiction
 from harness.headline import RatioHeadline
 from harness.results import Run
 from paper_figures.intervals import Measured
+from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
@@ -29,13 +30,13 @@ from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
+from paper_figures.shown.page.two_gpus import also, also_text, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
 from paper_figures.shown.summary import (
     kinds_table,
-    stale_sentence,
     subjects_table,
     summary_sentences,
     verdict_sentence,
@@ -66,8 +67,10 @@ def every_run(report: Report) -> list[Run]:
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
     """The values of the templates; `drawings`: the figures as SVG, by the exhibit's id."""
+    others = also(report)
+    lines = {name: also_text(other_gpu(report), text) for name, text in others.items()}
     exhibits = [
-        _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit))
+        _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit), lines)
         for exhibit in report.exhibits
     ]
     verdicts = Counter(result.verdict for result in report.results)
@@ -105,7 +108,9 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "nights": night_values(report.nights),
         "machines": machine_values(report),
         "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
-        "claims": claims_table(report.results),
+        "beside": two_gpus_values(report),
+        "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
+        "claims": claims_table(report.results, gpu=other_gpu(report), also=others),
         "exhibits": exhibits,
         "machine": shared_facts(every_run(report)),
         "roofs": roofs_table(every_run(report)),
@@ -149,7 +154,7 @@ def banner(report: Report, measured_here: bool) -> str:
         return f"Measured on this machine, {' and '.join(gpus)}: {source}."
     return (
         f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; "
-        f"nothing was timed when it was made. {stale_sentence(report.results)}".rstrip()
+        f"nothing was timed when it was made. {report.stale}".rstrip()
     )
 
 
@@ -165,16 +170,17 @@ def commits(report: Report) -> str:
         said = f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
     else:
         said = f"The runs are of {len(counts)} commits ({listed})."
-    stale = stale_sentence(report.results)
+    stale = report.stale
     which = "A kernel has changed where its machine code is another by now, or in a newer run."
     return f"{said} {stale} {which}" if stale else said
 
 
-def _result_values(result: ClaimResult, exhibit: AnyExhibit) -> dict[str, Any]:
+def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, str]) -> dict[str, Any]:
     return {
         "claim": result.claim,
         "verdict": str(result.verdict),
         "notes": result.notes,
+        "also": also.get(result.claim.id, ""),
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
         "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
@@ -198,7 +204,10 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
 
 
 def _exhibit_values(
-    report: ExhibitReport, figure: Markup, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]
+    report: ExhibitReport,
+    figure: Markup,
+    elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]],
+    also: Mapping[str, str],
 ) -> dict[str, Any]:
     exhibit = report.exhibit
     every = [*report.results, *(result for _, result in elsewhere)]
@@ -213,7 +222,7 @@ def _exhibit_values(
         "wide": wide_table(chart, report.lines) if chart else None,
         "sketch": sketch(report),
         "cases": exhibit.own_cases,
-        "kinds": _kinds(report.results, exhibit),
+        "kinds": _kinds(report.results, exhibit, also),
         "id": exhibit.id,
         "where": exhibit.where,
         "title": exhibit.title,
@@ -225,7 +234,7 @@ def _exhibit_values(
         "caption": report.caption,
         "trace": gantt_values(report.trace, exhibit) if report.trace and isinstance(exhibit, Exhibit) else None,
         "table": report.table,
-        "results": [_result_values(result, exhibit) for result in report.results],
+        "results": [_result_values(result, exhibit, also) for result in report.results],
         "verdicts": _marks([*report.results, *(result for _, result in elsewhere)]),
         "elsewhere": [_elsewhere_values(judge, result) for judge, result in elsewhere],
         "verdict_text": _verdict_text(report, elsewhere),
@@ -239,7 +248,7 @@ def charted(report: ExhibitReport) -> Exhibit | None:
     return exhibit if isinstance(exhibit, Exhibit) and report.measured and len(problems) > 1 else None
 
 
-def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit) -> list[dict[str, Any]]:
+def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit, also: Mapping[str, str]) -> list[dict[str, Any]]:
     """The claims of an exhibit by kind, with the verdicts of each kind as marks and in words."""
     found = []
     for kind in Kind:
@@ -250,7 +259,7 @@ def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit) -> list[dict[str
                     "name": f"{kind[:1].upper()}{kind[1:]}",
                     "verdicts": _marks(own),
                     "text": counted([one.verdict for one in own]),
-                    "results": [_result_values(one, exhibit) for one in own],
+                    "results": [_result_values(one, exhibit, also) for one in own],
                 }
             )
     return found

@@ -24,6 +24,7 @@ from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
+from paper_figures.shown.page.two_gpus import also, other_gpu
 from paper_figures.shown.render.html import asset, case_page_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
@@ -67,7 +68,8 @@ def write_report(
     for number, exhibit in enumerate(report.exhibits, start=1):
         drawings[exhibit.exhibit.id] = _write_exhibit(report, exhibit, out)
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
-    _write_table(claims_table(report.results), out / "tables", "claims")
+    verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
+    _write_table(verdicts, out / "tables", "claims")
     for run in every_run(report):
         (out / "runs" / run.run_id).mkdir()
         manifest = json.dumps(run.manifest, separators=(",", ":"))  # all it says, without the third that is indentation
@@ -79,7 +81,7 @@ def write_report(
     for one in report.exhibits:
         if one.exhibit.id not in measured:  # its cases are in the files of its parts
             write_table(one.table, out / "data" / one.exhibit.id)
-    write_table(claims_table(report.results), out / "data" / "claims")
+    write_table(verdicts, out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
     if report.nights:
         write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
@@ -90,6 +92,11 @@ def write_report(
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
     _write_pages(values, out)
+    if report.beside is not None:
+        write_table(values["beside"]["differ"], out / "data" / "two-gpus")
+        if folder := report.beside.folder:
+            at = f"{site.rstrip('/')}/{folder}" if site else ""
+            write_report(report.beside.report, out / folder, say=lambda state: say(f"{folder}: {state}"), site=at)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -139,10 +146,23 @@ def _clear(out: Path) -> None:
     if not out.exists():
         return
     page = out / "index.html"
-    foreign = not out.is_dir() or any(path.name not in ENTRIES for path in out.iterdir())
-    if foreign or (page.exists() and current().title not in page.read_text(encoding="utf-8", errors="replace")):
+    foreign = not out.is_dir() or any(
+        path.name not in ENTRIES and not _is_report(path, OUTER) for path in out.iterdir()
+    )
+    if foreign or (page.exists() and not _is_report(out)):
         raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
     shutil.rmtree(out)
+
+
+OUTER = 'href="../index.html"'
+"""What leads from the start page of a report that lies within another to that of the other."""
+
+
+def _is_report(folder: Path, link: str = "") -> bool:
+    """Whether a folder's start page is one of a report on this paper, and has a link."""
+    page = folder / "index.html"
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    return current().title in text and link in text
 
 
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:

@@ -1,0 +1,230 @@
+"""`--beside` and the second recorded campaign: two GPUs on one page, kept together, or refused in a sentence."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from copied import H100, copy_run
+from report_support import Page
+from reproduction_support import FEW, TABLE1, Processes, run
+
+from harness.datasheets import find_datasheet
+from harness.naming import Contestant
+from harness.places import CODE, FIRST
+from harness.results import MANIFEST, load_manifest
+from paper_figures.command import digest, second
+from paper_figures.exhibits import choose_exhibits
+from paper_figures.published.claims import load_claims
+from paper_figures.recorded.campaign import find_campaign
+from paper_figures.shown.page.two_gpus import paired, two_gpus_values
+from paper_figures.shown.report.making import make_report
+
+HERE, THERE = "SYNTHETIC H200", "H100 SXM"
+
+
+def machine() -> Mapping[str, Any]:
+    sheet = find_datasheet(H100)
+    assert sheet is not None
+    own = {name: getattr(sheet, name) for name in ("slug", "name", "gbps", "boost_mhz", "tflops", "source")}
+    return {"gpu": {"name": H100, "driver": "0"}, "datasheet": own}
+
+
+@pytest.fixture
+def h100(place: Path, synthetic: ModuleType) -> Path:
+    """The same campaign on an H100, with one figure: there four stages are no faster than three."""
+    folder = place / "results" / "h100-sxm" / "paper"
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        found = synthetic.plausible_rate(problem, contestant)
+        return found if isinstance(found, str) else found * (0.5 if contestant.variant == "stages=4" else 1)
+
+    synthetic.write_run(folder, TABLE1.id, "20260301T000000Z-0ff1ce", rate=rate, manifest=machine())
+    return folder
+
+
+@pytest.fixture
+def stale(recorded: Path, synthetic: ModuleType) -> Path:
+    """The first campaign, whose newest run has another machine code of GEMM: the older runs' numbers are stale."""
+    synthetic.write_run(recorded, FEW[1].id, "20260203T000000Z-abc1ff", machine_code="beef")
+    return recorded
+
+
+def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: Path, h100: Path) -> None:
+    assert run(place, "--from", str(stale), "--beside", str(h100)) == 0
+    out = place / "report"
+    start = Page(text := (out / "index.html").read_text())
+    assert not start.open
+    assert "h100-sxm/index.html" in start.links
+    assert f"Both decide {len(load_claims(TABLE1.claims[0]).claims)}: " in text
+    assert "are recorded with today&#39;s kernels on an H100 SXM." in text
+    assert f"The {THERE} is the paper&#39;s GPU" in text
+    exhibit = (out / "exhibits" / f"{TABLE1.id}.html").read_text()
+    assert f"also on {THERE}: " in exhibit
+    assert ", of today&#39;s kernel" in exhibit
+    for name in ("report.md", "report.tex"):
+        assert "On two GPUs" in (out / name).read_text()
+        assert f"also on {THERE}: falls short" in (out / name).read_text()
+    with (out / "data" / "two-gpus.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    for row in rows:
+        assert "falls short" in row[THERE]
+        assert f"falls short on the {THERE}" in row["What differs"]
+        assert f"{HERE}: " in row["What differs"]
+        assert "stale" in row["What differs"]
+    with (out / "data" / "claims.csv").open() as file:
+        cells = [row[f"Also on {THERE}"] for row in csv.DictReader(file)]
+    assert any("falls short" in cell for cell in cells)
+    assert any(cell == "–" for cell in cells)
+
+
+def test_the_other_report_is_whole_and_linked_both_ways(
+    place: Path, recorded: Path, h100: Path, synthetic: ModuleType
+) -> None:
+    synthetic.write_run(h100, FEW[1].id, "20260302T000000Z-0ff1cd", manifest=machine())
+    assert run(place, "--from", str(recorded), "--beside", str(h100)) == 0
+    out = place / "report"
+    for page in (out / "index.html", *(out / "h100-sxm").glob("*.html"), *(out / "h100-sxm/exhibits").glob("*.html")):
+        for link in (one.partition("#")[0] for one in Page(page.read_text()).links):
+            assert not link or (page.parent / link).exists(), (page, link)
+    inner = (out / "h100-sxm" / "index.html").read_text()
+    assert 'href="../index.html"' in inner
+    exhibit = (out / "h100-sxm" / "exhibits" / f"{TABLE1.id}.html").read_text()
+    assert f"also on {HERE}: " in exhibit
+    assert "../../exhibits/" in exhibit
+    assert "as in the paper (H100 80GB SXM)" in exhibit
+    assert "The runs are of the same GPU, so that rates compare as they are, too." in exhibit
+    several = f"exhibits/{FEW[1].id}.html"
+    assert "on H100 80GB SXM, the same GPU as here." in (out / "h100-sxm" / several).read_text()
+    assert "on H100 80GB SXM." in (out / several).read_text()
+    assert "These runs are of the same GPU as the paper's" in (out / "h100-sxm" / "report.md").read_text()
+    assert "of the same GPU" not in (out / "exhibits" / f"{TABLE1.id}.html").read_text()
+
+    assert run(place, "--from", str(recorded)) == 0  # and alone there is no trace of the other, whose pages are gone
+    assert not (out / "h100-sxm").exists()
+    assert THERE not in (out / "index.html").read_text()
+    assert THERE not in (out / "claims.html").read_text()
+
+
+def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> None:
+    """A copy of a recorded run under an H100's name, by the harness's own schema: all agree, and the reason is said."""
+    source = next(
+        path.parent
+        for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))
+        if load_manifest(path.parent)["experiment"] == "table1_stages"
+    )
+    copy_run(source, tmp_path / "h100-sxm" / "2026-11-paper", "20261201T000000Z-c0b1ed")
+    exhibits = choose_exhibits([TABLE1.id])
+    first, other = make_report(source, exhibits), make_report(tmp_path / "h100-sxm" / "2026-11-paper", exhibits)
+    values = two_gpus_values(paired(first, other))
+    assert (values["name"], values["start"]) == (THERE, "h100-sxm/index.html")
+    assert values["differ"].rows == ()
+    assert [row[0].text for row in values["counts"].rows] == ["H200 SXM", THERE, "Same verdict on both"]
+
+
+def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
+    place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guard: a folder within a report is taken for the second GPU's only if it leads back."""
+    words = ("--from", str(recorded), "--beside", str(h100))
+    assert run(place, *words) == 0
+    assert run(place, *words) == 0  # its own are replaced
+    shutil.copytree(place / "report" / "exhibits", place / "report" / "mine")
+    shutil.copyfile(place / "report" / "index.html", place / "report" / "mine" / "index.html")
+    assert run(place, *words) == 1
+    assert "exists and is no report" in capsys.readouterr().err
+    assert (place / "report" / "mine" / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("itself", "is in the report already: give another GPU's campaign"),
+        ("same GPU", "is of the SYNTHETIC H200 too: give another GPU's campaign"),
+        ("missing", "nowhere is not a folder: give the folder of a campaign"),
+        ("damaged", "measurements.csv"),
+        ("empty", "holds no run"),
+    ],
+)
+def test_what_cannot_stand_beside_is_refused_in_a_sentence(
+    place: Path,
+    recorded: Path,
+    h100: Path,
+    synthetic: ModuleType,
+    capsys: pytest.CaptureFixture[str],
+    what: str,
+    said: str,
+) -> None:
+    other = h100
+    if what == "itself":
+        other = recorded
+    elif what == "same GPU":
+        other = place / "results" / "h200-sxm" / "other"
+        synthetic.write_run(other, TABLE1.id, "20260302T000000Z-0ff1cf")
+    elif what == "missing":
+        other = place / "nowhere"
+    elif what == "damaged":
+        table = next(h100.iterdir()) / "measurements.csv"
+        table.write_text(table.read_text()[:300])
+    else:
+        shutil.rmtree(next(h100.iterdir()))
+    assert run(place, "--from", str(recorded), "--beside", str(other)) != 0
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not (place / "report").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--beside", "x"), "--beside stands beside recorded runs: give --from"),
+        (("--from", "x", "--beside", "y", "--check"), "take the second recorded campaign by themselves"),
+        (("--recorded", "--from", "x"), "--recorded names the campaigns itself"),
+        (("--missing", "--from", "x", "--beside", "y"), "--missing only lists"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    place: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    assert run(place, *words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_kept_has_the_second_campaign_once_it_is_there(
+    place: Path, recorded: Path, h100: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second, "FIRST", "results/h200-sxm/paper")
+    monkeypatch.setattr(second, "SECOND", "results/h100-sxm/paper")
+    out = place / "report"
+    assert run(place, "--recorded", "--write-digests") == 0
+    text = digest.DIGESTS.read_text()
+    assert text.splitlines()[:2] == ["# campaign: results/h200-sxm/paper", "# beside: results/h100-sxm/paper"]
+    assert "  h100-sxm/index.html\n" in text
+    assert run(place, "--check") == 0
+    assert run(place) == 0  # what `make reproduce` makes without a GPU
+    assert (out / "h100-sxm" / "index.html").exists()
+    assert run(place, "--from", str(recorded)) == 0  # a folder that is named is reported on alone
+    assert not (out / "h100-sxm").exists()
+    shutil.rmtree(h100)
+    assert run(place, "--check") == 1
+    assert run(place, "--recorded", "--write-digests") == 0
+    assert "h100" not in digest.DIGESTS.read_text()
+    assert run(place, "--check") == 0
+
+
+def test_a_campaigns_name_on_two_gpus_is_that_of_the_first_recorded(place: Path, recorded: Path, h100: Path) -> None:
+    with pytest.raises(Exception, match="campaign 'paper' is of several GPUs: give one of .* with --from"):
+        find_campaign(place / "results", "paper")
+    first = place / FIRST
+    for gpu in ("h200-sxm", "h100-sxm"):
+        shutil.copytree(h100, place / "results" / gpu / first.name)
+    assert find_campaign(place / "results", first.name) == first
+    assert find_campaign(place / "results", "paper", "h100-sxm") == h100
