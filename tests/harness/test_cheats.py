@@ -227,8 +227,8 @@ def test_seeds_that_are_known(contest):
 
 
 def test_reference_found(contest):
-    """Guard: outputs on other inputs than the verified ones."""
-    assert_caught(contest("FindsTheReference"), CHANGED, LAST)
+    """Guard: outputs on other inputs than the verified ones. On a GPU the search for the reference takes time, too."""
+    assert_caught(contest("FindsTheReference"), CHANGED, LAST, "the timed calls gave back earlier results")
 
 
 @pytest.mark.parametrize("cheat", ["WritesIntoTheReference", "WritesIntoTheReferenceLater"])
