@@ -19,6 +19,9 @@ ROOT = CODE
 BUILD_INFO = "build_info.json"
 """Stamped into a bundle, and a wheel's data: {"git_commit": "...", "git_dirty": false}; TK_BUILD_INFO names another."""
 
+FILES = "files.sha256"
+"""Beside a bundle's stamp: the tracked files outside results/ as they were, a line each: SHA-256, two blanks, path."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -39,16 +42,39 @@ def utc_now() -> str:
 
 
 def source(root: Path = ROOT) -> Source:
-    """Commit and dirty flag from git, or where there is no git from the bundle's build information."""
-    commit = _git(root, "rev-parse", "HEAD")
+    """Commit and dirty flag of the code that runs.
+
+    Those of the bundle, where the files are the ones that it was made beside: a copy's git may know an earlier commit
+    alone. Else git's, else the stamp's; without git, files that differ from a bundle's make it dirty.
+    """
+    stamp = Path(os.environ.get("TK_BUILD_INFO") or _stamp(root))
+    same = _are_as_listed(root, stamp.with_name(FILES))
+    commit = None if same else _git(root, "rev-parse", "HEAD")
     if commit is not None:
         changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
         return Source(commit, None if changed is None else bool(changed))
     try:
-        info = json.loads(Path(os.environ.get("TK_BUILD_INFO") or _stamp(root)).read_text())
-        return Source(str(info["git_commit"]), bool(info["git_dirty"]))
+        info = json.loads(stamp.read_text())
+        return Source(str(info["git_commit"]), bool(info["git_dirty"]) or same is False)
     except (OSError, ValueError, KeyError, TypeError):
         return Source("unknown", None)
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _are_as_listed(root: Path, listed: Path) -> bool | None:
+    """Whether all files of a bundle's list are here as they were; None without a list."""
+    try:
+        lines = [line.split("  ", 1) for line in listed.read_text().splitlines()]
+    except OSError:
+        return None
+    try:
+        return all(digest(root / name) == known for known, name in lines)
+    except (OSError, ValueError):
+        return False
 
 
 def _stamp(root: Path) -> Path:
@@ -59,7 +85,7 @@ def _stamp(root: Path) -> Path:
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:
     """sha256 of every claim file as it is now: a verdict whose claim changed after the run can be told."""
     files = sorted((root / "paper_figures" / "published" / "claims").glob("*.yaml"))
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    return {file.name: digest(file) for file in files}
 
 
 def _git(root: Path, *arguments: str) -> str | None:

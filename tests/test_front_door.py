@@ -114,20 +114,30 @@ def test_a_reader_that_stops_early_is_no_traceback(words: list[str]) -> None:
     assert process.wait() == 128 + signal.SIGPIPE
 
 
-INTERRUPTED = """
+INTERRUPTS = """
 import importlib.abc, sys
 class Interrupts(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "pandas":
+        if name in ("pandas", "torch"):
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupts())
-from paper_figures.reproduce import main
-raise SystemExit(main([]))
 """
 
 
-def test_an_interruption_while_libraries_load_is_a_sentence() -> None:
-    """Guard: it was a traceback through pandas."""
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("module", ["paper_figures.reproduce", "tk_kernels.toolchain", "tk_kernels.trace"])
+def test_an_interruption_while_libraries_load_is_a_sentence(tmp_path: Path, module: str) -> None:
+    """Guard: it was a traceback through pandas, and in the build's first second one through torch."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS)  # before the command's first module
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-m", module]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert done.stderr == "interrupted; nothing had begun\n"
+
+
+def test_an_interruption_while_a_program_loads_the_operators_is_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    program = "try:\n    import tk_kernels\nexcept KeyboardInterrupt:\n    print('mine')"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("mine\n", "")

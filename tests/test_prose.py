@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
@@ -86,10 +87,34 @@ def test_no_sentence_of_a_log_is_too_long(page: str) -> None:
     assert not too_long((ROOT / page).read_text())
 
 
+CLAIMS = sorted((ROOT / "paper_figures" / "published" / "claims").glob("*.yaml"))
+STAYS = {"table4_attention": 1}
+"""Claims' files whose text stays as it is: recorded runs have the digests of these files. And how many are too long."""
+
+
+def texts(value: object) -> Iterator[str]:
+    """Every text of a file of claims."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts(inner)
+
+
+@pytest.mark.parametrize("page", CLAIMS, ids=lambda page: page.stem)
+def test_no_sentence_of_a_claim_is_too_long(page: Path) -> None:
+    found = [long for text in texts(yaml.safe_load(page.read_text())) for long in too_long(listed(text))]
+    assert len(found) == STAYS.get(page.stem, 0), found
+
+
 def test_the_test_sees_a_long_sentence() -> None:
     long = "One " + "more word and " * 10 + "end."
     assert too_long(f"# Title\nShort.\n- an item\n- {long}\n\nShort again.") == [f"- {long}"]
     assert too_long(next(docstrings(f'"""{long}"""')))
+    assert [bool(too_long(text)) for text in texts({"claims": [{"text": long, "accepted": 1.0}, "short"]})] == [
+        True,
+        False,
+    ]
     assert too_long(" ".join(messages(f'x = f"{{y}} {long}"')))
     assert not too_long(" ".join(messages(f'"""{long}"""')))
     assert not too_long(f"```\n{long}\n```\n| {long} |\n\n<!-- results:begin -->\n{long}\n<!-- results:end -->\n")

@@ -71,10 +71,11 @@ GEMM = _part(
     axis="M = N = K",
 )
 BASED = _part("based", "Based", "Without the normaliser, at B = H = 16.", ("fla_parallel", "fla_fused_chunk"))
+HEDGEHOG = _part("hedgehog", "Hedgehog", "With its window, at B = 16, H = 8.", "composed")
 MAMBA2 = _part("mamba2", "Mamba-2", "From raw inputs, at B = 16, H = 32.", "simple_gla")
 LINEAR = _part("linear_attention", "Linear attention", "With a decay a head, at B = H = 16.", "simple_gla")
 ROTARY = _part("rotary", "Rotary", "q and k, one source built for both.", HOPPERS, names=_NAMES)
 LAYERNORM = _part(
     "layernorm", "Residual, layer norm", "One source built for both.", HOPPERS, panel=_dropout, names=_NAMES
 )
-PARTS = (ATTENTION, BACKWARD, COUNTED, GEMM, BASED, MAMBA2, LINEAR, ROTARY, LAYERNORM)
+PARTS = (ATTENTION, BACKWARD, COUNTED, GEMM, BASED, HEDGEHOG, MAMBA2, LINEAR, ROTARY, LAYERNORM)

@@ -57,7 +57,7 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
         remarks=(
             "The baseline of attention is FlashAttention-2, of rotary and layer norm the same source built for Hopper.",
             "The baseline of Based is the faster of flash-linear-attention's two kernels, that of Mamba-2 and linear "
-            "attention its chunk_simple_gla. Triton may use wgmma on this GPU.",
+            "attention its chunk_simple_gla, that of Hedgehog the chain of Figure 9. Triton may use wgmma on this GPU.",
             "The baseline of GEMM is cuBLAS, which uses wgmma on this GPU. "
             + (MMA_COLUMN if roofed else "By mma.sync alone a trial reached 592 to 630 TFLOPS on an H200."),
             NO_EVIDENCE,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from harness.provenance import FILES, digest
 from tests.bundle.conftest import git
 from tools.bundle import assemble as module
 from tools.bundle import kernels, stamp
@@ -20,6 +21,8 @@ from tools.bundle.errors import BundleError
 from tools.bundle.plan import Group, Node
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = (".git", "bundle", "results")
+"""What no list of a checkout's files names."""
 
 
 @pytest.fixture
@@ -63,6 +66,10 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert info["kernels"] == ["gemm-sm_90a-0/gemm.so"]
     assert info["git_commit"] == stamp.git_commit(checkout)
     assert info["git_dirty"] is False
+    listed = (bundle / FILES).read_text().splitlines()
+    outside = [path for path in checkout.rglob("*") if path.is_file() and path.relative_to(checkout).parts[0] not in KEPT]
+    assert {line.split("  ")[1] for line in listed} == {str(path.relative_to(checkout)) for path in outside}
+    assert all(line.split("  ")[0] == digest(checkout / line.split("  ")[1]) for line in listed)
     with tarfile.open(bundle / "site" / "kernels.tar.xz") as packed:
         member = packed.extractfile("gemm-sm_90a-0/gemm.so")
         assert member is not None

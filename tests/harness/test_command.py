@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import shutil
 import subprocess
 
 import numpy as np
@@ -287,16 +288,47 @@ def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path, monkey
     assert provenance.source(tmp_path) == provenance.Source("def", False)
 
 
-def test_dirty_means_tracked_files_outside_results(tmp_path):
-    def git(*words):
-        subprocess.run(["git", "-C", tmp_path, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
+def test_a_copy_is_of_the_bundle_s_commit_where_its_files_are_the_bundle_s(tmp_path, monkeypatch):
+    """Guard: a node's copy had the git of an earlier commit, and its runs were stamped with that one, and dirty."""
+    copy, bundle = tmp_path / "copy", tmp_path / "bundle"
+    copy.mkdir()
+    bundle.mkdir()
+    (copy / "code.py").write_text("1")
+    git(copy, "init", "-q")
+    git(copy, "add", "-A")
+    git(copy, "commit", "-qm", "earlier")
+    earlier = provenance.source(copy).git_commit
+    (copy / "code.py").write_text("2")
+    (copy / "new.py").write_text("3")
+    (bundle / "build_info.json").write_text('{"git_commit": "abc", "git_dirty": false}')
+    listed = "".join(f"{provenance.digest(copy / name)}  {name}\n" for name in ("code.py", "new.py"))
+    (bundle / provenance.FILES).write_text(listed)
+    monkeypatch.setenv("TK_BUILD_INFO", str(bundle / "build_info.json"))
+    assert provenance.source(copy) == provenance.Source("abc", False)
+    (copy / "new.py").write_text("4")
+    assert provenance.source(copy) == provenance.Source(earlier, True)
+    (copy / "new.py").unlink()
+    assert provenance.source(copy) == provenance.Source(earlier, True)
+    shutil.rmtree(copy / ".git")
+    assert provenance.source(copy) == provenance.Source("abc", True)
+    (bundle / provenance.FILES).write_text("damaged")
+    assert provenance.source(copy) == provenance.Source("abc", True)
+    (bundle / provenance.FILES).unlink()
+    assert provenance.source(copy) == provenance.Source("abc", False)
 
-    git("init", "-q")
+
+def git(folder, *words):
+    subprocess.run(["git", "-C", folder, "-c", "user.name=t", "-c", "user.email=t@t", *words], check=True)
+
+
+def test_dirty_means_tracked_files_outside_results(tmp_path):
+
+    git(tmp_path, "init", "-q")
     (tmp_path / "results").mkdir()
     for name in ("code.py", "results/data.csv"):
         (tmp_path / name).write_text("1")
-    git("add", "-A")
-    git("commit", "-qm", "x")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "x")
     clean = provenance.source(tmp_path)
     assert len(clean.git_commit) == 40
     assert clean.git_dirty is False

@@ -66,6 +66,7 @@ CASES = {
     "ampere_attention_backward": (12, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_based": (3, ["tk[target=sm_80]", "fla_parallel", "fla_fused_chunk"]),
     "ampere_gemm": (4, ["tk[target=sm_80]", "cublas"]),
+    "ampere_hedgehog": (3, ["tk[target=sm_80]", "composed"]),
     "ampere_linear_attention": (3, ["tk[target=sm_80]", "simple_gla"]),
     "ampere_mamba2": (3, ["tk[target=sm_80]", "simple_gla"]),
     "ampere_instructions": (4, ["tk[target=sm_80]", "sdpa_flash"]),

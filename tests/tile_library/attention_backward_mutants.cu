@@ -1,21 +1,26 @@
 // The project's attention backward kernels, one behind the other, in the pipeline template that takes tasks from a
 // queue: what test_attention_backward_mutants.py changes, a line at a time. Causal, grouped heads, more tasks than
 // blocks, tails of rows and of keys. SCHEDULE 0: dim 64, whose consumers take turns; 1: dim 128, with one buffer of V;
-// 2: the same without dQ, as where results must repeat, by one block.
+// 2: the same without dQ, as where results must repeat, by one block, and the pass over queries behind it. 3 and 4: the
+// calls by warps, which test_attention_warps_mutants.py changes, with sums of dQ and where results must repeat.
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
+#if SCHEDULE < 3
 #include "backward.cuh"
+#include "backward_queries.cuh"
+#else
+#include "gradients.cu"
+#endif
 
 using namespace kittens;
 using namespace tk::attention;
 
 namespace {
 
-constexpr int D = SCHEDULE == 0 ? 64 : 128;
-constexpr bool sums_dq = SCHEDULE != 2;
-constexpr int blocks = sums_dq ? 2 : 1;
+constexpr int D = SCHEDULE == 1 || SCHEDULE == 2 ? 128 : 64;
+constexpr bool sums_dq = SCHEDULE != 2 && SCHEDULE != 4;
 constexpr int H = 2, rows = 70, rows_kv = 300, padded = 128;  // query heads, which share one head of keys
 constexpr float scale = 0.1f;
 
@@ -99,6 +104,13 @@ struct data {
     }
 };
 
+tensor heads(std::vector<bf16>& values, int count, int length) {
+    return {values.data(), count * length * D, length * D, D};
+}
+
+#if SCHEDULE < 3
+constexpr int blocks = sums_dq ? 2 : 1;
+
 void run(data& d) {
     using kernel = keys_kernel<D, sums_dq>;
     using pipeline = lcf_queue<kernel>;
@@ -124,8 +136,31 @@ void run(data& d) {
                                      H,
                                      (rows + kernel::queries - 1) / kernel::queries};
     launch<pipeline>({blocks, pipeline::shared_bytes, true}, nullptr, g);
-    if (sums_dq) round_sums<D>(sums, tensor{d.dq.data(), H * rows * D, rows * D, D}, rows, scale, nullptr);
+    if (sums_dq) return round_sums<D>(sums, heads(d.dq, H, rows), rows, scale, nullptr);
+    using pass = queries_kernel<D>;
+    const row_grid by_rows(H, rows, pass::rows);
+    const int tasks = int(by_rows.tasks(1));
+    launch_all<lcf_stream<pass>>(tasks, nullptr,
+                                 {{queries(d.q), queries(d.dout), keys(d.k), keys(d.v), lse2, delta},
+                                  queries(d.dq),
+                                  scale,
+                                  {rows_kv, rows_kv - rows, true},
+                                  by_rows,
+                                  H,
+                                  tasks});
 }
+#else
+void run(data& d) {
+    const auto queries = [](std::vector<bf16>& values) { return heads(values, H, rows); };
+    const auto keys = [](std::vector<bf16>& values) { return heads(values, 1, rows_kv); };
+    const problem p{1, H, 1, rows, rows_kv, D, true, scale};
+    std::vector<float> scratch(scratch_by_warps(p, !sums_dq), NAN);
+    backward_by_warps(p,
+                      {queries(d.q), keys(d.k), keys(d.v), queries(d.out), d.lse.data(), queries(d.dout), queries(d.dq),
+                       keys(d.dk), keys(d.dv), scratch.data(), !sums_dq},
+                      nullptr);
+}
+#endif
 
 }  // namespace
 
@@ -143,7 +178,7 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
         std::snprintf(message, size, "%s", found.what());
         return 1;
     }
-    const double errors[] = {sums_dq ? data::error(d.dq, d.expected_dq) : 0, data::error(d.dk, d.expected_dk),
+    const double errors[] = {data::error(d.dq, d.expected_dq), data::error(d.dk, d.expected_dk),
                              data::error(d.dv, d.expected_dv)};
     if (errors[0] < 8e-3 && errors[1] < 8e-3 && errors[2] < 8e-3) return 0;
     std::snprintf(message, size, "relative error of dQ, dK, dV %g %g %g", errors[0], errors[1], errors[2]);

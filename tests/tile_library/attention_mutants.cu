@@ -2,7 +2,7 @@
 // time. Causal, grouped heads, fewer stages than tiles, several tasks a block, tails of rows and of keys. SCHEDULE 0:
 // two consumers, queries in registers; 1: three, which see different keys, and queries in shared memory; 2: as 0, and a
 // block has many tasks of the fewest steps, and a ring for more than may be told ahead; 3: the call itself, whose first
-// rows see no key.
+// rows see no key; 4: the call of the kernel by warps, which test_attention_warps_mutants.py changes.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -15,7 +15,6 @@ using namespace tk::attention;
 namespace {
 
 constexpr bool three = SCHEDULE == 1, many = SCHEDULE == 2, whole = SCHEDULE == 3;
-constexpr config shape{64, 128, three ? 3 : 2, many ? 8 : 3, !three};
 // query heads, which share one key head; rows of queries and of keys
 constexpr int H = many ? 24 : 2, N = three ? 400 : many ? 40 : 300, M = three ? 450 : whole ? 130 : N, D = 64;
 constexpr float scale = 2.f;  // scores so far apart that the running maximum moves
@@ -60,9 +59,16 @@ struct data {
     }
 };
 
-static int counter;
-
 tensor heads(std::vector<bf16>& values, int count, int rows) { return {values.data(), count * rows * D, rows * D, D}; }
+
+#if SCHEDULE == 4
+void run(data& d) {
+    forward_by_warps({1, H, 1, N, M, D, true, scale}, heads(d.q, H, N), heads(d.k, 1, M), heads(d.v, 1, M),
+                     heads(d.out, H, N), d.lse.data(), nullptr);
+}
+#else
+constexpr config shape{64, 128, three ? 3 : 2, many ? 8 : 3, !three};
+static int counter;
 
 void run_pipeline(data& d) {
     using kernel = forward_kernel<shape>;
@@ -88,6 +94,12 @@ void call_forward(data& d) {
             d.lse.data(), {}, &counter, nullptr);
 }
 
+void run(data& d) {
+    if (whole) call_forward(d);
+    else run_pipeline(d);
+}
+#endif
+
 }  // namespace
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
@@ -97,8 +109,7 @@ extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long l
     for (bf16& x : d.out) x = bf16{0x7fc0};
     for (float& x : d.lse) x = NAN;
     try {
-        if (whole) call_forward(d);
-        else run_pipeline(d);
+        run(d);
     } catch (const kittens::error& found) {
         std::snprintf(message, size, "%s", found.what());
         return 1;

@@ -22,6 +22,7 @@ OPERATIONS = (
     "ops/masks.cuh",
     "ops/through.cuh",
     "grid/decayed_states.cuh",
+    "grid/packed_sums.cuh",
 )
 CHANGEABLE = ("pipeline/", *OPERATIONS)
 NUMBERS = "relative error"

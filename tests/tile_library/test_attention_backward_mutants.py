@@ -7,6 +7,7 @@ from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 PROGRAM = "attention_backward"
 QUEUE, TURNS, BACKWARD, ROWS = "lcf_queue.cuh", "turns.cuh", "backward.cuh", "backward_rows.cuh"
+QUERIES, SUMS = "backward_queries.cuh", "packed_sums.cuh"
 DIM_64, DIM_128, WITHOUT_DQ = range(3)
 
 DEADLOCK = r"deadlock.*(waits for phase \d+ of \w+.*missing|waits for barrier)"
@@ -26,6 +27,8 @@ LATE_V = "store_read_wait<SumsDq ? 1 : 0>();  // dV"
 LATE_K = "store_read_wait();  // dK of the task before"
 NOBODY_READS_K = "sync_named(5, all_warps);  // nobody reads K any more"
 TELL = "s.tasks.hand_over(told);"
+STEP_ENDS = "warpgroup::mma_wait<1>(dq); s.release();"
+KEYS_LOADED_OVER = r"load_async at backward_queries.cuh:\d+ .* writes \w+.* while \w+ at backward_queries.cuh:\d+"
 LAST_CLAIM = "number = g.queue.task(g.queue.claim());"
 
 
@@ -76,6 +79,13 @@ MUTANTS = (
            DEADLOCK, schedule=DIM_64),
     mutant("keys_of_the_wrong_task", QUEUE, "residents<0>::position::nth(round)",
            "residents<0>::position::nth(0)", *RACES, schedule=DIM_64),
+    mutant("sums_rounded_before_they_are_whole", SUMS, "wait_previous_kernel();", "", OVERTAKES),
+    mutant("no_wait_before_the_pass_over_queries", QUERIES, "wait_previous_kernel();", "", OVERTAKES,
+           schedule=WITHOUT_DQ),
+    mutant("keys_released_before_dq_is_multiplied", QUERIES, STEP_ENDS, "s.release(); warpgroup::mma_wait<1>(dq);",
+           KEYS_LOADED_OVER, schedule=WITHOUT_DQ),
+    mutant("no_mask_in_the_pass_over_queries", QUERIES, "g.visible.hide(p, row, step * keys, 0.f);", "", NUMBERS,
+           schedule=WITHOUT_DQ),
     mutant("no_mask", BACKWARD,
            """g.visible.template hide_transposed<keys>(p, at.block * queries, t.key,
               t.key + 64 * s.consumer + 16 * warp, 0.f);""", "", NUMBERS),

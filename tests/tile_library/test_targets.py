@@ -172,6 +172,30 @@ def test_the_convolution_has_one_stage_where_a_block_is_small(tmp_path: Path) ->
     assert compile_library(source, "sm_80").stat().st_size > 0
 
 
+PERSISTENT = """
+#include "forward.cuh"
+#include "backward.cuh"
+using namespace kittens;
+using namespace tk::attention;
+using forward_flow = lcf_flow<forward_kernel<config{64, 64, 2, 3, true}>>;
+struct one_stage : keys_kernel<64, false> { static constexpr int stages = 1; };  // a block of 99 KB has no more
+using backward_queue = lcf_queue<one_stage>;
+void start(task_queue queue, const forward_flow::globals& forward, const backward_queue::globals& backward) {
+    queue.clear(nullptr);
+    launch_queue<forward_flow>(queue, nullptr, forward);
+    launch_queue<backward_queue>(queue, nullptr, backward);
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_pipelines_that_take_tasks_from_a_queue_compile(tmp_path: Path, target: str) -> None:
+    """With task_feed, both kinds of turns and dependent launch; no kernel of sm_80 has them yet."""
+    source = tmp_path / "persistent.cu"
+    source.write_text(re.sub(r'#include "(.*)"', rf'#include "{KERNELS_ROOT / "attention"}/\1"', PERSISTENT))
+    assert compile_library(source, target).stat().st_size > 0
+
+
 NEEDED = {
     "hedgehog": """
 using kernel = tk::hedgehog::kernel<true>;

@@ -34,7 +34,8 @@ def scaled_dot_product_attention(
     aligned to the top left and `tk.attention`'s to the bottom right: the kernel takes it where N = Nkv, where both
     are the same. Everything else is passed on to PyTorch: it says which reason sent the call there, once a reason,
     by the logger `tk_kernels` (a compiled call says nothing). Under `torch.autocast` the tensors are cast first, as
-    PyTorch casts them. Values are not looked at: the range of scores that `tk.attention` names holds here too.
+    PyTorch casts them. Values are not looked at: what `tk.attention` says of the range of scores and of a NaN in v
+    holds here too.
 
     Raises ValueError that names the argument for one that is no tensor.
     """

@@ -15,6 +15,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
+from harness.provenance import FILES
 from tools.bundle import archive, builds, kernels, stamp
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import HERE, KERNELS, Group, Node
@@ -60,6 +61,7 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
     try:
         info = _fill(order, partial, say)
         (partial / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
+        (partial / FILES).write_text(stamp.listed_files(order.root))
         sizes = measure(partial)
         _check_size(sizes, stamp.tracked_bytes(order.root), order.max_mib)
         if order.output.exists():

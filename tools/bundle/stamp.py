@@ -1,10 +1,11 @@
-"""State of the sources a bundle is made from, for a node that has no git."""
+"""State of the sources a bundle is made from, for a node that has no git, or one that knows an earlier commit."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+from harness.provenance import digest
 from tools.bundle.errors import BundleError
 
 
@@ -22,6 +23,12 @@ def tracked_bytes(root: Path) -> int:
     """Bytes of the tracked files of ``root`` as they lie there: what travels beside a bundle."""
     paths = [root / name for name in _git(root, "ls-files", "-z").split("\0") if name]
     return sum(path.lstat().st_size for path in paths if path.is_symlink() or path.is_file())
+
+
+def listed_files(root: Path) -> str:
+    """The tracked files outside ``results/`` that are here, as ``harness.provenance.FILES`` has them."""
+    names = sorted(name for name in _git(root, "ls-files", "-z", "--", ".", ":(exclude)results").split("\0") if name)
+    return "".join(f"{digest(root / name)}  {name}\n" for name in names if (root / name).is_file())
 
 
 def _git(root: Path, *arguments: str) -> str:

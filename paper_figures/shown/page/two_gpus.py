@@ -16,6 +16,7 @@ from paper_figures.judged.evaluation import ClaimResult, PointResult
 from paper_figures.judged.two_gpus import Agreement, Pair, causes, decided, pairs
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import measured_interval, quantity, range_text, with_unit
+from paper_figures.shown.page.overview import speedups
 from paper_figures.shown.report.model import Beside, ExhibitReport, Report, gpu_name
 from paper_figures.shown.table import ABSENT, Column, Table, Text, measured_range
 
@@ -59,6 +60,7 @@ def two_gpus_values(report: Report) -> dict[str, Any]:
         "sentences": sentences(report, other),
         "counts": counts_table(report, other),
         "differ": differ_table(report, other),
+        "ours": {row.name: row.marks["ours"].text for row in speedups(other.exhibits)},
     }
 
 
