@@ -16,7 +16,7 @@ from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, campaign_end
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.summary import verdict_sentence
+from paper_figures.shown.summary import lost_subjects, verdict_sentence
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README = Path("README.md")
@@ -81,8 +81,8 @@ def _around(readme: Path) -> tuple[str, str]:
 
 def readme_block(report: Report) -> str:
     """README's part: a verdict, five lines of results, one figure, and where all of them are."""
-    said = f"{verdict_sentence(report.results)} {report.stale}"
-    parts = [escape(said.rstrip()), ""]
+    said = (verdict_sentence(report.results), lost_subjects(report.headlines), report.stale)
+    parts = [escape(" ".join(filter(None, said))), ""]
     lines = result_lines(report)
     if lines:
         gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")

@@ -137,6 +137,13 @@ def test_another_form_of_the_problem_is_noted(report: Report) -> None:
     assert "Based: without normaliser" in readme_block(replace(report, exhibits=exhibits))
 
 
+def test_what_does_not_stand_against_todays_fastest_is_named(report: Report, written: Path) -> None:
+    """Guard: README said how many claims fall short, and not of what."""
+    lost = [one.subject.name for one in report.headlines if one.lost is not None]
+    assert lost
+    assert f"against today's fastest library in: {'; '.join(lost)}." in readme_block(report)
+
+
 def test_the_readme_is_short() -> None:
     """Guard: 31 kB of generated tables stood between its first sentence and how to use it."""
     text = (ROOT / README).read_text()
