@@ -107,7 +107,8 @@ def test_package_data_covers_every_header_and_source() -> None:
 
 def make(*arguments: str, path: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **variables, "PATH": path or os.environ["PATH"]}
-    environment.pop("MAKEFLAGS", None)
+    for given in ("MAKEFLAGS", "PYTHON"):  # by a `make test PYTHON=python3.12` that runs this
+        environment.pop(given, None)
     return subprocess.run(
         ["make", "-C", str(ROOT), *arguments], capture_output=True, text=True, env=environment, check=False
     )  # fmt: skip
