@@ -20,13 +20,14 @@ SPELT = {
     "int": int,
     "Optional[int]": int | None,
     "float": float,
+    "str": str,
+    "ScalarType": torch.dtype,
     "Optional[float]": float | None,
 }
 CARRIED: dict[str, set[str]] = {
     "attention": {"options"},
     "gemm": {"options"},
     "gemm_fp8": {"options"},
-    "rotary": {"rows_first"},
     "mla_decode": {"words", "sizes"},
     "paged_attention_decode": {"words", "sizes"},
 }

@@ -1,16 +1,18 @@
-"""`operator`: a registered PyTorch operator and its public function, both from the signature of one function."""
+"""`operator`: registered PyTorch operators and their public function, all from the signature of one function."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints, overload
 
+import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import is_plain_eager, no_backward, refuse_unusable, register
 from .operands import require_strided
 from .options import flag
 
@@ -18,55 +20,145 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def operator(body: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Register `body` under its name, and return the public function: its signature states the arguments once.
+@dataclass(frozen=True)
+class Form:
+    """One registered operator of a body.
+
+    where: keywords with the values that they have in calls of this form; its schema leaves them out. changes: tensors
+    that it writes, the first of which the body returns; its schema returns nothing then. backward, setup_context: as
+    at `register`, for a Tensor as result; without them a gradient is refused. refuse: what is raised for an argument
+    that requires a gradient, or None where that is right.
+    """
+
+    name: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    backward: Callable[..., Any] | None = None
+    setup_context: Callable[..., Any] | None = None
+    refuse: Callable[[str], Exception | None] | None = None
+
+    def refusal(self, argument: str) -> Exception | None:
+        """What to raise where `argument` requires a gradient."""
+        if self.refuse is not None:
+            return self.refuse(argument)
+        if self.backward is not None:
+            return None
+        return NotImplementedError(
+            f"{self.name}: has no backward, and {argument} requires a gradient; call it under torch.no_grad()"
+        )
+
+
+@overload
+def operator(body: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
+@overload
+def operator(*forms: Form) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
+def operator(*given: Any) -> Any:
+    """Register `body`, and return the public function: its signature states the arguments once.
 
     `body` checks its arguments, makes the results and launches the kernel where `has_elements`; what it is to be is
-    said at `register`. It has no backward. Its annotations are the schema: tensors, numbers, flags and text, in its
-    order, with its defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a
-    union of both, its tuple has more than one tensor.
+    said at `register`. Its annotations are the schema: tensors, numbers, flags and text, in its order, with its
+    defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a union of both,
+    its tuple has more than one tensor.
 
-    The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and a gradient; each is
-    named. Then it calls `body`, past the dispatcher where nothing listens.
+    Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
+    call is of the first form whose `where` it has. A call of none is the body's alone: to refuse, or to pass on.
+
+    The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and what the form does
+    of gradients; each is named. Then it calls `body`, past the dispatcher where nothing listens and no gradient is
+    recorded.
     """
-    name, hints = body.__name__, get_type_hints(body)
+    if len(given) == 1 and not isinstance(given[0], Form):
+        return _public(given[0], (Form(given[0].__name__),))
+    return lambda body: _public(body, given)
+
+
+def _public(body: Callable[..., Any], forms: tuple[Form, ...]) -> Callable[..., Any]:
+    """The public function of a body, whose forms it registers."""
+    hints = get_type_hints(body)
     returned = hints.pop("return")
     names = tuple(hints)
     flags = tuple(one for one, kind in hints.items() if kind is bool)
     tensors = {one: kind is not Tensor for one, kind in hints.items() if kind is Tensor or Tensor in get_args(kind)}
-
-    def listed(*args: Any, **kwargs: Any) -> Any:
-        result = cast(Callable[..., Any], body)(**dict(zip(names, args, strict=False)), **kwargs)
-        return result if returned is Tensor else _flat(result)
-
-    ordinary = [
-        inspect.Parameter(one.name, one.POSITIONAL_OR_KEYWORD, default=one.default, annotation=hints[one.name])
-        for one in inspect.signature(body).parameters.values()
-    ]
-    schema = inspect.Signature(ordinary, return_annotation=Tensor if returned is Tensor else list[Tensor])
-    listed.__signature__ = schema  # type: ignore[attr-defined]
-    overload = register(name, listed, backward=no_backward(name))
-    join = _joined(returned)
+    overloads = {form.name: _registered(body, form, hints, returned) for form in forms}
+    join = None if returned is Tensor else _joined(returned)
+    defaults = {one.name: one.default for one in inspect.signature(body).parameters.values()}
+    choosing = {one for form in forms for one in form.where}
+    usual = _form_of(forms, defaults)
 
     @functools.wraps(body)
     def public(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        operands = {}
-        for one, optional in tensors.items():
-            if one in given and not (optional and given[one] is None):
-                require_strided(one, given[one])
-                operands[one] = given[one]
         for one in flags:
             if one in kwargs:
                 kwargs[one] = flag(one, kwargs[one])
-        refuse_unusable(**operands)
-        refuse_gradient(name, **operands)
-        if is_plain_eager(*operands.values()):
+        form = usual if choosing.isdisjoint(kwargs) else _form_of(forms, {**defaults, **kwargs})
+        if form is None:
             return body(*args, **kwargs)
-        results = overload(*args, **kwargs)
-        return results if returned is Tensor else join(results)
+        operands = {}
+        given = dict(zip(names, args, strict=False))
+        given.update(kwargs)
+        for one, value in given.items():
+            if one in tensors and not (value is None and tensors[one]):
+                require_strided(one, value)
+                operands[one] = value
+        refuse_unusable(**operands)
+        records = False
+        if torch.is_grad_enabled():
+            for one, tensor in operands.items():
+                if tensor.requires_grad:
+                    records = True
+                    refusal = form.refusal(one)
+                    if refusal is not None:
+                        raise refusal
+        if form.changes and any(tensor.is_neg() for tensor in operands.values()):
+            # The dispatcher would carry out the minus sign on a copy, which nobody sees.
+            positive = {one: tensor.resolve_neg() for one, tensor in operands.items()}
+            public(**{**given, **positive})
+            for one in form.changes:
+                if operands[one].is_neg():
+                    operands[one].copy_(positive[one])
+            return operands[form.changes[0]]
+        if not records and is_plain_eager(*operands.values()):
+            return body(*args, **kwargs)
+        if form.where:
+            kwargs = {one: value for one, value in kwargs.items() if one not in form.where}
+        results = overloads[form.name](*args, **kwargs)
+        if form.changes:
+            return operands[form.changes[0]]
+        return results if join is None else join(results)
 
-    return cast(Callable[Arguments, Result], public)
+    return public
+
+
+def _form_of(forms: tuple[Form, ...], arguments: Mapping[str, Any]) -> Form | None:
+    """The first form whose `where` these arguments have."""
+    for form in forms:
+        if all(arguments[one] is value for one, value in form.where.items()):
+            return form
+    return None
+
+
+def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], returned: Any) -> Any:
+    """Register one form of a body, and return its overload."""
+    ordinary = []
+    for one in inspect.signature(body).parameters.values():
+        if one.name in form.where:
+            continue
+        kind, default = hints[one.name], one.default
+        if one.name in form.changes:
+            kind, default = Tensor, one.empty
+        ordinary.append(inspect.Parameter(one.name, one.POSITIONAL_OR_KEYWORD, default=default, annotation=kind))
+    carried = tuple(one.name for one in ordinary)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = body(**dict(zip(carried, args, strict=False)), **kwargs, **form.where)
+        if form.changes:
+            return None
+        return result if returned is Tensor else _flat(result)
+
+    result = None if form.changes else Tensor if returned is Tensor else list[Tensor]
+    run.__signature__ = inspect.Signature(ordinary, return_annotation=result)  # type: ignore[attr-defined]
+    backward = form.backward or (None if form.changes else no_backward(form.name))
+    return register(form.name, run, changes=form.changes, backward=backward, setup_context=form.setup_context)
 
 
 def filled_in(
