@@ -39,10 +39,8 @@ class Form:
 
     def refusal(self, argument: str) -> Exception | None:
         """What to raise where `argument` requires a gradient."""
-        if self.refuse is not None:
-            return self.refuse(argument)
-        if self.backward is not None:
-            return None
+        if self.refuse is not None or self.backward is not None:
+            return None if self.refuse is None else self.refuse(argument)
         return NotImplementedError(
             f"{self.name}: has no backward, and {argument} requires a gradient; call it under torch.no_grad()"
         )
@@ -51,8 +49,10 @@ class Form:
 @overload
 def operator(body: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
 @overload
-def operator(*forms: Form) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
-def operator(*given: Any) -> Any:
+def operator(
+    *forms: Form, options: Callable[[Any], list[int] | None] | None = None
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
+def operator(*given: Any, options: Any = None) -> Any:
     """Register `body`, and return the public function: its signature states the arguments once.
 
     `body` checks its arguments, makes the results and launches the kernel where `has_elements`; what it is to be is
@@ -63,42 +63,66 @@ def operator(*given: Any) -> Any:
     Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
     call is of the first form whose `where` it has. A call of none is the body's alone: to refuse, or to pass on.
 
+    A body with `**options`, a typed dictionary of them, names the converter that checks those of a call and makes a
+    list of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
+
     The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and what the form does
     of gradients; each is named. Then it calls `body`, past the dispatcher where nothing listens and no gradient is
     recorded.
     """
     if len(given) == 1 and not isinstance(given[0], Form):
-        return _public(given[0], (Form(given[0].__name__),))
-    return lambda body: _public(body, given)
+        return _public(given[0], (Form(given[0].__name__),), None)
+    return lambda body: _public(body, given, options)
 
 
-def _public(body: Callable[..., Any], forms: tuple[Form, ...]) -> Callable[..., Any]:
-    """The public function of a body, whose forms it registers."""
+def carried(options: Mapping[str, Any]) -> list[int] | None:
+    """What a body gets as its `**options`: what the converter made of them."""
+    encoded: list[int] | None = options.get("options")
+    return encoded
+
+
+def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any) -> Callable[..., Any]:
+    """The public function of a body, whose forms it registers; `encode` is the converter of its options."""
     hints = get_type_hints(body)
+    if encode is not None:
+        hints["options"] = list[int] | None
     returned = hints.pop("return")
     names = tuple(hints)
+    known = frozenset(names) - {"options"} if encode is not None else frozenset(names)
     flags = tuple(one for one, kind in hints.items() if kind is bool)
     tensors = {one: kind is not Tensor for one, kind in hints.items() if kind is Tensor or Tensor in get_args(kind)}
     overloads = {form.name: _registered(body, form, hints, returned) for form in forms}
     join = None if returned is Tensor else _joined(returned)
     defaults = {one.name: one.default for one in inspect.signature(body).parameters.values()}
+    choices = [(form, [(one, value, defaults[one]) for one, value in form.where.items()]) for form in forms]
+    strided = torch.strided
     choosing = {one for form in forms for one in form.where}
-    usual = _form_of(forms, defaults)
+    usual = _form_of(choices, {})
 
     @functools.wraps(body)
     def public(*args: Any, **kwargs: Any) -> Any:
-        for one in flags:
-            if one in kwargs:
-                kwargs[one] = flag(one, kwargs[one])
-        form = usual if choosing.isdisjoint(kwargs) else _form_of(forms, {**defaults, **kwargs})
+        form, operands, encoded = usual, {}, None
+        if kwargs and encode is not None and not known.issuperset(kwargs):
+            unknown = {}
+            for one in tuple(kwargs):
+                if one not in known:
+                    unknown[one] = kwargs.pop(one)
+            encoded = encode(unknown)
+        if kwargs:
+            for one in flags:
+                if one in kwargs:
+                    kwargs[one] = flag(one, kwargs[one])
+            if not choosing.isdisjoint(kwargs):
+                form = _form_of(choices, kwargs)
+        if encoded is not None:
+            kwargs["options"] = encoded
         if form is None:
             return body(*args, **kwargs)
-        operands = {}
-        given = dict(zip(names, args, strict=False))
-        given.update(kwargs)
-        for one, value in given.items():
+        given = zip(names, args, strict=False)
+        for one, value in (*given, *kwargs.items()) if kwargs else given:
             if one in tensors and not (value is None and tensors[one]):
-                require_strided(one, value)
+                if not isinstance(value, Tensor) or value.layout is not strided or value.is_nested:
+                    require_strided(one, value)
                 operands[one] = value
         refuse_unusable(**operands)
         records = False
@@ -109,18 +133,11 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...]) -> Callable[..., 
                     refusal = form.refusal(one)
                     if refusal is not None:
                         raise refusal
-        if form.changes and any(tensor.is_neg() for tensor in operands.values()):
-            # The dispatcher would carry out the minus sign on a copy, which nobody sees.
-            positive = {one: tensor.resolve_neg() for one, tensor in operands.items()}
-            public(**{**given, **positive})
-            for one in form.changes:
-                if operands[one].is_neg():
-                    operands[one].copy_(positive[one])
-            return operands[form.changes[0]]
         if not records and is_plain_eager(*operands.values()):
             return body(*args, **kwargs)
-        if form.where:
-            kwargs = {one: value for one, value in kwargs.items() if one not in form.where}
+        if kwargs:
+            for one in form.where:
+                kwargs.pop(one, None)
         results = overloads[form.name](*args, **kwargs)
         if form.changes:
             return operands[form.changes[0]]
@@ -129,10 +146,13 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...]) -> Callable[..., 
     return public
 
 
-def _form_of(forms: tuple[Form, ...], arguments: Mapping[str, Any]) -> Form | None:
-    """The first form whose `where` these arguments have."""
-    for form in forms:
-        if all(arguments[one] is value for one, value in form.where.items()):
+def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: Mapping[str, Any]) -> Form | None:
+    """The first form whose `where` a call has; each is listed with name, value, and what the argument is by default."""
+    for form, where in choices:
+        for one, value, default in where:
+            if keywords.get(one, default) is not value:
+                break
+        else:
             return form
     return None
 
@@ -143,16 +163,28 @@ def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], 
     for one in inspect.signature(body).parameters.values():
         if one.name in form.where:
             continue
-        kind, default = hints[one.name], one.default
+        kind, default = hints[one.name], None if one.kind is one.VAR_KEYWORD else one.default
         if one.name in form.changes:
             kind, default = Tensor, one.empty
         ordinary.append(inspect.Parameter(one.name, one.POSITIONAL_OR_KEYWORD, default=default, annotation=kind))
-    carried = tuple(one.name for one in ordinary)
+    names = tuple(one.name for one in ordinary)
+    parameters = inspect.signature(body).parameters
+    rest = {one: value for one, value in form.where.items() if value is not parameters[one].default}
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        result = body(**dict(zip(carried, args, strict=False)), **kwargs, **form.where)
+        given = dict(zip(names, args, strict=False))
+        given.update(kwargs)
+        given.update(rest)
         if form.changes:
+            positive = {
+                one: value.resolve_neg() if isinstance(value, Tensor) else value for one, value in given.items()
+            }
+            body(**positive)
+            for one in form.changes:
+                if positive[one] is not given[one]:
+                    given[one].copy_(positive[one])
             return None
+        result = body(**given)
         return result if returned is Tensor else _flat(result)
 
     result = None if form.changes else Tensor if returned is Tensor else list[Tensor]
