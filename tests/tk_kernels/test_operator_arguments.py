@@ -21,7 +21,6 @@ SPELT = {
     "Optional[int]": int | None,
     "float": float,
     "str": str,
-    "ScalarType": torch.dtype,
     "Optional[float]": float | None,
 }
 CARRIED: dict[str, set[str]] = {

@@ -174,16 +174,10 @@ def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], 
     def run(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(names, args, strict=False))
         given.update(kwargs)
-        given.update(rest)
+        if rest:
+            given.update(rest)
         if form.changes:
-            positive = {
-                one: value.resolve_neg() if isinstance(value, Tensor) else value for one, value in given.items()
-            }
-            body(**positive)
-            for one in form.changes:
-                if positive[one] is not given[one]:
-                    given[one].copy_(positive[one])
-            return None
+            return _write(body, form.changes, given)
         result = body(**given)
         return result if returned is Tensor else _flat(result)
 
@@ -191,6 +185,15 @@ def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], 
     run.__signature__ = inspect.Signature(ordinary, return_annotation=result)  # type: ignore[attr-defined]
     backward = form.backward or (None if form.changes else no_backward(form.name))
     return register(form.name, run, changes=form.changes, backward=backward, setup_context=form.setup_context)
+
+
+def _write(body: Callable[..., Any], changes: tuple[str, ...], given: dict[str, Any]) -> None:
+    """Call a body that writes, with copies of the tensors that have a pending minus sign."""
+    positive = {one: value.resolve_neg() if isinstance(value, Tensor) else value for one, value in given.items()}
+    body(**positive)
+    for one in changes:
+        if positive[one] is not given[one]:
+            given[one].copy_(positive[one])
 
 
 def filled_in(
