@@ -32,8 +32,6 @@ CARRIED: dict[str, set[str]] = {
 }
 """What stands for arguments that no schema can carry: options as numbers, a layout as a flag, a plan's parts."""
 OTHERWISE = {("gemm_fp8", "out_dtype"), ("mla_decode", "plan"), ("paged_attention_decode", "plan")}
-FILLED_IN = {("mla_decode", "scale"), ("paged_attention_decode", "scale")}
-"""None is a choice of the public function's there."""
 
 REGISTERED = [name for name in OPERATORS if hasattr(torch.ops.tk_kernels, name)]
 
@@ -49,9 +47,7 @@ def test_the_schema_has_the_arguments_of_the_public_function(name: str) -> None:
         if (name, one.name) in OTHERWISE:
             continue
         wanted = hints[one.name]
-        if (name, one.name) in FILLED_IN:
-            (wanted,) = (kind for kind in wanted.__args__ if kind is not type(None))
-        elif one.has_default_value():
+        if one.has_default_value():
             assert one.default_value == public[one.name].default, one.name
         assert SPELT[str(one.type)] == wanted, one.name
 

@@ -98,7 +98,7 @@ def has_elements(tensor: torch.Tensor) -> bool:
 
 
 def no_backward(operator: str) -> Callable[..., Any]:
-    """The backward of an operator that has none: it raises NotImplementedError, also past `refuse_gradient`."""
+    """The backward of an operator that has none: it raises NotImplementedError, also past the public function."""
 
     def refuse(ctx: Any, *grads: Any) -> Any:
         raise NotImplementedError(f"{operator}: has no backward; call it under torch.no_grad()")
@@ -207,17 +207,15 @@ def refuse_unusable(**tensors: torch.Tensor | None) -> None:
     """
     if torch.compiler.is_compiling():
         return
-    for tensor in tensors.values():
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    for name, tensor in tensors.items():
         if type(tensor) is FakeTensor:
             _refuse_real_among_fake(tensors)
-            break
-    if torch._C._functorch.peek_interpreter_stack() is None:
-        for name, tensor in tensors.items():
-            if tensor is not None and _is_freed(tensor):
-                raise ValueError(
-                    f"{name}: its memory was freed (shape {tuple(tensor.shape)}, a storage of 0 bytes); "
-                    "give the storage its memory back before the call"
-                )
+        elif not transformed and tensor is not None and _is_freed(tensor):
+            raise ValueError(
+                f"{name}: its memory was freed (shape {tuple(tensor.shape)}, a storage of 0 bytes); "
+                "give the storage its memory back before the call"
+            )
     if forward_ad._current_level < 0:
         return
     for name, tensor in tensors.items():
@@ -231,17 +229,6 @@ def _refuse_real_among_fake(tensors: Mapping[str, torch.Tensor | None]) -> None:
     real = next((name for name, tensor in tensors.items() if tensor is not None and name not in fake), None)
     if real is not None and not any(tensor.fake_mode.allow_non_fake_inputs for tensor in fake.values()):
         raise ValueError(f"{next(iter(fake))}: is a fake tensor and {real} is a real one; give either kind alone")
-
-
-def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:
-    """Raise NotImplementedError (a RuntimeError) where autograd would want a gradient of an operator that has none."""
-    if not torch.is_grad_enabled():
-        return
-    for name, tensor in tensors.items():
-        if tensor is not None and tensor.requires_grad:
-            raise NotImplementedError(
-                f"{operator}: has no backward, and {name} requires a gradient; call it under torch.no_grad()"
-            )
 
 
 def unsupported_gpu(device: torch.device, wanted: str = "") -> str | None:

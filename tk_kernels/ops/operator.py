@@ -37,22 +37,38 @@ class Form:
     setup_context: Callable[..., Any] | None = None
     refuse: Callable[[str], Exception | None] | None = None
 
-    def refusal(self, argument: str) -> Exception | None:
-        """What to raise where `argument` requires a gradient."""
-        if self.refuse is not None or self.backward is not None:
-            return None if self.refuse is None else self.refuse(argument)
-        return NotImplementedError(
-            f"{self.name}: has no backward, and {argument} requires a gradient; call it under torch.no_grad()"
-        )
+    def require_no_gradient(self, argument: str) -> None:
+        """Raises what is to be raised where `argument` requires a gradient."""
+        if self.refuse is not None:
+            refusal = self.refuse(argument)
+            if refusal is not None:
+                raise refusal
+        elif self.backward is None:
+            raise NotImplementedError(
+                f"{self.name}: has no backward, and {argument} requires a gradient; call it under torch.no_grad()"
+            )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the schema carries of an argument that it cannot: the fields of a named tuple, which the body gets.
+
+    convert: makes it of the arguments of a call by their names, those that are given. It comes after the refusals and
+    may check what is costly to check twice.
+    """
+
+    argument: str
+    kind: type[tuple[Any, ...]]
+    convert: Callable[[dict[str, Any]], tuple[Any, ...]]
 
 
 @overload
 def operator(body: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
 @overload
 def operator(
-    *forms: Form, options: Callable[[Any], list[int] | None] | None = None
+    *forms: Form, options: Callable[[Any], list[int] | None] | None = None, parts: Parts | None = None
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
-def operator(*given: Any, options: Any = None) -> Any:
+def operator(*given: Any, options: Any = None, parts: Parts | None = None) -> Any:
     """Register `body`, and return the public function: its signature states the arguments once.
 
     `body` checks its arguments, makes the results and launches the kernel where `has_elements`; what it is to be is
@@ -66,13 +82,15 @@ def operator(*given: Any, options: Any = None) -> Any:
     A body with `**options`, a typed dictionary of them, names the converter that checks those of a call and makes a
     list of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
 
+    `parts` says what the schema carries of another argument that it cannot have.
+
     The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and what the form does
     of gradients; each is named. Then it calls `body`, past the dispatcher where nothing listens and no gradient is
     recorded.
     """
     if len(given) == 1 and not isinstance(given[0], Form):
-        return _public(given[0], (Form(given[0].__name__),), None)
-    return lambda body: _public(body, given, options)
+        return _public(given[0], (Form(given[0].__name__),), None, None)
+    return lambda body: _public(body, given, options, parts)
 
 
 def carried(options: Mapping[str, Any]) -> list[int] | None:
@@ -81,7 +99,7 @@ def carried(options: Mapping[str, Any]) -> list[int] | None:
     return encoded
 
 
-def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any) -> Callable[..., Any]:
+def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any, parts: Parts | None) -> Callable[..., Any]:
     """The public function of a body, whose forms it registers; `encode` is the converter of its options."""
     hints = get_type_hints(body)
     if encode is not None:
@@ -91,13 +109,15 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any) -> C
     known = frozenset(names) - {"options"} if encode is not None else frozenset(names)
     flags = tuple(one for one, kind in hints.items() if kind is bool)
     tensors = {one: kind is not Tensor for one, kind in hints.items() if kind is Tensor or Tensor in get_args(kind)}
-    overloads = {form.name: _registered(body, form, hints, returned) for form in forms}
+    overloads = {form.name: _registered(body, form, hints, returned, parts) for form in forms}
     join = None if returned is Tensor else _joined(returned)
     defaults = {one.name: one.default for one in inspect.signature(body).parameters.values()}
     choices = [(form, [(one, value, defaults[one]) for one, value in form.where.items()]) for form in forms]
     strided = torch.strided
     choosing = {one for form in forms for one in form.where}
+    fields = () if parts is None else tuple(get_type_hints(parts.kind))
     usual = _form_of(choices, {})
+    needed = {one for one, default in defaults.items() if default is inspect.Parameter.empty} - {"options"}
 
     @functools.wraps(body)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -130,14 +150,20 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any) -> C
             for one, tensor in operands.items():
                 if tensor.requires_grad:
                     records = True
-                    refusal = form.refusal(one)
-                    if refusal is not None:
-                        raise refusal
+                    form.require_no_gradient(one)
+        if parts is not None:
+            named = dict(zip(names, args, strict=False))
+            named.update(kwargs)
+            if not (known.issuperset(kwargs) and needed.issubset(named)):
+                return body(*args, **kwargs)  # Python names the mistake
+            kwargs[parts.argument] = parts.convert(named)
         if not records and is_plain_eager(*operands.values()):
             return body(*args, **kwargs)
         if kwargs:
             for one in form.where:
                 kwargs.pop(one, None)
+        if parts is not None:
+            kwargs.update(zip(fields, kwargs.pop(parts.argument), strict=True))
         results = overloads[form.name](*args, **kwargs)
         if form.changes:
             return operands[form.changes[0]]
@@ -157,11 +183,19 @@ def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: M
     return None
 
 
-def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], returned: Any) -> Any:
+def _registered(
+    body: Callable[..., Any], form: Form, hints: Mapping[str, Any], returned: Any, parts: Parts | None
+) -> Any:
     """Register one form of a body, and return its overload."""
-    ordinary = []
+    ordinary: list[inspect.Parameter] = []
+    of_parts = {} if parts is None else get_type_hints(parts.kind)
     for one in inspect.signature(body).parameters.values():
         if one.name in form.where:
+            continue
+        if parts is not None and one.name == parts.argument:
+            ordinary += [
+                inspect.Parameter(n, one.POSITIONAL_OR_KEYWORD, annotation=kind) for n, kind in of_parts.items()
+            ]
             continue
         kind, default = hints[one.name], None if one.kind is one.VAR_KEYWORD else one.default
         if one.name in form.changes:
@@ -176,6 +210,9 @@ def _registered(body: Callable[..., Any], form: Form, hints: Mapping[str, Any], 
         given.update(kwargs)
         if rest:
             given.update(rest)
+        if parts is not None:
+            values = [given.pop(one) for one in of_parts]
+            given[parts.argument] = parts.kind(*values)
         if form.changes:
             return _write(body, form.changes, given)
         result = body(**given)
