@@ -1,4 +1,4 @@
-"""An operator's arguments as a user sees them, and as PyTorch's schema has them: one statement, or two that agree."""
+"""An operator's arguments as a user sees them, and as PyTorch's schema has them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CARRIED: dict[str, set[str]] = {
     "mla_decode": {"words", "sizes"},
     "paged_attention_decode": {"words", "sizes"},
 }
-"""What stands for arguments that no schema can carry: options as numbers, a layout as a flag, a plan's parts."""
+"""What stands for arguments that no schema can carry: options as numbers, a plan's parts."""
 OTHERWISE = {("gemm_fp8", "out_dtype"), ("mla_decode", "plan"), ("paged_attention_decode", "plan")}
 
 REGISTERED = [name for name in OPERATORS if hasattr(torch.ops.tk_kernels, name)]

@@ -174,7 +174,7 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     return (
         torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch.jit.is_tracing()
+        and not torch._C._is_tracing()
     )
 
 

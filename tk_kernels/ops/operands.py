@@ -83,11 +83,6 @@ def like(tensor: Tensor) -> Tensor:
     return tensor.new_empty((B, H, N, D))
 
 
-def is_dense_bfloat16(tensor: Tensor) -> bool:
-    """Whether a tensor is strided, not nested, and bfloat16."""
-    return tensor.dtype is torch.bfloat16 and tensor.layout is torch.strided and not tensor.is_nested
-
-
 def require_tensor(
     name: str,
     tensor: Any,

@@ -19,20 +19,34 @@ from .options import flag
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+CARRIABLE: dict[Any, tuple[type, ...]] = {
+    float: _NUMBERS,
+    float | None: (*_NUMBERS, type(None)),
+    int: (int, torch.SymInt),
+    int | None: (int, torch.SymInt, type(None)),
+    str: (str,),
+    str | None: (str, type(None)),
+    torch.dtype: (torch.dtype,),
+}
+"""What a schema takes for an annotation."""
+
 
 @dataclass(frozen=True)
 class Form:
     """One registered operator of a body.
 
     where: keywords with the values that they have in calls of this form; its schema leaves them out. changes: tensors
-    that it writes, the first of which the body returns; its schema returns nothing then. backward, setup_context: as
-    at `register`, for a Tensor as result; without them a gradient is refused. refuse: what is raised for an argument
-    that requires a gradient, or None where that is right.
+    that it writes, the first of which the body returns; its schema returns nothing then. more: the flag that asks for
+    more than the first result; its schema leaves it out and always has the whole tuple. backward, setup_context: as at
+    `register`, for a Tensor or such a tuple as result; without them a gradient is refused. refuse: what is raised for
+    an argument that requires a gradient, or None where that is right.
     """
 
     name: str
     where: Mapping[str, Any] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
+    more: str = ""
     backward: Callable[..., Any] | None = None
     setup_context: Callable[..., Any] | None = None
     refuse: Callable[[str], Exception | None] | None = None
@@ -114,10 +128,13 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any, part
     defaults = {one.name: one.default for one in inspect.signature(body).parameters.values()}
     choices = [(form, [(one, value, defaults[one]) for one, value in form.where.items()]) for form in forms]
     strided = torch.strided
+    carriable = {one: CARRIABLE[kind] for one, kind in hints.items() if kind in CARRIABLE}
     choosing = {one for form in forms for one in form.where}
     fields = () if parts is None else tuple(get_type_hints(parts.kind))
     usual = _form_of(choices, {})
-    needed = {one for one, default in defaults.items() if default is inspect.Parameter.empty} - {"options"}
+    needed = tuple(one for one, default in defaults.items() if default is inspect.Parameter.empty and one != "options")
+    rest = frozenset(names) - frozenset(needed)
+    require_fit = _fitting(body)
 
     @functools.wraps(body)
     def public(*args: Any, **kwargs: Any) -> Any:
@@ -152,24 +169,56 @@ def _public(body: Callable[..., Any], forms: tuple[Form, ...], encode: Any, part
                     records = True
                     form.require_no_gradient(one)
         if parts is not None:
+            if not (len(args) == len(needed) and rest.issuperset(kwargs)):
+                require_fit(args, kwargs)
             named = dict(zip(names, args, strict=False))
             named.update(kwargs)
-            if not (known.issuperset(kwargs) and needed.issubset(named)):
-                return body(*args, **kwargs)  # Python names the mistake
             kwargs[parts.argument] = parts.convert(named)
         if not records and is_plain_eager(*operands.values()):
             return body(*args, **kwargs)
+        if not (len(args) == len(needed) and rest.issuperset(kwargs)):
+            require_fit(args, kwargs)
+        all_results = True
         if kwargs:
+            compiling = torch.compiler.is_compiling()
+            if not compiling and any(
+                one in carriable and not _can_carry(value, carriable[one]) for one, value in kwargs.items()
+            ):
+                body(*args, **kwargs)  # names the mistake
             for one in form.where:
                 kwargs.pop(one, None)
+        if form.more:
+            all_results = kwargs.pop(form.more, False)
         if parts is not None:
             kwargs.update(zip(fields, kwargs.pop(parts.argument), strict=True))
         results = overloads[form.name](*args, **kwargs)
         if form.changes:
             return operands[form.changes[0]]
+        if form.more:
+            return results if all_results else results[0]
         return results if join is None else join(results)
 
     return public
+
+
+def _fitting(body: Callable[..., Any]) -> Callable[..., None]:
+    """What raises Python's own TypeError for a call that the signature does not fit: the dispatcher has other words."""
+    signature = inspect.signature(body)
+
+    def require_fit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            body(*args, **kwargs)
+
+    return require_fit
+
+
+def _can_carry(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a schema takes the value; it refuses others in words of its own."""
+    if isinstance(value, int):
+        return int in kinds and type(value) is not bool and value.bit_length() < 64
+    return isinstance(value, kinds)
 
 
 def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: Mapping[str, Any]) -> Form | None:
@@ -190,7 +239,7 @@ def _registered(
     ordinary: list[inspect.Parameter] = []
     of_parts = {} if parts is None else get_type_hints(parts.kind)
     for one in inspect.signature(body).parameters.values():
-        if one.name in form.where:
+        if one.name in form.where or one.name == form.more:
             continue
         if parts is not None and one.name == parts.argument:
             ordinary += [
@@ -205,7 +254,17 @@ def _registered(
     parameters = inspect.signature(body).parameters
     rest = {one: value for one, value in form.where.items() if value is not parameters[one].default}
 
+    if form.more:
+        rest[form.more] = True
+        returned = next(one for one in get_args(returned) if one is not Tensor)
+    as_is = returned is Tensor or bool(form.more)
+    positional = [one for one in parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    direct = -1 if rest or form.changes or parts else len(positional)
+
     def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) <= direct and not kwargs:
+            result = body(*args)
+            return result if as_is else _flat(result)
         given = dict(zip(names, args, strict=False))
         given.update(kwargs)
         if rest:
@@ -216,9 +275,9 @@ def _registered(
         if form.changes:
             return _write(body, form.changes, given)
         result = body(**given)
-        return result if returned is Tensor else _flat(result)
+        return result if as_is else _flat(result)
 
-    result = None if form.changes else Tensor if returned is Tensor else list[Tensor]
+    result = None if form.changes else returned if as_is else list[Tensor]
     run.__signature__ = inspect.Signature(ordinary, return_annotation=result)  # type: ignore[attr-defined]
     backward = form.backward or (None if form.changes else no_backward(form.name))
     return register(form.name, run, changes=form.changes, backward=backward, setup_context=form.setup_context)
