@@ -11,7 +11,8 @@ from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import OPERATORS
-from tk_kernels.ops.operator import Form, carried, operator
+from tk_kernels.ops.operator import carried, operator
+from tk_kernels.ops.operator_form import Form
 
 SPELT = {
     "Tensor": Tensor,

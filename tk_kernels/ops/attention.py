@@ -13,7 +13,8 @@ from .attention_decode import attention_by_decode, is_planned, key_of
 from .attention_options import AUTOMATIC, PATHS, AttentionOptions, encode_given
 from .library import has_copy_engine, has_elements, register
 from .operands import launch, like, require_dense_rows, require_shape, require_tensor
-from .operator import Form, carried, operator
+from .operator import carried, operator
+from .operator_form import Form
 from .options import require_scale
 
 __all__ = ["attention"]

@@ -13,7 +13,8 @@ from .gemm_launch import launch_gemm, require_matrices
 from .gemm_options import GEMM_OPTIONS, LARGEST_SIZE, GemmOptions, encode_given
 from .library import has_elements
 from .operands import require_shape, require_tensor
-from .operator import Form, carried, operator
+from .operator import carried, operator
+from .operator_form import Form
 
 __all__ = ["gemm"]
 

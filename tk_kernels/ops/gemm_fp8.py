@@ -12,7 +12,8 @@ from .gemm_launch import launch_gemm, require_matrices
 from .gemm_options import LARGEST_SIZE, PRODUCT_OPTIONS, ProductOptions, encode_given
 from .library import has_elements
 from .operands import require_tensor
-from .operator import Form, carried, operator
+from .operator import carried, operator
+from .operator_form import Form
 
 __all__ = ["gemm_fp8"]
 

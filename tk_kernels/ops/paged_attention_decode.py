@@ -9,7 +9,8 @@ from torch import Tensor
 from .decode_call import PlanParts, launch_planned, parts_of_call, require_operands
 from .decode_plan import DecodePlan
 from .operands import require_shape
-from .operator import Form, Parts, operator
+from .operator import operator
+from .operator_form import Form, Parts
 
 __all__ = ["paged_attention_decode"]
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from .library import has_elements
 from .operands import launch, require_shape, require_tensor
-from .operator import Form, operator
+from .operator import operator
+from .operator_form import Form
 
 __all__ = ["rotary"]
 
