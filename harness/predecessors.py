@@ -7,6 +7,9 @@ p is the share of a normal distribution as wide as the deals.  A ratio is found 
 own interval without the effect.  The effect has to be one at 5 % for all ratios of all runs together (Holm, 1979).  How
 many have p below 5 % by themselves is said beside how many would by chance. Exit code 1 if there is one, 2 for a folder
 that cannot be used.
+
+Only a settled ratio can fail in a run of today.  `harness.assemble` makes a ratio of the rounds the one after the same
+predecessors, or widens its interval to hold that one.  A ratio of the rounds fails where a run did neither.
 """
 
 from __future__ import annotations
@@ -186,8 +189,10 @@ def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
     """What came of all runs together, in a line.  seen: the effects of each."""
     found = [one for effects_of_run in seen for one in effects_of_run]
     rare = [one for one in found if one.p < RARE]
+    settled = sum(one.source == headline.SETTLED for one in found)
     return (
-        f"{sum(map(bool, seen))} runs whose predecessors are known: {len(found)} headline ratios; p below 5 %: "
+        f"{sum(map(bool, seen))} runs whose predecessors are known: {len(found)} headline ratios, {settled} of them "
+        f"settled; p below 5 %: "
         f"{len(rare)}, by chance {RARE * len(found):.0f}, {sum(one.beyond for one in rare)} of them beyond their "
         f"intervals; at 5 % for all ratios together: {len(bad)}"
     )

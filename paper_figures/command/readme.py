@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paper_figures.command.artifact import PAGE as ARTIFACT
 from paper_figures.command.artifact import artifact_text
-from paper_figures.command.result_lines import result_lines
+from paper_figures.command.result_lines import ResultLine, result_lines
 from paper_figures.command.results_page import FIGURES, results_block, shown_in_full
 from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
@@ -16,7 +16,7 @@ from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, campaign_end
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.summary import verdict_sentence
+from paper_figures.shown.summary import lost_subjects, verdict_sentence
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README = Path("README.md")
@@ -79,17 +79,23 @@ def _around(readme: Path) -> tuple[str, str]:
     return before, after
 
 
+def _elsewhere(lines: Sequence[ResultLine]) -> str:
+    """A sentence on lines of another GPU, where there are any."""
+    named = sorted({line.elsewhere for line in lines if line.elsewhere})
+    return f" Lines of the {' and '.join(named)} have today's kernels." if named else ""
+
+
 def readme_block(report: Report) -> str:
     """README's part: a verdict, five lines of results, one figure, and where all of them are."""
-    said = f"{verdict_sentence(report.results)} {report.stale}"
-    parts = [escape(said.rstrip()), ""]
+    said = (verdict_sentence(report.results), lost_subjects(report.headlines), report.stale)
+    parts = [escape(" ".join(filter(None, said))), ""]
     lines = result_lines(report)
     if lines:
         gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")
         day = campaign_end(report.used).date().isoformat()
         parts += [
             f"Recorded on {gpu}, {day}: TFLOPS at the middle size of each figure. The last two columns are of all "
-            "problems of the paper's claim.",
+            f"problems of the paper's claim.{_elsewhere(lines)}",
             "",
             "| | ours | as released | fastest library of today | paper (H100) | ours over the fastest | the claim |",
             "|---|---:|---:|---:|---:|---|---|",

@@ -10,6 +10,7 @@ from paper_figures.judged.evaluation import MEGABYTE, ClaimResult
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
 from paper_figures.published.reference import load_reference
+from paper_figures.recorded.library_sizes import recorded_sizes
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Sources
 from paper_figures.shown.table import ABSENT, Column, Table, Text
@@ -18,20 +19,19 @@ KINDS = {"headers": "Headers MB", "libraries": "Shared libraries MB", "all": "Ev
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
-    """One row a library: the published size, and what the newest run that recorded sizes found installed."""
-    run = next((run for run in sources.runs if run.manifest.get("library_sizes")), None)
-    entries: Mapping[str, Any] = run.manifest["library_sizes"] if run is not None else {}
+    """One row a library: the published size, and what the newest run that had the library found installed."""
+    recorded = recorded_sizes(sources.runs)
     published = {row.implementation: row for row in load_reference() if row.workload == "library"}
-    names = tuple(dict.fromkeys((*published, *entries)))
+    names = tuple(dict.fromkeys((*published, *recorded)))
     remarks = [
         "The paper counts the folder include/ of each library in October 2024, Triton's with that of core MLIR, and "
         "says of cuBLAS in CUDA 12.6 that it has more than 600 MB. Here: what the packages of the Python environment "
         "of the run hold, in 10^6 bytes; the tile library with both of its targets.",
     ]
-    if run is None:
+    if not recorded:
         remarks.append("No run of this campaign has recorded sizes: any experiment on a GPU does.")
     else:
-        remarks.append(f"Sizes are those of run {run.run_id}.")
+        remarks.append("Sizes are those of the newest run that had the library, which its row names.")
     return Table(
         caption="Table 5: Library sizes",
         columns=(
@@ -45,8 +45,8 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
             (
                 Text(contestant_label(Contestant(name), {"tk": "TK, the tile library (ours)"})),
                 Text(published[name].value if name in published else ABSENT, kind="paper"),
-                *_sizes(entries.get(name) or {}),
-                Text(ABSENT) if run is None else Text(short_run(run.run_id), run=run.run_id),
+                *_sizes(recorded[name].entry if name in recorded else {}),
+                Text(short_run(recorded[name].run_id), run=recorded[name].run_id) if name in recorded else Text(ABSENT),
             )
             for name in names
         ),

@@ -26,6 +26,7 @@ from paper_figures.labels import OURS, RELEASED, short_run
 from paper_figures.numbers import given, with_unit
 from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
+from paper_figures.recorded.library_sizes import recorded_sizes
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
 NOT_MEASURED = "not measured yet in this campaign"
@@ -333,11 +334,10 @@ def _quotient(top: Measured, bottom: Measured) -> Measured:
 
 def _size_point(claim: Claim, point: Point, runs: Sequence[Run]) -> PointResult:
     """The recorded size of a library in MB (10^6 bytes), or of one over that of another."""
-    run = next((run for run in runs if run.manifest.get("library_sizes")), None)
-    entries = (run.manifest["library_sizes"] if run is not None else {}) or {}
+    recorded = recorded_sizes(runs)
     sizes, missing = [], ""
     for contestant in (point.of, *point.over):
-        entry = entries.get(contestant.implementation) or {}
+        entry = recorded[contestant.implementation].entry if contestant.implementation in recorded else {}
         size = (entry.get("bytes") or {}).get(claim.metric)
         if not isinstance(size, int | float):
             missing = missing or str(entry.get("reason") or f"no run recorded {claim.metric} of {contestant}")
@@ -347,7 +347,7 @@ def _size_point(claim: Claim, point: Point, runs: Sequence[Run]) -> PointResult:
     if not missing:
         number = sizes[0] / MEGABYTE if len(sizes) == 1 else sizes[0] / sizes[1]
         measured = Measured(number, number, number)
-    run_id = run.run_id if run is not None and not missing else ""
+    run_id = recorded[point.of.implementation].run_id if not missing else ""
     outcome = judge_point(measured, point.accept, claim, point)
     return PointResult(point, claim.unit, point.published, point.accept, measured, outcome, run_id, "")
 

@@ -169,6 +169,12 @@ def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
     return sentences
 
 
+def lost_subjects(subjects: Sequence[Headline]) -> str:
+    """The names of the subjects with a claim that does not hold against the fastest of today, in a sentence."""
+    lost = [one for one in subjects if one.lost is not None]
+    return "".join(_listed("A margin of the paper does not stand against today's fastest library in", lost))
+
+
 def _listed(before: str, subjects: Sequence[Headline]) -> list[str]:
     return [f"{before}: {'; '.join(one.subject.name for one in subjects)}."] if subjects else []
 

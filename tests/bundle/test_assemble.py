@@ -67,7 +67,9 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert info["git_commit"] == stamp.git_commit(checkout)
     assert info["git_dirty"] is False
     listed = (bundle / FILES).read_text().splitlines()
-    outside = [path for path in checkout.rglob("*") if path.is_file() and path.relative_to(checkout).parts[0] not in KEPT]
+    outside = [
+        path for path in checkout.rglob("*") if path.is_file() and path.relative_to(checkout).parts[0] not in KEPT
+    ]
     assert {line.split("  ")[1] for line in listed} == {str(path.relative_to(checkout)) for path in outside}
     assert all(line.split("  ")[0] == digest(checkout / line.split("  ")[1]) for line in listed)
     with tarfile.open(bundle / "site" / "kernels.tar.xz") as packed:

@@ -54,7 +54,10 @@ def test_several_runs_are_summed_up(tmp_path, capsys):
     folders = [str(stored(tmp_path / name)) for name in ("first", "second")]
     assert main(folders) == 0
     line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith("2 runs whose predecessors are known: 6 headline ratios; p below 5 %: 0, by chance 0, 0 of")
+    said = (
+        "2 runs whose predecessors are known: 6 headline ratios, 0 of them settled; p below 5 %: 0, by chance 0, 0 of"
+    )
+    assert line.startswith(said)
 
 
 def lopsided(count, seed):

@@ -41,7 +41,7 @@ def test_attention(tool: str, clean: str) -> None:
     done = sanitized(tool)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert clean in done.stdout
-    assert "32 problems are right" in done.stdout
+    assert "40 problems are right" in done.stdout
 
 
 @pytest.mark.gpu

@@ -15,13 +15,14 @@ from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.command.results_page import results_block
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import significant
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.page.finding import libraries
 from paper_figures.shown.page.overview import sketch, speedups
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import make_report
-from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.model import Beside, Report
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -93,6 +94,31 @@ def test_a_line_has_the_rates_of_one_problem(report: Report) -> None:
     assert verdict == str(claim.verdict)
 
 
+def test_a_line_is_of_the_gpu_that_timed_todays_kernel(report: Report) -> None:
+    """Where the report's own number is of an older kernel, and the other GPU's is not."""
+    fresh, whole = named_again(report, ""), [line.cells[0] for line in result_lines(report)]
+    stale = named_again(report, "all of 5 numbers stale")
+    beside = replace(stale, beside=Beside(fresh, "there"))
+    lines = result_lines(beside)
+    assert [line.cells[0] for line in lines] == [f"{whole[0]}, {report.gpu}", *whole[1:]]
+    assert lines[0].cells[1:] == result_lines(report)[0].cells[1:]
+    assert f"Lines of the {report.gpu} have today's kernels." in readme_block(beside)
+    for here, there in ((fresh, stale), (fresh, fresh), (stale, stale)):
+        assert [line.cells[0] for line in result_lines(replace(here, beside=Beside(there, "")))] == whole
+    assert "have today's kernels" not in readme_block(replace(stale, beside=Beside(stale, "")))
+
+
+def named_again(report: Report, stale: str) -> Report:
+    """The report, with these words on the claim of GEMM against today's fastest."""
+
+    def told(one: ClaimResult) -> ClaimResult:
+        return replace(one, stale=stale) if one.claim.id == "fig7-matches-todays-best" else one
+
+    return replace(
+        report, exhibits=tuple(replace(one, results=tuple(map(told, one.results))) for one in report.exhibits)
+    )
+
+
 def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> None:
     """Guard: in README's table, and on the start page beside the scale and under the sketch."""
     gemm, conv = (
@@ -135,6 +161,13 @@ def test_another_form_of_the_problem_is_noted(report: Report) -> None:
     assert (before.note, after.note) == ("", "Based: without normaliser")
     assert after.cells[2] == rf"{significant(other.rate.value)}\*"
     assert "Based: without normaliser" in readme_block(replace(report, exhibits=exhibits))
+
+
+def test_what_does_not_stand_against_todays_fastest_is_named(report: Report, written: Path) -> None:
+    """Guard: README said how many claims fall short, and not of what."""
+    lost = [one.subject.name for one in report.headlines if one.lost is not None]
+    assert lost
+    assert f"against today's fastest library in: {'; '.join(lost)}." in readme_block(report)
 
 
 def test_the_readme_is_short() -> None:

@@ -131,6 +131,26 @@ def test_sizes_are_those_that_a_run_recorded(made: Report) -> None:
     }
 
 
+def test_a_library_that_the_newest_run_lacks_has_the_size_that_an_older_run_found(
+    tmp_path: Path, synthetic: ModuleType
+) -> None:
+    folder = tmp_path / "h200-sxm" / "two"
+    headers = {"headers": 30379587, "libraries": 0, "all": 37576559}
+    older = {
+        "cutlass": {"version": "nvidia-cutlass 4.2.0.0", "bytes": headers},
+        "tk": {"version": "this repository", "bytes": {"headers": 2_000_000, "libraries": 0, "all": 2_000_000}},
+    }
+    synthetic.write_run(folder, "table1_stages", "20260102T030400Z-01de01", manifest={"library_sizes": older})
+    synthetic.write_run(folder, "table1_stages", "20260103T030400Z-0e3e01")
+    report = make_report(folder, choose_exhibits(["table5"]))
+    table = rows(report, "table5_library_sizes")
+    assert (table["CUTLASS"]["Headers MB"].text, table["CUTLASS"]["Run"].run) == ("30.38", "20260102T030400Z-01de01")
+    own = table["TK, the tile library (ours)"]
+    assert (own["Headers MB"].text, own["Run"].run) == ("0.41", "20260103T030400Z-0e3e01")
+    cutlass = next(one for one in report.results if one.claim.id == "table5-cutlass-is-larger")
+    assert (cutlass.verdict, cutlass.points[0].run_id) == (Verdict.HOLDS, "20260102T030400Z-01de01")
+
+
 def test_without_recorded_sizes_there_is_no_verdict(tmp_path: Path, synthetic: ModuleType) -> None:
     synthetic.write_run(tmp_path / "old", "table1_stages", manifest={"library_sizes": {}})
     report = make_report(tmp_path / "old", choose_exhibits(["table5"]))
