@@ -145,6 +145,35 @@ def test_forms_of_one_signature() -> None:
         scaled(leaf, out=out)
 
 
+@operator(Form("shifted", backward=lambda ctx, grad: (grad, None, None)))
+def shifted(a: Tensor, *, by: float = 1.0, times: int = 1) -> Tensor:
+    """A + by times."""
+    if isinstance(by, bool) or not isinstance(by, float):
+        raise ValueError(f"by: got {by!r}, needs a number")
+    return a + by * times
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "kind", "words"),
+    [
+        (1, {"by": "x"}, ValueError, "by: got 'x', needs a number"),
+        (1, {"by": True}, ValueError, "by: got True, needs a number"),
+        (1, {"by": 10**400}, ValueError, "by: got 1000"),
+        (0, {}, TypeError, "missing 1 required positional argument: 'a'"),
+        (2, {}, TypeError, "takes 1 positional argument but 2 were given"),
+        (1, {"a": 1.0}, ValueError, "a: got a float"),
+        (1, {"of": 1.0}, TypeError, "unexpected keyword argument 'of'"),
+    ],
+)
+def test_a_mistake_has_the_same_words_where_a_gradient_is_recorded(
+    arguments: int, keywords: Any, kind: type[Exception], words: str, recorded: bool
+) -> None:
+    a = torch.ones(2, requires_grad=recorded)
+    with pytest.raises(kind, match=words):
+        shifted(*[a] * arguments, **keywords)
+
+
 def test_what_is_written_may_have_a_pending_minus_sign() -> None:
     for by in ({}, {"by": 3}):
         a, out = torch._neg_view(torch.arange(3.0)), torch._neg_view(torch.zeros(3))
