@@ -50,10 +50,10 @@ def operator(*given: Any, options: Any = None, parts: Parts | None = None, fill:
     its tuple has more than one tensor.
 
     Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
-    call is of the first form whose `where` it has. A call of none is the body's alone: to refuse, or to pass on.
+    call is of the first form whose `where` it has. A call of none is the body's alone, to refuse.
 
-    A body with `**options`, a typed dictionary of them, names the converter that checks those of a call and makes a
-    list of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
+    `options` is the converter of a body's `**options`, a typed dictionary. It checks those of a call and makes a list
+    of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
 
     `parts` says what the schema carries of another argument that it cannot have. `fill` sees the keywords of a call
     first, and may put others in their place.
