@@ -1,9 +1,9 @@
-"""An operator's arguments as a user sees them, and as PyTorch's schema has them: one statement, or two that agree."""
+"""An operator's arguments as a user sees them, and as PyTorch's schema has them."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, get_type_hints
+from typing import Any, TypedDict, Unpack, cast, get_type_hints
 
 import pytest
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels.ops import OPERATORS
-from tk_kernels.ops.operator import operator
+from tk_kernels.ops.operator import carried, operator
+from tk_kernels.ops.operator_form import Form
 
 SPELT = {
     "Tensor": Tensor,
@@ -20,20 +21,18 @@ SPELT = {
     "int": int,
     "Optional[int]": int | None,
     "float": float,
+    "str": str,
     "Optional[float]": float | None,
 }
 CARRIED: dict[str, set[str]] = {
     "attention": {"options"},
     "gemm": {"options"},
     "gemm_fp8": {"options"},
-    "rotary": {"rows_first"},
     "mla_decode": {"words", "sizes"},
     "paged_attention_decode": {"words", "sizes"},
 }
-"""What stands for arguments that no schema can carry: options as numbers, a layout as a flag, a plan's parts."""
+"""What stands for arguments that no schema can carry: options as numbers, a plan's parts."""
 OTHERWISE = {("gemm_fp8", "out_dtype"), ("mla_decode", "plan"), ("paged_attention_decode", "plan")}
-FILLED_IN = {("mla_decode", "scale"), ("paged_attention_decode", "scale")}
-"""None is a choice of the public function's there."""
 
 REGISTERED = [name for name in OPERATORS if hasattr(torch.ops.tk_kernels, name)]
 
@@ -49,9 +48,7 @@ def test_the_schema_has_the_arguments_of_the_public_function(name: str) -> None:
         if (name, one.name) in OTHERWISE:
             continue
         wanted = hints[one.name]
-        if (name, one.name) in FILLED_IN:
-            (wanted,) = (kind for kind in wanted.__args__ if kind is not type(None))
-        elif one.has_default_value():
+        if one.has_default_value():
             assert one.default_value == public[one.name].default, one.name
         assert SPELT[str(one.type)] == wanted, one.name
 
@@ -97,6 +94,94 @@ def test_one_signature_makes_the_schema_and_the_public_function() -> None:
 def test_a_mistake_is_named(arguments: Any, keywords: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         twice_or_both(*arguments, **keywords)
+
+
+class Factors(TypedDict, total=False):
+    """Options of `scaled`."""
+
+    by: int | None
+
+
+def _encode(options: Factors) -> list[int] | None:
+    return None if options.get("by") is None else [cast(int, options["by"])]
+
+
+@operator(
+    Form("scaled", {"out": None, "inplace": False}, backward=lambda ctx, grad: (2 * grad, None)),
+    Form("scaled_out", {"inplace": False}, changes=("out",)),
+    Form("scaled_", {"out": None, "inplace": True}, changes=("a",)),
+    options=_encode,
+)
+def scaled(a: Tensor, *, out: Tensor | None = None, inplace: bool = False, **options: Unpack[Factors]) -> Tensor:
+    """2 a, or `by` a."""
+    if out is not None and inplace:
+        raise ValueError("out: cannot be given in place")
+    (by,) = carried(options) or [2]
+    result = by * a
+    return result if out is None and not inplace else (a if out is None else out).copy_(result)
+
+
+def test_forms_of_one_signature() -> None:
+    schemas = [str(getattr(torch.ops.tk_kernels, name).default._schema) for name in ("scaled", "scaled_out", "scaled_")]
+    assert [schema.removeprefix("tk_kernels::") for schema in schemas] == [
+        "scaled(Tensor a, int[]? options=None) -> Tensor",
+        "scaled_out(Tensor a, Tensor(a1!) out, int[]? options=None) -> ()",
+        "scaled_(Tensor(a0!) a, int[]? options=None) -> ()",
+    ]
+    compiled = torch.compile(scaled, backend="eager", fullgraph=True)
+    for function in (scaled, compiled):
+        a, out = torch.arange(3.0), torch.empty(3)
+        assert function(a, out=out, by=3) is out  # type: ignore[operator]
+        assert torch.equal(out, 3 * a)
+        assert function(a, inplace=True) is a  # type: ignore[operator]
+        assert torch.equal(a, 2 * torch.arange(3.0))
+    with pytest.raises(ValueError, match="out: cannot be given in place"):
+        scaled(a, out=out, inplace=True)
+    leaf = torch.ones(3, requires_grad=True)
+    scaled(leaf).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [2, 2, 2]
+    with pytest.raises(NotImplementedError, match="scaled_out: has no backward, and a requires a gradient"):
+        scaled(leaf, out=out)
+
+
+@operator(Form("shifted", backward=lambda ctx, grad: (grad, None, None)))
+def shifted(a: Tensor, *, by: float = 1.0, times: int = 1) -> Tensor:
+    """A + by times."""
+    if isinstance(by, bool) or not isinstance(by, float):
+        raise ValueError(f"by: got {by!r}, needs a number")
+    return a + by * times
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize(
+    ("arguments", "keywords", "kind", "words"),
+    [
+        (1, {"by": "x"}, ValueError, "by: got 'x', needs a number"),
+        (1, {"by": True}, ValueError, "by: got True, needs a number"),
+        (1, {"by": 10**400}, ValueError, "by: got 1000"),
+        (0, {}, TypeError, "missing 1 required positional argument: 'a'"),
+        (2, {}, TypeError, "takes 1 positional argument but 2 were given"),
+        (1, {"a": 1.0}, ValueError, "a: got a float"),
+        (1, {"of": 1.0}, TypeError, "unexpected keyword argument 'of'"),
+    ],
+)
+def test_a_mistake_has_the_same_words_where_a_gradient_is_recorded(
+    arguments: int, keywords: Any, kind: type[Exception], words: str, recorded: bool
+) -> None:
+    a = torch.ones(2, requires_grad=recorded)
+    with pytest.raises(kind, match=words):
+        shifted(*[a] * arguments, **keywords)
+
+
+def test_what_is_written_may_have_a_pending_minus_sign() -> None:
+    for by in ({}, {"by": 3}):
+        a, out = torch._neg_view(torch.arange(3.0)), torch._neg_view(torch.zeros(3))
+        assert scaled(a, out=out, **by) is out  # type: ignore[arg-type]
+        wanted = -by.get("by", 2) * torch.arange(3.0)
+        assert torch.equal(out, wanted)
+        assert torch.equal(scaled(a, inplace=True, **by), wanted)  # type: ignore[arg-type]
+        assert torch.equal(a, wanted)
 
 
 def test_an_unknown_option_is_named_with_the_known_ones() -> None:

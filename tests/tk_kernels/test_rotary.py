@@ -185,7 +185,7 @@ def test_gradients_that_do_not_exist_are_refused() -> None:
 
 
 def test_autograd_sees_a_change_in_place(device: str) -> None:
-    """Guard: increment_version in `_run_inplace`; without it the gradient is that of the changed x."""
+    """Guard: increment_version in `rotary`; without it the gradient is that of the changed x."""
     x, (cos, sin) = heads(1, 2, 3, 64, device), tables(3, 32, torch.float32, device)
     weight = torch.ones(64, device=device, dtype=torch.bfloat16, requires_grad=True)
     for change in (lambda: tk.rotary(x, cos, sin, inplace=True), lambda: torch.ops.tk_kernels.rotary_(x, cos, sin)):
@@ -198,9 +198,9 @@ def test_autograd_sees_a_change_in_place(device: str) -> None:
 def test_opcheck_and_compile(device: str) -> None:
     x, (cos, sin) = heads(2, 3, 5, 64, device), tables(5, 32, torch.float32, device)
     operator = torch.ops.tk_kernels.rotary.default
-    torch.library.opcheck(operator, (x.clone().requires_grad_(), cos, sin, False, True, False))
-    torch.library.opcheck(operator, (x.transpose(1, 2), *tables(3, 32, torch.float32, device), False, True, False))
-    torch.library.opcheck(torch.ops.tk_kernels.rotary_.default, (x.clone(), cos, sin, False, False, True))
+    torch.library.opcheck(operator, (x.clone().requires_grad_(), cos, sin, "bhnd", True, False))
+    torch.library.opcheck(operator, (x.transpose(1, 2), *tables(3, 32, torch.float32, device), "bhnd", True, False))
+    torch.library.opcheck(torch.ops.tk_kernels.rotary_.default, (x.clone(), cos, sin, "bhnd", False, True))
     compiled = torch.compile(lambda x: tk.rotary(x, cos, sin) * 2, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), tk.rotary(x, cos, sin) * 2)
 

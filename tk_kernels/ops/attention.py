@@ -11,9 +11,11 @@ from torch import Tensor
 from . import attention_decode
 from .attention_decode import attention_by_decode, is_planned, key_of
 from .attention_options import AUTOMATIC, PATHS, AttentionOptions, encode_given
-from .library import has_copy_engine, has_elements, is_plain_eager, refuse_unusable, register
-from .operands import is_dense_bfloat16, launch, like, require_dense_rows, require_shape, require_tensor
-from .options import flag, require_scale
+from .library import has_copy_engine, has_elements, register
+from .operands import launch, like, require_dense_rows, require_shape, require_tensor
+from .operator import carried, operator
+from .operator_form import Form
+from .options import require_scale
 
 __all__ = ["attention"]
 
@@ -21,6 +23,31 @@ HEAD_DIMS = (64, 128)
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
 
 
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Keep the inputs, out and lse: the backward computes the weights again from them."""
+    q, k, v, causal, scale, deterministic, *_ = inputs
+    ctx.arguments = (causal, scale, deterministic or torch.are_deterministic_algorithms_enabled())
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The gradients of q, k and v, by an operator of their own."""
+    unused = [None] * 4  # causal, scale, deterministic, options
+    if dout is None:
+        return (None, None, None, *unused)
+    q, *others = ctx.saved_tensors
+    causal, scale, deterministic = ctx.arguments
+    if scale is not None and scale < 0:
+        dq, dk, dv = _attention_backward(dout, -q, *others, causal, -scale, deterministic)
+        return (-dq, dk, dv, *unused)
+    return (*_attention_backward(dout, q, *others, causal, scale, deterministic), *unused)
+
+
+@operator(
+    Form("attention", more="return_lse", backward=_backward, setup_context=_save_for_backward), options=encode_given
+)
 def attention(
     q: Tensor,
     k: Tensor,
@@ -70,35 +97,7 @@ def attention(
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
-    encoded = encode_given(options)
-    for name, value in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(value, Tensor) or not is_dense_bfloat16(value):
-            require_tensor(name, value, 4, (torch.bfloat16,), None, "q")
-    refuse_unusable(q=q, k=k, v=v)
-    causal, return_lse = flag("causal", causal), flag("return_lse", return_lse)
-    deterministic = flag("deterministic", deterministic) or torch.are_deterministic_algorithms_enabled()
     require_scale(scale, LARGEST_SCALE)
-    if scale is not None and -math.inf < scale < 0:
-        q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
-    if (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or not is_plain_eager(
-        q, k, v
-    ):
-        out, lse = _attention(q, k, v, causal, scale, deterministic, encoded)
-    else:
-        out, lse = _run(q, k, v, causal, scale, deterministic, encoded)
-    return (out, lse) if return_lse else out
-
-
-def _run(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    deterministic: bool = False,
-    options: list[int] | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The operator: out and lse; `deterministic` is the backward's, `options` are encoded."""
     # What the kernel cannot be asked: PyTorch may end the process where it cannot describe a tensor to it.
     computes = has_elements(q)
     if (
@@ -110,19 +109,23 @@ def _run(
         or k.dtype is not torch.bfloat16
         or v.dtype is not torch.bfloat16
     ):
-        _require_problem(q, k, v, scale)
-    given = tuple(options or AUTOMATIC)
+        _require_problem(q, k, v, None)
+    if scale is not None and scale < 0:
+        q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
+    encoded = carried(options)
+    given = tuple(encoded or AUTOMATIC)
     of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
     if computes and (
-        path == PATHS.index("decode") or (path < 0 and options is None and attention_decode.takes(q, k, causal))
+        path == PATHS.index("decode") or (path < 0 and encoded is None and attention_decode.takes(q, k, causal))
     ):
         key = key_of(q, k, causal)
         if not is_planned(key):
             _require_problem(q, k, v, scale)
-        return attention_by_decode(key, q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
+        both = attention_by_decode(key, q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
+        return both if return_lse else both[0]
     out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     if not computes:
-        return out, lse
+        return (out, lse) if return_lse else out
     if scale is None:
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v}
@@ -132,7 +135,7 @@ def _run(
         launch("attention_warps", "attention_warps", operands, (out, lse, causal, scale))
     else:
         raise ValueError("order, synchronous, blocks_per_sm: are options of the kernel for Hopper GPUs; leave them out")
-    return out, lse
+    return (out, lse) if return_lse else out
 
 
 def _run_backward(
@@ -199,25 +202,8 @@ def _require_gradient(
             )
 
 
-def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """Keep the inputs, out and lse: the backward computes the weights again from them."""
-    q, k, v, *ctx.arguments = inputs[:6]
-    ctx.save_for_backward(q, k, v, *output)
-    ctx.mark_non_differentiable(output[1])
-    ctx.set_materialize_grads(False)
-
-
-def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    """The gradients of q, k and v, by an operator of their own."""
-    unused = [None] * 4  # causal, scale, deterministic, options
-    if dout is None:
-        return (None, None, None, *unused)
-    return (*_attention_backward(dout, *ctx.saved_tensors, *ctx.arguments), *unused)
-
-
 def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
     raise RuntimeError("attention: it has no second derivative; torch.nn.functional's math attention has one")
 
 
-_attention = register("attention", _run, backward=_backward, setup_context=_save_for_backward)
 _attention_backward = register("attention_backward", _run_backward, backward=_no_second_derivative)

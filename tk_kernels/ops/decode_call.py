@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from .decode_plan import DecodePlan, decode_plan
-from .library import compiled, has_elements, is_plain_eager, refuse_gradient, refuse_unusable
+from .library import compiled, has_elements
 from .operands import launch, require_shape, require_tensor
-from .options import flag
 
 _log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)
 
@@ -41,34 +40,23 @@ def require_operands(q: Tensor, caches: Mapping[str, Tensor], rank: int, block_t
     require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
 
 
-def call(
-    operator: str,
-    run: Callable[..., list[Tensor]],
-    overload: Callable[..., list[Tensor]],
-    q: Tensor,
-    caches: Mapping[str, Tensor],
-    block_table: Tensor,
-    seqlens: Tensor,
-    *,
-    kind: str,
-    kv_heads: int,
-    plan: DecodePlan | None,
-    scale: float | None,
-    return_lse: bool,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Check what is left of the arguments, plan where no plan is given, and call `run` or its registered overload."""
-    return_lse = flag("return_lse", return_lse)
+class PlanParts(NamedTuple):
+    """What a launch takes of a `DecodePlan`: its buffer, counters and sizes."""
+
+    plan: Tensor
+    words: Tensor
+    sizes: list[int]
+
+
+def parts_of_call(arguments: Mapping[str, Any], caches: Mapping[str, Tensor], kind: str, kv_heads: int) -> PlanParts:
+    """Check the scale and the plan of a call whose operands are right, and make a plan where none is given."""
+    scale = arguments.get("scale")
     if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
         raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
-    tensors = {"q": q, **caches, "block_table": block_table, "seqlens": seqlens}
-    refuse_unusable(**tensors)
-    refuse_gradient(operator, q=q, **caches)
+    q, block_table, seqlens = arguments["q"], arguments["block_table"], arguments["seqlens"]
     first = next(iter(caches.values()))
-    plan = _plan_of_call(plan, kind, q, kv_heads, block_table, seqlens, first.shape[0], first.shape[1])
-    function = run if is_plain_eager(*tensors.values()) else overload
-    factor = float(q.shape[3] ** -0.5 if scale is None else scale)
-    results = function(q, *caches.values(), block_table, plan.buffer, plan.words, plan.sizes, factor, return_lse)
-    return (results[0], results[1]) if return_lse else results[0]
+    plan = _plan_of_call(arguments.get("plan"), kind, q, kv_heads, block_table, seqlens, first.shape[0], first.shape[1])
+    return PlanParts(plan.buffer, plan.words, plan.sizes)
 
 
 def launch_planned(
@@ -76,30 +64,29 @@ def launch_planned(
     q: Tensor,
     caches: tuple[Tensor, ...],
     block_table: Tensor,
-    plan: Tensor,
-    words: Tensor,
-    sizes: list[int],
+    plan: DecodePlan | None,
     dim: int,
-    scale: float,
+    scale: float | None,
     return_lse: bool,
-) -> list[Tensor]:
+) -> Tensor | tuple[Tensor, Tensor]:
     """The body of an operator: out with rows of `dim`, and lse where it is asked for.
 
-    sizes: those of the plan. `words` are zeros, which a launch leaves as it found them.
+    plan: the `PlanParts` of one, which a body gets. Its words are zeros, which a launch leaves as it found them.
     """
-    batch, new_tokens, heads, _ = q.shape
-    blocks, capacity, counters, slots, rows = sizes
+    buffer, words, (blocks, capacity, counters, slots, rows) = cast(PlanParts, plan)
+    batch, new_tokens, heads, width = q.shape
+    factor = float(width**-0.5 if scale is None else scale)
     out = q.new_empty((batch, new_tokens, heads, dim))
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
         partial = q.new_empty((slots, rows, dim), dtype=torch.float32)
         partial_lse = q.new_empty((slots, rows), dtype=torch.float32)
-        tensors = (*caches, block_table, plan, words, partial, partial_lse, out, lse)
+        tensors = (*caches, block_table, buffer, words, partial, partial_lse, out, lse)
         folder = kernel if _log.get() is None else "decode_trace"
         if folder != kernel:
             compiled(folder, q.device, "record_into")(_log.get())
-        launch(folder, kernel, {"q": q}, (*tensors, blocks, capacity, counters, scale))
-    return [out] if lse is None else [out, lse]
+        launch(folder, kernel, {"q": q}, (*tensors, blocks, capacity, counters, factor))
+    return out if lse is None else (out, lse)
 
 
 def _plan_of_call(

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .library import has_elements
 from .operands import launch, require_shape, require_tensor, rows_of
-from .operator import filled_in, operator
+from .operator import operator
+from .operator_form import Form
 from .options import integer
 
 __all__ = ["dropout_add_layernorm"]
@@ -29,8 +30,7 @@ def _with_seed(keywords: dict[str, Any]) -> None:
         keywords[name] = value - _WORD if value >= _WORD // 2 else value
 
 
-@filled_in(_with_seed)
-@operator
+@operator(Form("dropout_add_layernorm"), fill=_with_seed)
 def dropout_add_layernorm(
     x: Tensor,
     residual: Tensor,

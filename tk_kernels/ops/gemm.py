@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from .gemm_epilogue import gemm_epilogue
+from .gemm_epilogue import product_with_epilogue
 from .gemm_launch import launch_gemm, require_matrices
 from .gemm_options import GEMM_OPTIONS, LARGEST_SIZE, GemmOptions, encode_given
-from .library import has_elements, is_plain_eager, refuse_unusable, register
+from .library import has_elements
 from .operands import require_shape, require_tensor
+from .operator import carried, operator
+from .operator_form import Form
 
 __all__ = ["gemm"]
 
 
+def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    """Keep for the backward what each gradient needs: b for that of a, a for that of b."""
+    a, b = inputs[0], inputs[1]
+    ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """DA = dC B^T and dB = A^T dC, by the same operator on contiguous transposes, options chosen by shape."""
+    a, b = ctx.saved_tensors
+    grad = grad.contiguous()
+    grad_a = gemm(grad, b.t().contiguous()) if b is not None else None
+    grad_b = gemm(a.t().contiguous(), grad) if a is not None else None
+    return grad_a, grad_b, None
+
+
+def _refuse_out(_: str) -> Exception:
+    return ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
+
+
+@operator(
+    Form(
+        "gemm",
+        {"out": None, "bias": None, "activation": None, "gate": None, "residual": None},
+        backward=_backward,
+        setup_context=_save_operands,
+    ),
+    Form(
+        "gemm_out",
+        {"bias": None, "activation": None, "gate": None, "residual": None},
+        changes=("out",),
+        refuse=_refuse_out,
+    ),
+    Form("gemm_epilogue", {"out": None}),
+    options=functools.partial(encode_given, known=GEMM_OPTIONS),
+)
 def gemm(
     a: Tensor,
     b: Tensor,
@@ -55,32 +93,11 @@ def gemm(
     wrong dtype, layout, device, rank, shape; an empty matrix; an `out` that shares memory with an operand; or an option
     the kernel is not built for.
     """
-    encoded = encode_given(options, GEMM_OPTIONS)
+    encoded = carried(options)
     if bias is not None or activation is not None or gate is not None or residual is not None:
         if out is not None:
             raise ValueError("out: cannot be given with an epilogue (bias, activation, gate, residual); leave it out")
-        return gemm_epilogue(a, b, bias, activation, gate, residual, encoded)
-    for matrix in (a, b):
-        if not isinstance(matrix, Tensor) or matrix.layout is not torch.strided:
-            _require_matrices(a, b)
-    refuse_unusable(a=a, b=b, out=out)
-    records_gradient = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
-    if out is None:
-        if records_gradient or not is_plain_eager(a, b):
-            return _gemm(a, b, encoded)
-        return _run(a, b, encoded)  # past the dispatcher: 16 -> 10 us of host time, torch.matmul takes 12 (H200 node)
-    # The dispatcher runs a call where any of its tensors asks for: with an `out` on meta it would compute nothing.
-    if not isinstance(out, Tensor) or out.layout is not torch.strided or out.device != a.device:
-        _require_matrices(a, b)
-        _require_output(a, b, out)
-    if records_gradient or out.requires_grad:
-        raise ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
-    _gemm_out(a, b, out, encoded)
-    return out
-
-
-def _run(a: Tensor, b: Tensor, options: list[int] | None = None) -> Tensor:
-    """The operator `gemm`; `options` are encoded."""
+        return product_with_epilogue(a, b, bias, activation, gate, residual, encoded)
     # What the kernel cannot be asked: PyTorch ends the process where it cannot describe a tensor to it.
     computes = has_elements(a)
     if (
@@ -92,28 +109,20 @@ def _run(a: Tensor, b: Tensor, options: list[int] | None = None) -> Tensor:
         or b.dtype is not torch.bfloat16
     ):
         _require_matrices(a, b)
-    out = a.new_empty((a.shape[0], b.shape[1]))
-    if computes:
-        launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
-    return out
-
-
-def _run_out(a: Tensor, b: Tensor, out: Tensor, options: list[int] | None = None) -> None:
-    """The operator `gemm_out`; `options` are encoded."""
-    computes = has_elements(a)
-    if (
-        not computes
-        or a.device != b.device
-        or a.device != out.device
-        or a.dtype is not torch.bfloat16
-        or b.dtype is not torch.bfloat16
-        or out.dtype is not torch.bfloat16
-    ):
+    if out is None:
+        result = a.new_empty((a.shape[0], b.shape[1]))
+        if computes:
+            launch_gemm("gemm", {"a": a, "b": b, "out": result}, encoded)
+        return result
+    if not computes or a.device != out.device or out.dtype is not torch.bfloat16:
         _require_matrices(a, b)
         _require_output(a, b, out)
+    if out.requires_grad:
+        raise _refuse_out("out")
     if computes:
-        launch_gemm("gemm", {"a": a, "b": b, "out": out}, options)
+        launch_gemm("gemm", {"a": a, "b": b, "out": out}, encoded)
         torch.autograd.graph.increment_version(out)  # autograd refuses a graph that had saved it
+    return out
 
 
 def _require_matrices(a: Tensor, b: Tensor) -> None:
@@ -125,22 +134,3 @@ def _require_output(a: Tensor, b: Tensor, out: Tensor) -> None:
     """The same checks of `out`, for good operands."""
     require_tensor("out", out, 2, (torch.bfloat16,), a.device, "a", LARGEST_SIZE)
     require_shape("out", out, (a.shape[0], b.shape[1]), "the rows of a and the columns of b")
-
-
-def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """Keep for the backward what each gradient needs: b for that of a, a for that of b."""
-    a, b = inputs[0], inputs[1]
-    ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """DA = dC B^T and dB = A^T dC, by the same operator on contiguous transposes, options chosen by shape."""
-    a, b = ctx.saved_tensors
-    grad = grad.contiguous()
-    grad_a = _gemm(grad, b.t().contiguous()) if b is not None else None
-    grad_b = _gemm(a.t().contiguous(), grad) if a is not None else None
-    return grad_a, grad_b, None
-
-
-_gemm = register("gemm", _run, backward=_backward, setup_context=_save_operands)
-_gemm_out = register("gemm_out", _run_out, changes=("out",))

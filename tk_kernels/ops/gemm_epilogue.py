@@ -9,22 +9,20 @@ from .gemm_launch import aligned_like, launch_gemm, require_matrices
 from .gemm_options import LARGEST_SIZE
 from .library import has_elements
 from .operands import require_shape, require_tensor
-from .operator import operator
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
 BATCH_MULTIPLE = 16
 """Rows of a that share a row of the gate are a multiple of it."""
 
 
-@operator
-def gemm_epilogue(
+def product_with_epilogue(
     a: Tensor,
     b: Tensor,
     bias: Tensor | None,
     activation: str | None,
     gate: Tensor | None,
     residual: Tensor | None,
-    options: list[int] | None = None,
+    options: list[int] | None,
 ) -> Tensor:
     """Return residual + gate activation(a b + bias) without the terms that are None; `options` are encoded."""
     if activation not in ACTIVATIONS:

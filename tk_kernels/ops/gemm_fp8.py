@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Unpack
 
 import torch
@@ -9,8 +10,10 @@ from torch import Tensor
 
 from .gemm_launch import launch_gemm, require_matrices
 from .gemm_options import LARGEST_SIZE, PRODUCT_OPTIONS, ProductOptions, encode_given
-from .library import has_elements, is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import has_elements
 from .operands import require_tensor
+from .operator import carried, operator
+from .operator_form import Form
 
 __all__ = ["gemm_fp8"]
 
@@ -20,6 +23,7 @@ K_MULTIPLE = 16
 """K's divisor: rows of e4m3 then start at multiples of 16 bytes, as TMA and cuBLASLt need them."""
 
 
+@operator(Form("gemm_fp8"), options=functools.partial(encode_given, known=PRODUCT_OPTIONS))
 def gemm_fp8(
     a: Tensor,
     b: Tensor,
@@ -51,40 +55,20 @@ def gemm_fp8(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
     built for.
     """
-    encoded = encode_given(options, PRODUCT_OPTIONS)
     _require_operands(a, b)
-    scales = {name: scale for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)) if scale is not None}
-    for name, scale in scales.items():
-        _require_scale(name, scale, a, b)
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if scale is not None:
+            _require_scale(name, scale, a, b)
     if out_dtype not in OUT_DTYPES:
         wanted = " or ".join(str(dtype) for dtype in OUT_DTYPES)
         raise ValueError(f"out_dtype: got {out_dtype!r}, needs {wanted}")
-    if not isinstance(fast_accum, bool):
-        raise ValueError(f"fast_accum: got {fast_accum!r}, needs True or False")
-    refuse_unusable(a=a, b=b, **scales)
-    refuse_gradient("gemm_fp8", a=a, b=b, **scales)
-    function = _run if is_plain_eager(a, b, *scales.values()) else _gemm_fp8
-    return function(a, b, scale_a, scale_b, out_dtype, fast_accum, encoded)
-
-
-def _run(
-    a: Tensor,
-    b: Tensor,
-    scale_a: Tensor | None,
-    scale_b: Tensor | None,
-    out_dtype: torch.dtype,
-    fast_accum: bool = True,
-    options: list[int] | None = None,
-) -> Tensor:
-    """The operator; `options` are encoded."""
-    _require_operands(a, b)
     out = a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype)
     if not has_elements(a):
         return out
     if scale_b is not None and scale_b.numel() > 1:
         scale_b = scale_b.contiguous()
     matrices = {"a": a, "the transpose of b": b.t(), "the result": out}
-    launch_gemm("gemm_fp8", matrices, options, (scale_a, scale_b, fast_accum))
+    launch_gemm("gemm_fp8", matrices, carried(options), (scale_a, scale_b, fast_accum))
     return out
 
 
@@ -106,6 +90,3 @@ def _require_scale(name: str, scale: Tensor, a: Tensor, b: Tensor) -> None:
     wanted = (a.shape[0], 1) if name == "scale_a" else (1, b.shape[1])
     if scale.numel() != 1 and tuple(scale.shape) != wanted:
         raise ValueError(f"{name}: got shape {tuple(scale.shape)}, needs one element or {wanted}")
-
-
-_gemm_fp8 = register("gemm_fp8", _run, backward=no_backward("gemm_fp8"))

@@ -15,6 +15,7 @@ LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 _functions: dict[tuple[str, str, int, str], Any] = {}
 _copy_engines: dict[tuple[int, str], bool] = {}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _target = ""
 """The target that `built_for` asks for; none: the one for the GPU's capability."""
 
@@ -45,7 +46,8 @@ def register(
     """Define the operator `name` by one function, whose annotations are its schema; returns its overload.
 
     `run` checks its arguments, makes the outputs and launches the kernel where `has_elements`. It serves a CPU, a GPU
-    and tracing, so that what is traced cannot differ from what is run. `changes` names the tensors that it writes.
+    and tracing, so that what is traced cannot differ from what is run. `changes` names the tensors that it writes;
+    then it gets tensors with a pending minus sign as they are.
 
     `backward` and `setup_context` are those of `torch.library.register_autograd`; without them autograd takes the
     operator's results for constants.
@@ -54,6 +56,8 @@ def register(
     LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     for key in ("CPU", "CUDA"):
         LIBRARY.impl(name, run, key)
+    if changes:  # the dispatcher would carry out a pending minus sign on a copy, which nobody sees
+        LIBRARY.impl(name, torch.library.fallthrough_kernel, "Negative")
     torch.library.register_fake(f"{NAMESPACE}::{name}", run, lib=LIBRARY)
     if backward is not None:
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=LIBRARY)
@@ -94,7 +98,7 @@ def has_elements(tensor: torch.Tensor) -> bool:
 
 
 def no_backward(operator: str) -> Callable[..., Any]:
-    """The backward of an operator that has none: it raises NotImplementedError, also past `refuse_gradient`."""
+    """The backward of an operator that has none: it raises NotImplementedError, also past the public function."""
 
     def refuse(ctx: Any, *grads: Any) -> Any:
         raise NotImplementedError(f"{operator}: has no backward; call it under torch.no_grad()")
@@ -156,19 +160,21 @@ def is_plain_eager(*tensors: torch.Tensor) -> bool:
     functorch's transforms. So is what carries out a view's pending minus sign, unwraps a functional tensor, or gives
     memory to a tensor of zeros that has none.
     """
+    if torch.compiler.is_compiling():
+        return False
+    for t in tensors:  # no generator: each call of an operator comes by
+        if (
+            type(t) not in _PLAIN
+            or not (t.is_cuda or t.is_cpu)
+            or t.is_neg()
+            or t._is_zerotensor()
+            or torch._is_functional_tensor(t)
+        ):
+            return False
     return (
-        not torch.compiler.is_compiling()
-        and all(
-            (type(t) is torch.Tensor or type(t) is torch.nn.Parameter)
-            and (t.is_cuda or t.is_cpu)
-            and not t.is_neg()
-            and not t._is_zerotensor()
-            and not torch._is_functional_tensor(t)
-            for t in tensors
-        )
-        and torch._C._len_torch_dispatch_stack() == 0
+        torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch.jit.is_tracing()
+        and not torch._C._is_tracing()
     )
 
 
@@ -182,7 +188,7 @@ def _is_freed(tensor: torch.Tensor) -> bool:
     A kernel would read from address 0, or take an optional tensor for one that was not given.
     """
     return (
-        (type(tensor) is torch.Tensor or type(tensor) is torch.nn.Parameter)
+        type(tensor) in _PLAIN
         and tensor.layout is torch.strided
         and tensor.data_ptr() < _LOW_ADDRESS
         and (tensor.is_cuda or tensor.is_cpu)
@@ -201,15 +207,15 @@ def refuse_unusable(**tensors: torch.Tensor | None) -> None:
     """
     if torch.compiler.is_compiling():
         return
-    if any(type(tensor) is FakeTensor for tensor in tensors.values()):
-        _refuse_real_among_fake(tensors)
-    if torch._C._functorch.peek_interpreter_stack() is None:
-        for name, tensor in tensors.items():
-            if tensor is not None and _is_freed(tensor):
-                raise ValueError(
-                    f"{name}: its memory was freed (shape {tuple(tensor.shape)}, a storage of 0 bytes); "
-                    "give the storage its memory back before the call"
-                )
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    for name, tensor in tensors.items():
+        if type(tensor) is FakeTensor:
+            _refuse_real_among_fake(tensors)
+        elif not transformed and tensor is not None and _is_freed(tensor):
+            raise ValueError(
+                f"{name}: its memory was freed (shape {tuple(tensor.shape)}, a storage of 0 bytes); "
+                "give the storage its memory back before the call"
+            )
     if forward_ad._current_level < 0:
         return
     for name, tensor in tensors.items():
@@ -223,17 +229,6 @@ def _refuse_real_among_fake(tensors: Mapping[str, torch.Tensor | None]) -> None:
     real = next((name for name, tensor in tensors.items() if tensor is not None and name not in fake), None)
     if real is not None and not any(tensor.fake_mode.allow_non_fake_inputs for tensor in fake.values()):
         raise ValueError(f"{next(iter(fake))}: is a fake tensor and {real} is a real one; give either kind alone")
-
-
-def refuse_gradient(operator: str, **tensors: torch.Tensor | None) -> None:
-    """Raise NotImplementedError (a RuntimeError) where autograd would want a gradient of an operator that has none."""
-    if not torch.is_grad_enabled():
-        return
-    for name, tensor in tensors.items():
-        if tensor is not None and tensor.requires_grad:
-            raise NotImplementedError(
-                f"{operator}: has no backward, and {name} requires a gradient; call it under torch.no_grad()"
-            )
 
 
 def unsupported_gpu(device: torch.device, wanted: str = "") -> str | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from .decode_call import call, launch_planned, require_operands
+from .decode_call import PlanParts, launch_planned, parts_of_call, require_operands
 from .decode_plan import DecodePlan
-from .library import register
 from .operands import require_shape
+from .operator import operator
+from .operator_form import Form, Parts
 
 __all__ = ["mla_decode"]
 
@@ -16,6 +19,14 @@ WIDTH = LATENT + ROTARY
 PAGES = "16 or a multiple of 32"
 
 
+def _plan_parts(arguments: dict[str, Any]) -> PlanParts:
+    """Check a call, and plan it where it has no plan."""
+    caches = {name: arguments[name] for name in ("kv_cache",)}
+    _require_problem(arguments["q"], caches, arguments["block_table"], arguments["seqlens"])
+    return parts_of_call(arguments, caches, "mla", 1)
+
+
+@operator(Form("mla_decode"), parts=Parts("plan", PlanParts, _plan_parts))
 def mla_decode(
     q: Tensor,
     kv_cache: Tensor,
@@ -57,36 +68,7 @@ def mla_decode(
     host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
     is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
     """
-    caches = {"kv_cache": kv_cache}
-    _require_problem(q, caches, block_table, seqlens)
-    return call(
-        "mla_decode",
-        _run,
-        _mla_decode,
-        q,
-        caches,
-        block_table,
-        seqlens,
-        kind="mla",
-        kv_heads=1,
-        plan=plan,
-        scale=scale,
-        return_lse=return_lse,
-    )
-
-
-def _run(
-    q: Tensor,
-    kv_cache: Tensor,
-    block_table: Tensor,
-    plan: Tensor,
-    words: Tensor,
-    sizes: list[int],
-    scale: float,
-    return_lse: bool,
-) -> list[Tensor]:
-    """The operator: out, and lse where it is asked for."""
-    return launch_planned("mla_decode", q, (kv_cache,), block_table, plan, words, sizes, LATENT, scale, return_lse)
+    return launch_planned("mla_decode", q, (kv_cache,), block_table, plan, LATENT, scale, return_lse)
 
 
 def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:
@@ -101,6 +83,3 @@ def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, 
     require_shape("kv_cache", kv_cache, (pages, page, WIDTH), "rows as q has")
     if page != 16 and page % 32:
         raise ValueError(f"kv_cache: got pages of {page} keys, needs {PAGES}")
-
-
-_mla_decode = register("mla_decode", _run)

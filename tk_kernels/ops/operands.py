@@ -83,11 +83,6 @@ def like(tensor: Tensor) -> Tensor:
     return tensor.new_empty((B, H, N, D))
 
 
-def is_dense_bfloat16(tensor: Tensor) -> bool:
-    """Whether a tensor is strided, not nested, and bfloat16."""
-    return tensor.dtype is torch.bfloat16 and tensor.layout is torch.strided and not tensor.is_nested
-
-
 def require_tensor(
     name: str,
     tensor: Any,
@@ -107,7 +102,7 @@ def require_tensor(
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs {wanted}")
-    if any(size == 0 for size in tensor.shape):
+    if tensor.numel() == 0:
         raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to {largest}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")

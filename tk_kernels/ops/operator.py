@@ -1,93 +1,202 @@
-"""`operator`: a registered PyTorch operator and its public function, both from the signature of one function."""
+"""`operator`: registered PyTorch operators and their public function, all from the signature of one function."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
+import torch
 from torch import Tensor
 
-from .library import is_plain_eager, no_backward, refuse_gradient, refuse_unusable, register
+from .library import is_plain_eager, refuse_unusable
 from .operands import require_strided
+from .operator_form import Form, Parts, registered
 from .options import flag
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+CARRIABLE: dict[Any, tuple[type, ...]] = {
+    float: _NUMBERS,
+    float | None: (*_NUMBERS, type(None)),
+    int: (int, torch.SymInt),
+    int | None: (int, torch.SymInt, type(None)),
+    str: (str,),
+    str | None: (str, type(None)),
+    torch.dtype: (torch.dtype,),
+}
+"""What a schema takes for an annotation."""
 
-def operator(body: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Register `body` under its name, and return the public function: its signature states the arguments once.
+
+@overload
+def operator(body: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
+@overload
+def operator(
+    *forms: Form,
+    options: Callable[[Any], list[int] | None] | None = None,
+    parts: Parts | None = None,
+    fill: Callable[[dict[str, Any]], None] | None = None,
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
+def operator(*given: Any, options: Any = None, parts: Parts | None = None, fill: Any = None) -> Any:
+    """Register `body`, and return the public function: its signature states the arguments once.
 
     `body` checks its arguments, makes the results and launches the kernel where `has_elements`; what it is to be is
-    said at `register`. It has no backward. Its annotations are the schema: tensors, numbers, flags and text, in its
-    order, with its defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a
-    union of both, its tuple has more than one tensor.
+    said at `register`. Its annotations are the schema: tensors, numbers, flags and text, in its order, with its
+    defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a union of both,
+    its tuple has more than one tensor.
 
-    The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and a gradient; each is
-    named. Then it calls `body`, past the dispatcher where nothing listens.
+    Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
+    call is of the first form whose `where` it has. A call of none is the body's alone, to refuse.
+
+    `options` is the converter of a body's `**options`, a typed dictionary. It checks those of a call and makes a list
+    of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
+
+    `parts` says what the schema carries of another argument that it cannot have. `fill` sees the keywords of a call
+    first, and may put others in their place.
+
+    The public function refuses what is no dense tensor or no flag, what `refuse_unusable` does, and what the form does
+    of gradients; each is named. Then it calls `body`, past the dispatcher where nothing listens and no gradient is
+    recorded.
     """
-    name, hints = body.__name__, get_type_hints(body)
+    if len(given) == 1 and not isinstance(given[0], Form):
+        return _public(given[0], (Form(given[0].__name__),))
+    return lambda body: _public(body, given, options, parts, fill)
+
+
+def carried(options: Mapping[str, Any]) -> list[int] | None:
+    """What a body gets as its `**options`: what the converter made of them."""
+    encoded: list[int] | None = options.get("options")
+    return encoded
+
+
+def _public(
+    body: Callable[..., Any], forms: tuple[Form, ...], encode: Any = None, parts: Parts | None = None, fill: Any = None
+) -> Callable[..., Any]:
+    """The public function of a body, whose forms it registers; `encode` is the converter of its options."""
+    hints = get_type_hints(body)
+    if encode is not None:
+        hints["options"] = list[int] | None
     returned = hints.pop("return")
     names = tuple(hints)
+    known = frozenset(names) - {"options"} if encode is not None else frozenset(names)
     flags = tuple(one for one, kind in hints.items() if kind is bool)
     tensors = {one: kind is not Tensor for one, kind in hints.items() if kind is Tensor or Tensor in get_args(kind)}
+    overloads = {form.name: registered(body, form, hints, returned, parts) for form in forms}
+    join = None if returned is Tensor else _joined(returned)
+    defaults = {one.name: one.default for one in inspect.signature(body).parameters.values()}
+    choices = [(form, [(one, value, defaults[one]) for one, value in form.where.items()]) for form in forms]
+    strided = torch.strided
+    carriable = {one: CARRIABLE[kind] for one, kind in hints.items() if kind in CARRIABLE}
+    choosing = {one for form in forms for one in form.where}
+    fields = () if parts is None else tuple(get_type_hints(parts.kind))
+    usual = _form_of(choices, {})
+    needed = tuple(one for one, default in defaults.items() if default is inspect.Parameter.empty and one != "options")
+    rest = frozenset(names) - frozenset(needed)
+    require_fit = _fitting(body)
 
-    def listed(*args: Any, **kwargs: Any) -> Any:
-        result = cast(Callable[..., Any], body)(**dict(zip(names, args, strict=False)), **kwargs)
-        return result if returned is Tensor else _flat(result)
-
-    ordinary = [
-        inspect.Parameter(one.name, one.POSITIONAL_OR_KEYWORD, default=one.default, annotation=hints[one.name])
-        for one in inspect.signature(body).parameters.values()
-    ]
-    schema = inspect.Signature(ordinary, return_annotation=Tensor if returned is Tensor else list[Tensor])
-    listed.__signature__ = schema  # type: ignore[attr-defined]
-    overload = register(name, listed, backward=no_backward(name))
-    join = _joined(returned)
+    def dispatched(form: Form, operands: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not (len(args) == len(needed) and rest.issuperset(kwargs)):
+            require_fit(args, kwargs)
+        all_results = True
+        if kwargs:
+            compiling = torch.compiler.is_compiling()
+            if not compiling and any(
+                one in carriable and not _can_carry(value, carriable[one]) for one, value in kwargs.items()
+            ):
+                body(*args, **kwargs)  # names the mistake
+            for one in form.where:
+                kwargs.pop(one, None)
+        if form.more:
+            all_results = kwargs.pop(form.more, False)
+        if parts is not None:
+            kwargs.update(zip(fields, kwargs.pop(parts.argument), strict=True))
+        results = overloads[form.name](*args, **kwargs)
+        if form.changes:
+            return operands[form.changes[0]]
+        if form.more:
+            return results if all_results else results[0]
+        return results if join is None else join(results)
 
     @functools.wraps(body)
     def public(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        operands = {}
-        for one, optional in tensors.items():
-            if one in given and not (optional and given[one] is None):
-                require_strided(one, given[one])
-                operands[one] = given[one]
-        for one in flags:
-            if one in kwargs:
-                kwargs[one] = flag(one, kwargs[one])
-        refuse_unusable(**operands)
-        refuse_gradient(name, **operands)
-        if is_plain_eager(*operands.values()):
+        form, operands, encoded = usual, {}, None
+        if fill is not None:
+            fill(kwargs)
+        if kwargs and encode is not None and not known.issuperset(kwargs):
+            unknown = {}
+            for one in tuple(kwargs):
+                if one not in known:
+                    unknown[one] = kwargs.pop(one)
+            encoded = encode(unknown)
+        if kwargs:
+            for one in flags:
+                if one in kwargs:
+                    kwargs[one] = flag(one, kwargs[one])
+            if not choosing.isdisjoint(kwargs):
+                form = _form_of(choices, kwargs)
+        if encoded is not None:
+            kwargs["options"] = encoded
+        if form is None:
             return body(*args, **kwargs)
-        results = overload(*args, **kwargs)
-        return results if returned is Tensor else join(results)
+        given = zip(names, args, strict=False)
+        for one, value in (*given, *kwargs.items()) if kwargs else given:
+            if one in tensors and not (value is None and tensors[one]):
+                if not isinstance(value, Tensor) or value.layout is not strided or value.is_nested:
+                    require_strided(one, value)
+                operands[one] = value
+        refuse_unusable(**operands)
+        records = False
+        if torch.is_grad_enabled():
+            for one, tensor in operands.items():
+                if tensor.requires_grad:
+                    records = True
+                    form.require_no_gradient(one)
+        if parts is not None:
+            if not (len(args) == len(needed) and rest.issuperset(kwargs)):
+                require_fit(args, kwargs)
+            named = dict(zip(names, args, strict=False))
+            named.update(kwargs)
+            kwargs[parts.argument] = parts.convert(named)
+        if not records and is_plain_eager(*operands.values()):
+            return body(*args, **kwargs)
+        return dispatched(form, operands, args, kwargs)
 
-    return cast(Callable[Arguments, Result], public)
+    return public
 
 
-def filled_in(
-    change: Callable[[dict[str, Any]], None],
-) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Above `operator`: `change` sees the keywords of a call first, and may put others in their place."""
-
-    def outer(public: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        @functools.wraps(public)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            change(kwargs)
-            return cast(Callable[..., Any], public)(*args, **kwargs)
-
-        return cast(Callable[Arguments, Result], call)
-
-    return outer
+def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: Mapping[str, Any]) -> Form | None:
+    """The first form whose `where` a call has; each is listed with name, value, and what the argument is by default."""
+    for form, where in choices:
+        for one, value, default in where:
+            if keywords.get(one, default) is not value:
+                break
+        else:
+            return form
+    return None
 
 
-def _flat(result: Any) -> list[Tensor]:
-    """The tensors of a result, as the dispatcher carries them."""
-    return [result] if isinstance(result, Tensor) else [tensor for part in result for tensor in _flat(part)]
+def _fitting(body: Callable[..., Any]) -> Callable[..., None]:
+    """What raises Python's own TypeError for a call that the signature does not fit: the dispatcher has other words."""
+    signature = inspect.signature(body)
+
+    def require_fit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            body(*args, **kwargs)
+
+    return require_fit
+
+
+def _can_carry(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a schema takes the value; it refuses others in words of its own."""
+    if isinstance(value, int):
+        return int in kinds and type(value) is not bool and value.bit_length() < 64
+    return isinstance(value, kinds)
 
 
 def _joined(kind: Any) -> Callable[[list[Tensor]], Any]:

@@ -10,10 +10,12 @@ import torch
 
 def given(options: Mapping[str, Any], known: tuple[str, ...]) -> bool:
     """Whether one of the options has a value; raises TypeError for one that is not known."""
-    for name in options:
+    has_value = False
+    for name, value in options.items():
         if name not in known:
             raise TypeError(f"got an unexpected keyword argument {name!r}, the options are {', '.join(known)}")
-    return any(value is not None for value in options.values())
+        has_value = has_value or value is not None
+    return has_value
 
 
 def integer(name: str, value: int, low: int, high: int) -> int:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from .decode_call import call, launch_planned, require_operands
+from .decode_call import PlanParts, launch_planned, parts_of_call, require_operands
 from .decode_plan import DecodePlan
-from .library import register
 from .operands import require_shape
+from .operator import operator
+from .operator_form import Form, Parts
 
 __all__ = ["paged_attention_decode"]
 
 PAGES = "16, 32 or a multiple of 64"
 
 
+def _plan_parts(arguments: dict[str, Any]) -> PlanParts:
+    """Check a call, and plan it where it has no plan."""
+    caches = {name: arguments[name] for name in ("k_cache", "v_cache")}
+    _require_problem(arguments["q"], caches, arguments["block_table"], arguments["seqlens"])
+    return parts_of_call(arguments, caches, "gqa", caches["k_cache"].shape[2])
+
+
+@operator(Form("paged_attention_decode"), parts=Parts("plan", PlanParts, _plan_parts))
 def paged_attention_decode(
     q: Tensor,
     k_cache: Tensor,
@@ -55,38 +66,9 @@ def paged_attention_decode(
     host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
     is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
     """
-    caches = {"k_cache": k_cache, "v_cache": v_cache}
-    _require_problem(q, caches, block_table, seqlens)
-    return call(
-        "paged_attention_decode",
-        _run,
-        _paged_attention_decode,
-        q,
-        caches,
-        block_table,
-        seqlens,
-        kind="gqa",
-        kv_heads=k_cache.shape[2],
-        plan=plan,
-        scale=scale,
-        return_lse=return_lse,
+    return launch_planned(
+        "paged_attention_decode", q, (k_cache, v_cache), block_table, plan, q.shape[3], scale, return_lse
     )
-
-
-def _run(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    block_table: Tensor,
-    plan: Tensor,
-    words: Tensor,
-    sizes: list[int],
-    scale: float,
-    return_lse: bool,
-) -> list[Tensor]:
-    """The operator: out, and lse where it is asked for."""
-    dim, caches = q.shape[3], (k_cache, v_cache)
-    return launch_planned("paged_attention_decode", q, caches, block_table, plan, words, sizes, dim, scale, return_lse)
 
 
 def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:
@@ -103,6 +85,3 @@ def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, 
         raise ValueError(f"k_cache: got pages of {page} keys, needs {PAGES}")
     if heads % kv_heads:
         raise ValueError(f"q: got {heads} heads, needs a multiple of the cache's {kv_heads}")
-
-
-_paged_attention_decode = register("paged_attention_decode", _run)

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .library import has_elements, is_plain_eager, refuse_unusable, register
+from .library import has_elements
 from .operands import launch, require_shape, require_tensor
-from .options import flag
+from .operator import operator
+from .operator_form import Form
 
 __all__ = ["rotary"]
 
@@ -19,6 +20,34 @@ TABLE_DTYPES = (torch.bfloat16, torch.float32)
 ROTARY_STEP = 16
 
 
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, cos, sin, *ctx.how = inputs
+    ctx.save_for_backward(cos, sin)
+
+
+def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+    """dx: dout turned back."""
+    cos, sin = ctx.saved_tensors
+    layout, interleaved, conjugate = ctx.how
+    dx = rotary(dout, cos, sin, layout=layout, interleaved=interleaved, conjugate=not conjugate)
+    return dx, None, None, None, None, None
+
+
+def _of_tables(name: str) -> Exception | None:
+    if name == "x":
+        return None
+    return NotImplementedError(f"{name}: requires a gradient, and there is none for it; detach it")
+
+
+def _in_place(name: str) -> Exception | None:
+    words = "inplace: x requires a gradient; leave inplace off, or call under torch.no_grad()"
+    return RuntimeError(words) if name == "x" else _of_tables(name)
+
+
+@operator(
+    Form("rotary", {"inplace": False}, backward=_backward, setup_context=_setup_context, refuse=_of_tables),
+    Form("rotary_", {"inplace": True}, changes=("x",), refuse=_in_place),
+)
 def rotary(
     x: Tensor,
     cos: Tensor,
@@ -52,52 +81,21 @@ def rotary(
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got {layout!r}, needs 'bhnd' or 'bnhd'")
     rows_first = layout == "bnhd"
-    interleaved, conjugate = flag("interleaved", interleaved), flag("conjugate", conjugate)
     _require_problem(x, cos, sin, rows_first)
-    refuse_unusable(x=x, cos=cos, sin=sin)
-    enabled = torch.is_grad_enabled()
-    for name, table in (("cos", cos), ("sin", sin)):
-        if enabled and table.requires_grad:
-            raise NotImplementedError(f"{name}: requires a gradient, and there is none for it; detach it")
-    plain = is_plain_eager(x, cos, sin)
-    if flag("inplace", inplace):
-        if enabled and x.requires_grad:
-            raise RuntimeError("inplace: x requires a gradient; leave inplace off, or call under torch.no_grad()")
-        if x.is_neg():  # the dispatcher would carry out the minus sign on a copy, which nobody sees
-            return x.copy_(_rotary(x, cos, sin, rows_first, interleaved, conjugate))
-        tables = cos.resolve_neg(), sin.resolve_neg()
-        (_run_inplace if plain else _rotary_inplace)(x, *tables, rows_first, interleaved, conjugate)
-        return x
-    function = _run if plain and not (enabled and x.requires_grad) else _rotary
-    out: Tensor = function(x, cos, sin, rows_first, interleaved, conjugate)
-    return out
-
-
-def _run(
-    x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
-) -> Tensor:
-    """The operator `rotary`."""
-    _require_problem(x, cos, sin, rows_first)
-    out = _like(x)
-    if has_elements(x):
-        launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
-    return out
-
-
-def _run_inplace(
-    x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool = False, interleaved: bool = False, conjugate: bool = False
-) -> None:
-    """The operator `rotary_`: through a copy where the kernel cannot write x in place."""
-    _require_problem(x, cos, sin, rows_first)
-    if not has_elements(x):
-        return
-    if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
+    computes = has_elements(x)
+    if inplace and computes and any(n > 1 and stride == 0 for n, stride in zip(x.shape, x.stride(), strict=True)):
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")
-    if _has_whole_rows(x) and x.data_ptr() % 16 == 0:
-        launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (x, rows_first, interleaved, conjugate))
+    readable = inplace and (not computes or (_has_whole_rows(x) and x.data_ptr() % 16 == 0))
+    out = x if readable else _like(x)
+    if computes:
+        launch("rotary", "rotary", {"x": x, "cos": cos, "sin": sin}, (out, rows_first, interleaved, conjugate))
+    if not inplace:
+        return out
+    if out is not x:
+        x.copy_(out)
+    elif computes:
         torch.autograd.graph.increment_version(x)  # autograd refuses a graph that had saved x
-    else:
-        x.copy_(_run(x, cos, sin, rows_first, interleaved, conjugate))
+    return x
 
 
 def _like(x: Tensor) -> Tensor:
@@ -129,20 +127,3 @@ def _require_problem(x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool) -> N
     if cos.shape[0] < N:
         raise ValueError(f"cos: got {cos.shape[0]} rows, needs at least the {N} of x")
     require_shape("sin", sin, tuple(cos.shape), "that of cos")
-
-
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, cos, sin, *flags = inputs
-    ctx.save_for_backward(cos, sin)
-    ctx.flags = flags
-
-
-def _backward(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
-    """dx: dout turned back."""
-    cos, sin = ctx.saved_tensors
-    rows_first, interleaved, conjugate = ctx.flags
-    return _rotary(dout, cos, sin, rows_first, interleaved, not conjugate), None, None, None, None, None
-
-
-_rotary = register("rotary", _run, backward=_backward, setup_context=_setup_context)
-_rotary_inplace = register("rotary_", _run_inplace, changes=("x",))
