@@ -21,8 +21,8 @@ from tools.bundle.errors import BundleError
 from tools.bundle.plan import Group, Node
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = (".git", "bundle", "results")
-"""What no list of a checkout's files names."""
+KEPT = {".git", "bundle", "results", "__pycache__"}
+"""Folders of which no list of a checkout's files names a file."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert info["git_dirty"] is False
     listed = (bundle / FILES).read_text().splitlines()
     outside = [
-        path for path in checkout.rglob("*") if path.is_file() and path.relative_to(checkout).parts[0] not in KEPT
+        path for path in checkout.rglob("*") if path.is_file() and not KEPT & {*path.relative_to(checkout).parts}
     ]
     assert {line.split("  ")[1] for line in listed} == {str(path.relative_to(checkout)) for path in outside}
     assert all(line.split("  ")[0] == digest(checkout / line.split("  ")[1]) for line in listed)

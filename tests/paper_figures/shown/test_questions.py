@@ -246,6 +246,7 @@ def test_a_phone_shows_the_numbers_of_a_case_under_their_names(reader: Reader) -
     page.set_viewport_size({"width": 390, "height": 844})
     reader.click("nav >> text=Find my kernel")
     cells = page.locator(".found tbody tr:first-child td")
+    cells.last.wait_for()
     places = [one.bounding_box() for one in cells.all()]
     assert all(one is not None and one["x"] >= 0 and one["x"] + one["width"] <= 390 for one in places)
     said = page.eval_on_selector_all(
