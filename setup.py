@@ -17,9 +17,7 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 PLACES = runpy.run_path(str(ROOT / "harness" / "places.py"))
-DATA = ("configs", PLACES["FIRST"], "results/README.md")
-LATER = (PLACES["SECOND"],)
-"""What a wheel carries from when it is recorded."""
+DATA = ("configs", PLACES["FIRST"], PLACES["SECOND"], "results/README.md")
 BUILD_INFO = "build_info.json"
 
 
@@ -55,7 +53,7 @@ class BuildWithData(build_py):
             return
         target = Path(self.build_lib) / "harness" / "data"
         shutil.rmtree(target, ignore_errors=True)
-        for name in (*DATA, *(one for one in LATER if (ROOT / one).is_dir())):
+        for name in DATA:
             source, copy = ROOT / name, target / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():

@@ -100,7 +100,9 @@ def _report(arguments: argparse.Namespace) -> int:
         if beside is not None:
             check_beside(runs, load_runs(beside))
         if arguments.source is None and not arguments.check:
-            failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], folder, there)
+            sources = [_shown(one) for one in (folder, beside) if one is not None]
+            small = [one for one in measured_exhibits(exhibits) if one.small_problems]
+            failed = _verify(small, " and ".join(sources), there)
     nights = load_nights(arguments.nights) if arguments.nights else []
     with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
         report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
@@ -246,17 +248,17 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], folder: Path, old: steps.Gpu | None) -> int:
+def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> int:
     """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed.
 
-    old: a GPU that is here, and too old for the kernels.
+    recorded: whose runs the report is then made of. old: a GPU that is here, and too old for the kernels.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
     minutes = steps.estimated_minutes(exhibits, timed=False) + steps.REPORT_SECONDS / 60
     print(
         f"{why}: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {_shown(folder)}. With the kernels built "
+        f"then the report is made from the runs recorded in {recorded}. With the kernels built "
         f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu"))

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.naming import gpu_slug
 from harness.results import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Measured
@@ -17,7 +16,7 @@ from paper_figures.judged.two_gpus import Agreement, Pair, causes, decided, pair
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import measured_interval, quantity, range_text, with_unit
 from paper_figures.shown.page.overview import speedups
-from paper_figures.shown.report.model import Beside, ExhibitReport, Report, gpu_name
+from paper_figures.shown.report.model import Beside, ExhibitReport, Report, gpu_name, gpu_slugs
 from paper_figures.shown.table import ABSENT, Column, Table, Text, measured_range
 
 TITLE = "On two GPUs"
@@ -31,19 +30,15 @@ def check_beside(runs: Sequence[Run], others: Sequence[Run]) -> None:
         raise PaperFiguresError(
             f"--beside: run {min(twice)} of campaign {campaign} is in the report already: give another GPU's campaign"
         )
-    if _slugs(runs) & _slugs(others):
+    if {*gpu_slugs(runs)} & {*gpu_slugs(others)}:
         raise PaperFiguresError(
             f"--beside: campaign {campaign} is of the {gpu_name(others)} too: give another GPU's campaign"
         )
 
 
-def _slugs(runs: Sequence[Run]) -> set[str]:
-    return {gpu_slug(str((run.manifest.get("gpu") or {}).get("name", ""))) for run in runs}
-
-
 def paired(report: Report, other: Report) -> Report:
     """A report with another GPU's beside it, whose pages are written into a folder of the first one's."""
-    folder = "-and-".join(sorted(_slugs(other.runs)))
+    folder = "-and-".join(sorted(gpu_slugs(other.runs)))
     return replace(report, beside=Beside(replace(other, beside=Beside(report, "")), folder))
 
 

@@ -100,7 +100,11 @@ class Beside:
         return f"{self.folder}/" if self.folder else "../"
 
 
+def gpu_slugs(runs: Sequence[Run]) -> tuple[str, ...]:
+    """The GPUs of some runs, as folders of results are called: `h100-sxm`."""
+    return tuple(dict.fromkeys(gpu_slug(str((run.manifest.get("gpu") or {}).get("name", ""))) for run in runs))
+
+
 def gpu_name(runs: Sequence[Run]) -> str:
     """What the GPU of some runs is called in a sentence: `H100 SXM`."""
-    names = dict.fromkeys(gpu_slug(str((run.manifest.get("gpu") or {}).get("name", ""))) for run in runs)
-    return " and ".join(name.replace("-", " ").upper() for name in names)
+    return " and ".join(name.replace("-", " ").upper() for name in gpu_slugs(runs))
