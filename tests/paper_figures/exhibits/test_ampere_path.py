@@ -1,4 +1,4 @@
-"""The Ampere path: nine parts in one table, and the roof of mma.sync for what multiplies by it and is bound by that."""
+"""The Ampere path: ten parts in one table, and the roof of mma.sync for what multiplies by it and is bound by that."""
 
 from __future__ import annotations
 
