@@ -14,6 +14,11 @@ from .library import compiled
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
 KINDS = ("mla", "gqa")
+HEADER_INTS, INSTRUCTION_INTS = 16, 16
+"""Of a plan's buffer, as layout.h has them; so are the next two."""
+DIGEST = slice(12, 14)
+GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64), 64
+"""Of grouped heads: rows of a tile, the first where no more are needed, and keys of a step."""
 SCHEDULES = ("static", "makespan", "last")
 CPU_BLOCKS = 4
 """Blocks of a plan for CPU tensors: each is emulated."""
@@ -100,7 +105,7 @@ class DecodePlan:
         sizes = [*self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
         self._sizes = torch.tensor(sizes, dtype=torch.int32)
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
-        ints = 16 + 16 * blocks * self.capacity
+        ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
         self._make(lengths)
@@ -179,7 +184,7 @@ class DecodePlan:
     @property
     def digest(self) -> tuple[int, int]:
         """Of the lengths, as it stands in the buffer's header."""
-        low, high = self._host[12:14].tolist()
+        low, high = self._host[DIGEST].tolist()
         return low, high
 
     def __repr__(self) -> str:
