@@ -72,7 +72,7 @@ CASES = {
     "ampere_instructions": (4, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),
     "ampere_rotary": (3, ["tk[target=sm_80]", "tk"]),
-    "gemm_in_use": (26, ["tk", "cublas", "cublas_tuned"]),
+    "gemm_in_use": (27, ["tk", "cublas", "cublas_tuned"]),
     "gemm_fp8_in_use": (13, ["tk", "cublas_fast", "cublas_tuned_fast"]),
     "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),
 }
