@@ -208,10 +208,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lengths = [int(one) for one in given.lengths.split("+")]
     except ValueError:
         parser.error(f"argument --lengths: got {given.lengths!r}, needs whole numbers joined by plus signs")
+    if given.page < 1:
+        parser.error(f"argument --page: got {given.page}, needs 1 key at least")
+    for path in filter(None, (given.out, given.gantt)):
+        if not path.parent.is_dir():
+            parser.error(f"there is no folder {path.parent} for {path.name}")
     heads = {"new_tokens": given.new_tokens, "heads": given.heads, "kv_heads": given.kv_heads}
-    plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
-    call = _call(given.kind, plan, given.page)
-    record(plan, call)  # what a first launch takes is not shown
+    try:
+        plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
+        call = _call(given.kind, plan, given.page)
+        record(plan, call)  # what a first launch takes is not shown
+    except ValueError as error:
+        parser.error(str(error))
     trace = record(plan, call)
     given.out.write_text(json.dumps(trace.chrome()))
     if given.gantt:

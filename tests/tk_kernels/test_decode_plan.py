@@ -303,6 +303,8 @@ def test_a_plan_for_another_call_is_refused() -> None:
         ({"blocks": 0}, "blocks: got 0, needs a whole number from 1 to 4096"),
         ({"capacity": 2}, "capacity: got 2 instructions a block, needs at least 3 for 2 tiles on 4 blocks"),
         ({"device": "meta"}, "device: got meta, needs a CUDA device or the CPU"),
+        ({"device": "gpu"}, "device: got 'gpu', needs a CUDA device or the CPU"),
+        ({"costs": 3}, "costs: got a int, needs tk.DecodeCosts"),
     ],
 )
 def test_wrong_arguments_are_named(changed: dict[str, Any], words: str) -> None:
@@ -321,6 +323,8 @@ def test_costs_decide() -> None:
         tk.DecodeCosts(step_us=0)
     with pytest.raises(ValueError, match="hand_over_us: got -1"):
         tk.DecodeCosts(hand_over_us=-1)
+    with pytest.raises(ValueError, match="step_us: got '1', needs 0 to a million"):
+        tk.DecodeCosts(step_us="1")  # type: ignore[arg-type]
 
 
 def test_mla_has_costs_of_its_own() -> None:
@@ -387,6 +391,15 @@ def test_the_readme_has_what_the_schedules_promise() -> None:
         of = list(lengths_of(lengths, batch))
         made = [plan(of, one, blocks=132, heads=heads, new_tokens=new_tokens, kind=kind) for one in SCHEDULES]
         assert numbers == [f"{one.predicted_us:.1f}" for one in made], name
+
+
+def test_a_machine_without_a_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default device is a GPU; PyTorch says that it was not compiled for one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(
+        ValueError, match="^device: got cuda, PyTorch finds no CUDA GPU here; device='cpu' emulates one"
+    ):
+        tk.decode_plan([3], new_tokens=1, heads=1, kv_heads=1)
 
 
 @pytest.mark.parametrize("kind", ["mla", "gqa"])

@@ -50,8 +50,8 @@ class DecodeCosts:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 <= value < 1e6:
-                raise ValueError(f"{name}: got {value}, needs 0 to a million microseconds")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
+                raise ValueError(f"{name}: got {value!r}, needs 0 to a million microseconds")
         if self.step_us == 0:
             raise ValueError("step_us: got 0, needs more")
 
@@ -236,11 +236,9 @@ def decode_plan(
         raise ValueError(f"kv_heads: got {kv_heads}, MLA has 1")
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
-    where = torch.device(device)
-    if where.type not in ("cpu", "cuda"):
-        raise ValueError(f"device: got {where}, needs a CUDA device or the CPU")
-    if where.type == "cuda" and where.index is None:
-        where = torch.device("cuda", torch.cuda.current_device())
+    if costs is not None and not isinstance(costs, DecodeCosts):
+        raise ValueError(f"costs: got a {type(costs).__name__}, needs tk.DecodeCosts")
+    where = _device(device)
     if blocks is None:
         many = where.type == "cuda"
         blocks = torch.cuda.get_device_properties(where).multi_processor_count if many else CPU_BLOCKS
@@ -259,6 +257,21 @@ def decode_plan(
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The CPU or a GPU with its number. Raises ValueError."""
+    try:
+        where = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device: got {device!r}, needs a CUDA device or the CPU") from error
+    if where.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: got {where}, needs a CUDA device or the CPU")
+    if where.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device: got cuda, PyTorch finds no CUDA GPU here; device='cpu' emulates one")
+    if where.type == "cuda" and where.index is None:
+        where = torch.device("cuda", torch.cuda.current_device())
+    return where
 
 
 def _whole(name: str, value: Any, largest: int) -> None:
