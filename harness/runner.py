@@ -95,7 +95,9 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
 def builds_of(group: Group, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, Any]]:
     """The build manifests of a group's kernels; a direction's is apart where it has a kernel of another name."""
     found = {}
-    for one in (one for one in outcomes if one.build):
+    for one in outcomes:
+        if not one.build:
+            continue
         own, common = build_keys(group.contestants[one.index], group.problem.direction)
         apart = group.problem.direction != "fwd" and one.build.get("name", group.workload) != group.workload
         found[own if apart else common] = dict(one.build)
