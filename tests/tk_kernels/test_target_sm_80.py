@@ -45,6 +45,17 @@ def test_one_build_has_code_for_each_machine(kernel: str) -> None:
     assert {entry["machine"] for entry in manifest["entries"]} == MACHINES
 
 
+def test_its_ptx_travels_along_for_newer_gpus() -> None:
+    """A GPU that is newer than all machine code runs what its driver makes of the PTX."""
+    tool = Path(toolchain.compilers.find_nvcc().path).with_name("cuobjdump")
+    if not tool.is_file():
+        pytest.skip(f"there is no {tool.name} beside nvcc")
+    target, kernel = toolchain.find_target("sm_80"), toolchain.find_kernel("rotary")
+    library = toolchain.build(kernel, target, toolchain.BuildOptions()).library
+    listed = subprocess.run([tool, "--list-ptx", library], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in listed if name.endswith(".ptx")] == ["rotary.sm_80.ptx"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kernel", TILES)
 def test_pipelines_fit_every_machine_without_a_spill(kernel: str) -> None:
