@@ -124,9 +124,10 @@ def evaluate(
     `to_run`: the command that would measure them.  `runs`: the campaign's, newest first, for what a run records beside
     its cases.
     """
-    points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
-    if claim.not_run:
+    if claim.not_run:  # no case of the exhibit is behind it
+        points = tuple(_evaluate_point(claim, point, (), ()) for point in claim.points)
         return ClaimResult(claim, Verdict.NOT_TESTED, claim.not_run, points, "")
+    points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
     outcomes = [result.outcome for result in points]
     verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
     reason = _reason(claim, points)
