@@ -55,8 +55,7 @@ def _differences(plan: Plan, timer: str) -> Iterator[str]:
 
 def _metrics(plan: Plan, workload: str) -> Iterator[str]:
     """`workload.ncu_metrics=[...]` where they are other than the workload's file has them."""
-    own = yaml.safe_load((CONFIGS / "workload" / f"{workload}.yaml").read_text()).get("ncu_metrics") or []
-    if plan.profile_metrics and list(plan.profile_metrics) != own:
+    if plan.profile_metrics and list(plan.profile_metrics) != _own_metrics(workload):
         yield f"workload.ncu_metrics={_text(list(plan.profile_metrics))}"
 
 
@@ -75,6 +74,11 @@ def _timer_file(name: str) -> Mapping[str, Any]:
     for base in own.pop("defaults", []):
         settings.update({} if base == "_self_" else _timer_file(base))
     return {**settings, **own}
+
+
+@cache
+def _own_metrics(workload: str) -> list[str]:
+    return yaml.safe_load((CONFIGS / "workload" / f"{workload}.yaml").read_text()).get("ncu_metrics") or []
 
 
 @cache

