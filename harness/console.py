@@ -124,8 +124,7 @@ class Screen:
             self.status(f"timing: round {event.round}, {event.seconds:.0f} s{width}")
 
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
-        """A group is stored."""
-        self._progress.advance(self._task)
+        """A group is stored, perhaps while the next one is at work."""
         self._print(result_table(plan, group, stored.measurements, stored.ratios))
         for remark in remarks(stored.measurements):
             self._line(remark)

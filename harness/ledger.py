@@ -14,6 +14,7 @@ ACTIVITIES = {
     "calls": "contestants' calls in rounds, warm-up and audits, and alone: the device's time, or the host's if longer",
     "prepare": "contestants' own work outside the rounds: compiling, tuning, layouts, the first call",
     "clock": "flushing, waiting for the host, and bookkeeping between the calls of the rounds",
+    "late": "attempts of the rounds for which the host was late: thrown away and repeated",
     "inputs": "drawing inputs",
     "reference": "references in float64",
     "verify": "comparing outputs, poisoning memory, kernel names",
@@ -22,7 +23,7 @@ ACTIVITIES = {
     "roofs": "measuring the roofs",
     "profile": "Nsight Compute",
     "lost": "workers that died or were killed, and what they had measured",
-    "store": "statistics, files and tables",
+    "store": "statistics, files and tables, unless a worker is at the next problem meanwhile",
     "other": "everything else",
 }
 """What a second may be spent on, and what that means."""

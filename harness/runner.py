@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness import ncu
@@ -17,6 +19,7 @@ from harness.records import ProfileMetric, Status
 from harness.settings import differences, settings_of
 from harness.store import Store, StoredGroup, covers, newest_settings
 from harness.worker.messages import CaseOutcome, Inspected, Machine
+from harness.worker.supervisor import GroupResult
 
 FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
 """What makes the command end with exit code 1; what cannot run here does not, while something else can."""
@@ -41,25 +44,40 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     if plan.profile_metrics and not machine.timed:
         store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store)
-    for number, group in enumerate(plan.groups):
-        runnable = _runnable(group, inspected)
-        settings = settings_of(config, group)
-        for groups in (store.manifest["groups"], invocation.stored_elsewhere):
-            _refuse_other_settings(group, newest_settings(groups, runnable), settings)
-        if store.covered(runnable) or covers(invocation.stored_elsewhere, runnable):
-            invocation.ran += 1
-            screen.skip(number, group)
-            continue
-        screen.group(number, group)
-        stored = dataclasses.replace(_measure(plan, group, machine, invocation, store, screen), settings=settings)
+    later = _Later()
+    try:
+        for number, group in enumerate(plan.groups):
+            runnable = _runnable(group, inspected)
+            settings = settings_of(config, group)
+            for groups in (store.manifest["groups"], invocation.stored_elsewhere):
+                _refuse_other_settings(group, newest_settings(groups, runnable), settings)
+            if store.covered(runnable) or covers(invocation.stored_elsewhere, runnable):
+                invocation.ran += 1
+                screen.skip(number, group)
+                continue
+            screen.group(number, group)
+            result = _measure(plan, group, invocation, later.do)
+            later.action = partial(_keep, plan, group, result, settings, machine, invocation, store, screen)
+            if plan.profile_metrics:  # whoever profiles needs the device, so that nothing is measured meanwhile
+                with invocation.ledger.during("store"):
+                    later.do()
+    finally:
         with invocation.ledger.during("store"):
-            store.manifest.update(invocation.account())  # written with the group
-            store.append(stored)
-            screen.result(plan, group, stored)
-        invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
-        invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
-        invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
+            later.do()
     screen.notes(store)
+
+
+@dataclass
+class _Later:
+    """What is done while the worker is at the next group: storing the one before."""
+
+    action: Callable[[], None] | None = None
+
+    def do(self) -> None:
+        """Does it, once."""
+        action, self.action = self.action, None
+        if action is not None:
+            action()
 
 
 def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -104,25 +122,49 @@ def builds_of(group: Group, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[s
     return found
 
 
-def _measure(
-    plan: Plan, group: Group, machine: Machine, invocation: Invocation, store: Store, screen: Screen
-) -> StoredGroup:
+def _measure(plan: Plan, group: Group, invocation: Invocation, meanwhile: Callable[[], None]) -> GroupResult:
+    """What the worker saw; `meanwhile` is done while it is at work, and takes no time of its own."""
     with invocation.ledger.during("lost"):
-        result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits)
+        result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits, meanwhile)
     for activity, seconds in result.seconds.items():
         invocation.ledger.move("lost", activity, seconds)
-    with invocation.ledger.during("store"):
-        stored = assemble(plan, group, result, machine, store.run_id)
-        store.update(kernel_builds={**store.manifest["kernel_builds"], **builds_of(group, result.outcomes)})
-    if not plan.profile_metrics or not machine.timed:
-        return stored
+    return result
+
+
+def _keep(
+    plan: Plan,
+    group: Group,
+    result: GroupResult,
+    settings: Mapping[str, Any],
+    machine: Machine,
+    invocation: Invocation,
+    store: Store,
+    screen: Screen,
+) -> None:
+    """Stores a group and shows it."""
+    stored = dataclasses.replace(assemble(plan, group, result, machine, store.run_id), settings=settings)
+    builds = builds_of(group, result.outcomes)
+    if plan.profile_metrics and machine.timed:
+        with invocation.ledger.during("profile"):
+            stored = _profiled(plan, group, result, stored, store, screen)
+    store.manifest.update(kernel_builds={**store.manifest["kernel_builds"], **builds}, **invocation.account())
+    store.append(stored)
+    screen.result(plan, group, stored)
+    invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
+    invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
+    invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
+
+
+def _profiled(
+    plan: Plan, group: Group, result: GroupResult, stored: StoredGroup, store: Store, screen: Screen
+) -> StoredGroup:
+    """The group with the metrics of each case that passed."""
     metrics: list[ProfileMetric] = []
     for index, measurement in enumerate(stored.measurements):
         if measurement.status is not Status.PASSED:
             continue
         screen.status(f"Nsight Compute: {group.contestants[index]}")
-        with invocation.ledger.during("profile"):
-            profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
+        profiled = ncu.profile_case(plan, group, index, result.outcomes[index].kernel_names, store.run_id)
         metrics += profiled.metrics
         if profiled.note:
             store.note(profiled.note)

@@ -62,6 +62,10 @@ class GroupResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
+def _nothing() -> None:
+    """Done meanwhile, where nothing is to be done."""
+
+
 class Supervisor:
     """One worker at a time, started when needed and again after it died.  Use as a context manager."""
 
@@ -107,10 +111,13 @@ class Supervisor:
                     found.append(Inspected(contestants[len(found)], missing=death.reason))
         return found
 
-    def measure(self, group: Group, timer: TimerSettings, limits: Limits) -> GroupResult:
+    def measure(
+        self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None] = _nothing
+    ) -> GroupResult:
         """Verifies and times a group; whoever takes the worker down ends alone, the others are timed without it.
 
         A worker that is killed while no contestant's code runs is nobody's fault: it gets a second chance, once.
+        meanwhile: is done here once the worker has begun, that is while it makes inputs and references.
         """
         lost: dict[int, CaseOutcome] = {}
         second_chance = True
@@ -118,7 +125,8 @@ class Supervisor:
             alive = [index for index in range(len(group.contestants)) if index not in lost]
             rest = replace(group, contestants=tuple(group.contestants[index] for index in alive))
             try:
-                got, done = self._measure_once(rest, timer, limits)
+                now, meanwhile = meanwhile, _nothing
+                got, done = self._measure_once(rest, timer, limits, now)
             except WorkerDeathError as death:
                 if death.index < 0 and death.sudden and second_chance:
                     second_chance = False
@@ -147,8 +155,11 @@ class Supervisor:
         """Ends the worker at once."""
         self._kill()
 
-    def _measure_once(self, group: Group, timer: TimerSettings, limits: Limits) -> tuple[dict[int, CaseOutcome], Done]:
+    def _measure_once(
+        self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None]
+    ) -> tuple[dict[int, CaseOutcome], Done]:
         self._send(Measure(group, timer, limits))
+        meanwhile()
         outcomes: dict[int, CaseOutcome] = {}
         allowance, phase = START_SECONDS, Phase("start", -1, START_SECONDS)
         while True:

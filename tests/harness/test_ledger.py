@@ -188,3 +188,28 @@ def test_the_account_is_written_with_each_group(tmp_path):
         assert manifest["seconds"]["audit"] == pytest.approx(noted, abs=0.002)
         assert 0 < manifest["overhead_pct"] <= 100
     assert sum(first["seconds"].values()) < sum(second["seconds"].values())
+
+
+def test_a_group_is_stored_while_the_next_is_measured(tmp_path):
+    """Guard: the device does not wait for statistics and the disk, but behind the last group, and that is noted."""
+    began = []
+
+    class Slow(Store):
+        def append(self, stored):
+            began.append(len(self.manifest["groups"]))
+            time.sleep(1.0 if len(began) == 1 else 0.0)
+            super().append(stored)
+
+    words = [
+        *FAST,
+        *contestant("good", "Slow", seconds=0.01),
+        "implementations=[good]",
+        "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]",
+        "timer.budget_seconds=3",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.invocation.Store", Slow)
+        assert main([*words, f"results_dir={tmp_path}"]) == 0
+    assert began == [0, 1], "each once, in order"
+    seconds = load_run(only_run(tmp_path)).manifest["seconds"]
+    assert seconds["store"] < 0.9

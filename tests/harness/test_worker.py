@@ -80,6 +80,16 @@ def test_an_import_that_kills_the_worker_costs_its_case_only():
     assert {Phase, Timing, CaseOutcome} <= {type(event) for event in events}
 
 
+def test_what_is_done_meanwhile_is_done_once():
+    """Guard: a group that is begun again without whoever died stores the one before no second time."""
+    done = []
+    with Supervisor(FAKE_GPU) as supervisor:
+        dies = group(first="harness_fakes.Good", dies="harness_fakes.Segfaults")
+        result = supervisor.measure(dies, TIMER, LIMITS, lambda: done.append(supervisor._process.is_alive()))
+    assert [outcome.status for outcome in result.outcomes] == [Status.PASSED, Status.ERROR]
+    assert done == [True], "and the worker has been told before"
+
+
 def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
     impossible = group(first="harness_fakes.Good", last="harness_fakes.Good")
     impossible = Group("gemm", impossible.problem, "cauchy", 0, impossible.contestants)
