@@ -63,8 +63,9 @@ def verify(
         )
         if not check.passed:
             return outcome
-        outcome = replace(outcome, peak_memory_mib=device.peak_memory_mib(call))
-        outcome = _check_kernels(session, implementation, call, outcome)
+        peaks: list[float | None] = []  # of the call whose kernels are seen, one for both
+        outcome = _check_kernels(session, implementation, lambda: peaks.append(device.peak_memory_mib(call)), outcome)
+        outcome = replace(outcome, peak_memory_mib=peaks[0] if peaks else device.peak_memory_mib(call))
         return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
         return session.failure(index, error, version)
@@ -76,7 +77,9 @@ def _first(session: Session, call: Call) -> Any:
         return call()
 
 
-def _check_kernels(session: Session, implementation: Implementation, call: Call, outcome: CaseOutcome) -> CaseOutcome:
+def _check_kernels(
+    session: Session, implementation: Implementation, call: Callable[[], Any], outcome: CaseOutcome
+) -> CaseOutcome:
     """The outcome with the kernels that ran; failed if a promised kernel did not run or a foreign one did."""
     names = session.device.kernel_names(call)
     if names is None:

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from harness import workloads
+from harness import verification, workloads
 from harness.errors import HarnessError
 from harness.verification import check_outputs, errors
 from harness.workloads import gemm
@@ -207,6 +207,19 @@ def test_form_is_checked_first(output, words):
     import re
 
     assert re.search(words, check.reason)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_one_pass_finds_what_is_not_finite(dtype):
+    """Guard: the quick look at an output sees a single NaN or infinity wherever it is, and looks at every element."""
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        for place in (0, 1, 4998, 4999):
+            tensor = torch.randn(5000).to(dtype)
+            assert verification._all_finite(tensor)
+            tensor[place] = bad
+            assert not verification._all_finite(tensor.view(50, 100).t())
+            assert int(verification._not_finite(tensor).sum()) == 1
+    assert not verification._all_finite(torch.empty(0)), "left to the long way"
 
 
 def test_zeros_must_be_exact():
