@@ -50,6 +50,8 @@ class Sample:
     """Of an observed sample: copies of what the outputs held when the clock stopped."""
     host_us: float = 0.0
     """What the host spent in the call."""
+    late_us: float = 0.0
+    """What was spent before on attempts for which the host was late, and which were thrown away."""
 
     @property
     def own_us(self) -> float:
@@ -102,6 +104,7 @@ class Series:
     readings: list[Reading] = field(default_factory=list)
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
+    late_us: float = 0.0  # spent on attempts that were thrown away, the warm-up's included
     host_us: list[float] = field(default_factory=list)
     """What the host spent in each sample's call."""
     last_output: Any = None
@@ -121,6 +124,7 @@ def moved(series: Series, more: Series, placement: int) -> None:
     series.readings += more.readings
     series.late += more.late
     series.own_us += more.own_us
+    series.late_us += more.late_us
     series.host_us += more.host_us
 
 
@@ -191,6 +195,7 @@ def time_rounds(
             with _attributed(index):
                 sample = stopwatch.sample(wrapped[index][current], watch if read else _nothing, visit)
             mine.own_us += sample.own_us
+            mine.late_us += sample.late_us
             if audits and isinstance(visit, AuditVisit):
                 audits.note(index, visit, sample.latency_us, sample.in_time)
                 before = index
@@ -258,9 +263,11 @@ def _warm_up(
             mine = series[index]
             enter(index)
             with _attributed(index):
-                own = stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN).own_us
-            mine.own_us += own
-            own_us += own
+                sample = stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN)
+            mine.own_us += sample.own_us
+            mine.late_us += sample.late_us
+            own_us += sample.own_us
+            del sample  # its output's memory is free again before the next call asks for more
         turn += 1
         light = turn > sets and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
         enough = seconds * LIGHT_WARM_UP if light else seconds

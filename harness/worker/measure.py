@@ -218,6 +218,7 @@ def _rounds(
             audits=audits,
         )
     session.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
+    session.ledger.move("clock", "late", sum(mine.late_us for mine in series) / 1e6)
     return series
 
 

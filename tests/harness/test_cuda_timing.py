@@ -119,6 +119,34 @@ def test_a_slow_host_lengthens_the_spin_until_launches_are_hidden(stream, host_u
     assert stream.log.count("kernel") == first + 50, "remembered, and not forgotten below what it needs"
 
 
+@pytest.mark.parametrize(
+    ("host_us", "kernel_us", "spins"), [(10.0, 50.0, 60.0), (400.0, 50.0, 1060.0), (10.0, 5e3, 1e3)]
+)
+def test_the_first_spin_of_a_short_call_is_that_of_the_same_code_on_other_inputs(stream, host_us, kernel_us, spins):
+    """Guard: twice the spin that the other call needs, unless a repetition would cost more than the first spin."""
+    lengths = []
+    stream.host_us = host_us
+    watch = stopwatch(stream)
+    once = watch._once
+    watch._once = lambda call, spin_us, *rest: lengths.append(spin_us) or once(call, spin_us, *rest)
+    for call in [lambda number=number: stream.call(kernel_us) for number in range(2)]:
+        assert watch.sample(call, lambda: None).in_time
+    assert lengths == [cuda.FIRST_SPIN_US, pytest.approx(spins)]
+
+
+def test_what_is_thrown_away_is_accounted_for(stream):
+    """Guard: `late_us` is the time of the attempts before the one that counts."""
+    watch, call = stopwatch(stream), stream.call
+    assert watch.sample(call, lambda: None).late_us == 0.0
+    stream.host_us = 300.0
+    before = stream.host
+    sample = watch.sample(call, lambda: None)
+    assert sample.in_time
+    assert stream.log.count("kernel") == 3
+    whole = stream.host - before
+    assert 300.0 < sample.late_us < whole - 300.0
+
+
 def test_the_first_spin_is_not_remembered(stream):
     """Guard: the second spin is what the call needs. Forgotten slowly, the first would be in a hundred samples."""
     watch = stopwatch(stream)
