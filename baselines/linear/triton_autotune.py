@@ -7,16 +7,22 @@ all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from baselines.common.tuning import fastest
+from baselines.common.tuning import fastest, glance_ms
 
 WARMUP_MS, TIMED_MS = 5, 25
 """Time spent on each configuration.
 
 Triton's own 25 and 100 ms, for each shape and chunk size, take minutes in a sweep.
 """
+
+HOPELESS = 1.25
+"""A configuration whose shortest of three calls, with a warm L2, takes so many times the best median so far is not
+timed further: it would not be chosen."""
 
 _choices: dict[tuple[str, Hashable], dict[Any, Any]] = {}
 _chunks: dict[tuple[Hashable, tuple[int, ...]], int] = {}
@@ -50,8 +56,8 @@ def tune_for(shape: Hashable, kernels: Iterable[Any]) -> None:
         tuner.cache = _choices.setdefault((_name(tuner), shape), {})
         if hasattr(tuner, "cache_results"):
             tuner.cache_results = False  # the file on disk knows the library's own key only
-        if hasattr(tuner, "do_bench"):
-            tuner.do_bench = _bench
+        if hasattr(tuner, "do_bench") and not isinstance(tuner.do_bench, _Bench):
+            tuner.do_bench = _Bench.of(tuner)
 
 
 def with_chunk(
@@ -73,7 +79,40 @@ def with_chunk(
     return call
 
 
-def _bench(call: Callable[[], Any], quantiles: Any = None) -> Any:
+@dataclass
+class _Bench:
+    """Times the configurations of one kernel, which come one after the other; `best_ms` is of those of this choice."""
+
+    best_ms: float = math.inf
+    knows_choices: bool = False
+    """Whether it is told where a choice begins; if not, each configuration is timed in full."""
+
+    @classmethod
+    def of(cls, tuner: Any) -> _Bench:
+        """That of a tuner, whose choice begins with cutting its list of configurations."""
+        bench = cls(knows_choices=callable(getattr(tuner, "prune_configs", None)))
+        if bench.knows_choices:
+            prune = tuner.prune_configs
+
+            def begin(*arguments: Any, **keywords: Any) -> Any:
+                bench.best_ms = math.inf
+                return prune(*arguments, **keywords)
+
+            tuner.prune_configs = begin
+        return bench
+
+    def __call__(self, call: Callable[[], Any], quantiles: Any = None) -> Any:
+        """The call's times in ms at these quantiles, of which the first decides; or one number."""
+        if self.knows_choices and self.best_ms < math.inf:
+            at_least_ms = glance_ms(call)
+            if at_least_ms > HOPELESS * self.best_ms:
+                return [at_least_ms] * len(quantiles) if quantiles else at_least_ms
+        times = _timed(call, quantiles)
+        self.best_ms = min(self.best_ms, times[0] if quantiles else times)
+        return times
+
+
+def _timed(call: Callable[[], Any], quantiles: Any) -> Any:
     from triton.testing import do_bench
 
     return do_bench(call, warmup=WARMUP_MS, rep=TIMED_MS, quantiles=quantiles)

@@ -253,7 +253,36 @@ def test_only_tuners_that_have_a_timer_get_ours():
     triton_autotune.autotuner_of(with_timer).do_bench = None
     triton_autotune.tune_for("short", [without, with_timer])
     assert not hasattr(triton_autotune.autotuner_of(without), "do_bench")
-    assert triton_autotune.autotuner_of(with_timer).do_bench is triton_autotune._bench
+    timer = triton_autotune.autotuner_of(with_timer).do_bench
+    assert isinstance(timer, triton_autotune._Bench)
+    triton_autotune.tune_for("long", [with_timer])
+    assert triton_autotune.autotuner_of(with_timer).do_bench is timer
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_is_hopeless_is_not_timed_in_full(monkeypatch, told):
+    """Guards: the best is chosen whatever the order; each choice begins anew; without its beginning all are timed."""
+    one = kernel(*(Config(number=number) for number in range(5)))
+    tuner = triton_autotune.autotuner_of(one)
+    tuner.do_bench = None
+    if told:
+        tuner.prune_configs = lambda arguments: tuner.configs
+    triton_autotune.tune_for("short", [one])
+    full = []
+    monkeypatch.setattr(triton_autotune, "glance_ms", lambda call: 0.95 * call())
+    monkeypatch.setattr(
+        triton_autotune, "_timed", lambda call, quantiles: full.append(call()) or [call()] * len(quantiles)
+    )
+    for times in ([4.0, 2.0, 2.9, 2.1, 1.9], [40.0, 50.0, 60.0, 39.0, 70.0]):  # two keys, one after the other
+        full.clear()
+        if told:
+            tuner.prune_configs({})
+        found = [tuner.do_bench(lambda time=time: time, quantiles=(0.5, 0.2, 0.8)) for time in times]
+        assert all(len(one) == 3 for one in found)
+        assert found.index(min(found)) == times.index(min(times))
+        assert [one[0] >= 0.95 * time for one, time in zip(found, times, strict=True)] == [True] * 5
+        kept = [time for time in times if time not in (2.9, 60.0, 70.0)]
+        assert full == (kept if told else times)
 
 
 @pytest.mark.parametrize(
