@@ -14,13 +14,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:  # the parent, which reads `Series`, imports torch only while the worker does
+    import torch
 
-from harness.outputs import fill_nan, snapshot
-
-Inputs = Mapping[str, torch.Tensor]
+Inputs = Mapping[str, "torch.Tensor"]
 
 FIRST_PAIRS = 3
 """So many audited pairs lie among the rounds that there are in any case: two are timed only, one is checked too."""
@@ -63,6 +62,8 @@ class AuditVisit(Visit):
     audited = True
 
     def before(self) -> None:
+        from harness.outputs import fill_nan
+
         for buffer in self.buffers.values():
             fill_nan(buffer.data)
 
@@ -71,6 +72,8 @@ class AuditVisit(Visit):
             buffer.data.copy_(self.source[name])
 
     def behind(self, output: Any) -> None:
+        from harness.outputs import snapshot
+
         self.held = snapshot(output) if self.keeps else ()
 
 
@@ -105,6 +108,8 @@ class Audits:
         seed: int,
         checked: int,
     ) -> None:
+        import torch
+
         self._random = random.Random(seed)
         self._sets, self._draw, self._checked = sets, draw, checked
         self._places = set(self._random.sample(range(pairs), min(pairs, FIRST_PAIRS)))

@@ -4,6 +4,8 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -62,6 +64,14 @@ def test_an_interruption_of_a_worker_that_starts_is_left_to_the_parent():
         assert supervisor.describe(False).gpu
         assert worker.is_alive()  # it was not started anew
     assert signal.pthread_sigmask(signal.SIG_BLOCK, set()).isdisjoint({signal.SIGINT})
+
+
+def test_the_parent_starts_the_worker_before_it_imports_torch():
+    """Guard: both import it at the same time. One behind the other, a machine that has just started waits longer."""
+    code = "import sys, harness.batch.commands; print('torch' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout == "False\n"
+    )
 
 
 def test_an_import_that_kills_the_worker_costs_its_case_only():
