@@ -9,9 +9,9 @@ EXHIBIT = Exhibit(
     where="Beyond the paper",
     title="GEMM of few rows, nothing to write back",
     summary=(
-        "Before each call the L2 is overwritten, here and in most benchmarks. A call that reads its weights from memory "
-        "then pays for writing those lines back, up to 50 MB. Here the flush ends by reading as much, so that no call "
-        "pays for it. Ratios that memory decides can differ from those of GEMM at the sizes of today's models."
+        "Before each call the L2 is overwritten, here and in most benchmarks. A call that reads its weights from "
+        "memory then pays for writing those lines back, up to 50 MB. Here the flush ends by reading as much, so that "
+        "no call pays for it. Ratios that memory decides can differ from those of GEMM at the sizes of today's models."
     ),
     order=984,
     claims=(),
