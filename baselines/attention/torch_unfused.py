@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.attention import names, sdpa
 from baselines.attention.problem import AttentionProblem, refuse, scale
-from baselines.common.compiled import compile_alone
+from baselines.common.compiled import compile_alone, leave_room
 from baselines.common.gpu import refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.sites import distribution_version, missing
@@ -22,6 +22,9 @@ Compiled = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor", bool, float
 
 BYTES_A_SCORE = {"fwd": 4, "bwd": 12}
 """Forward: scores and probabilities in bf16. Backward: the probabilities that are kept, dP, dS, and fp32 between."""
+
+ROOM_BYTES = 2**30
+"""Beside the matrices: masks, and inputs that a backward pass copies."""
 
 MEMORY_SHARE = 0.5
 """Share of the GPU's memory that the matrices may take; the inputs and the other contestants are in the rest."""
@@ -78,6 +81,7 @@ class Attention:
         key = (*shapes, problem.direction)
         if key not in _compiled:
             _compiled[key] = compile_attention(f"attention_{'_'.join(map(str, key))}")
+            leave_room(score_bytes(problem) + ROOM_BYTES)
         function = _compiled[key]
         q, k, v = (inputs[name] for name in "qkv")
         call: Callable[[], Any]
@@ -116,9 +120,14 @@ def backward_call(
     return call
 
 
+def score_bytes(problem: AttentionProblem) -> int:
+    """What the matrices take that are in memory at once."""
+    return problem.B * problem.H * problem.N * problem.Nkv * BYTES_A_SCORE[problem.direction]
+
+
 def refuse_large(problem: AttentionProblem, memory_bytes: int) -> str | None:
     """None if the score matrices fit into their share of the memory, else how large they are."""
-    scores = problem.B * problem.H * problem.N * problem.Nkv * BYTES_A_SCORE[problem.direction]
+    scores = score_bytes(problem)
     share = MEMORY_SHARE * memory_bytes
     if scores > share:
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -27,3 +28,20 @@ def compile_alone(function: Callable[..., Any], name: str, **settings: Any) -> C
     own.__kwdefaults__ = function.__kwdefaults__
     compiled: Callable[..., Any] = torch.compile(own, fullgraph=True, dynamic=False, **settings)
     return compiled
+
+
+def leave_room(needed_bytes: int) -> None:
+    """Has Inductor try configurations on copies in the GPU's memory; call it before a function runs first.
+
+    A kernel that overwrites what it reads is tried on a copy. Inductor makes it on the host, and copies it back in
+    every trial, unless the GPU's memory stays below its peak so far (``copy_args_to_cpu_if_needed``). Then the time
+    that decides is that of the copies. Compiling a softmax over 19 GB took 22 s on an H200 and 36 s on an H100, over
+    5 GB 6 and 9 s, over 1 GB 1 s. Here the peak is raised by memory that is given back.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        return
+    with contextlib.suppress(torch.OutOfMemoryError):
+        torch.empty(needed_bytes, dtype=torch.uint8, device="cuda")
+    torch.cuda.empty_cache()

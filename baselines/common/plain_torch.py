@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from baselines.common.compiled import INDUCTOR, compile_alone
+from baselines.common.compiled import INDUCTOR, compile_alone, leave_room
 from baselines.common.gpu import refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
@@ -13,6 +13,9 @@ from baselines.common.sites import distribution_version, missing
 
 EAGER = "at::native|at6native"
 """PyTorch's own kernels, demangled or mangled; the libraries that it calls have other names."""
+
+ROOM = 8
+"""Memory for the trials of a compiled function, in sizes of its arguments."""
 
 # A process keeps what it compiled: a problem is asked for once per set of inputs.
 _compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
@@ -88,6 +91,7 @@ class PlainTorch:
         if key not in _compiled:
             settings = {"mode": self._mode} if self._mode else {}
             _compiled[key] = compile_alone(function, f"{function.__name__}_{len(_compiled)}", **settings)
+            leave_room(ROOM * sum(value.nbytes for value in arguments if hasattr(value, "nbytes")))
         compiled = _compiled[key]
         compiled(*arguments, **options)
         return lambda: compiled(*arguments, **options)

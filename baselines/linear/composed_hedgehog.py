@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from baselines.common.compiled import leave_room
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
+from baselines.common.plain_torch import ROOM
 from baselines.common.problems import refuse
 from baselines.common.sites import distribution_version, find, use_site
 from baselines.linear import names
@@ -76,6 +78,7 @@ class Hedgehog:
         key = (problem.B, problem.H, problem.N, problem.D, problem.F)
         if key not in _compiled:
             _compiled[key] = compile_steps(problem, inputs["q"].device)
+            leave_room(ROOM * sum(tensor.nbytes for tensor in inputs.values()))
         steps = _compiled[key]
         q, k, v, q_map, k_map, alpha, beta = (
             inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta")

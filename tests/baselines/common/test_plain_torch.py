@@ -63,6 +63,17 @@ def test_a_shape_is_compiled_once_and_another_by_itself(compilations: list[Any])
     assert [name for name, _ in compilations] == ["rotary_of_two_0", "rotary_of_two_1"]
 
 
+def test_room_is_left_once_a_shape(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: without it Inductor tries what overwrites its input on copies that lie on the host."""
+    room: list[int] = []
+    monkeypatch.setattr(plain_torch, "leave_room", room.append)
+    problem = small("rotary")
+    inputs = rotary_inputs(problem)
+    for _ in range(2):
+        torch_rows.Rotary(compiled=1).prepare(problem, inputs)()
+    assert room == [plain_torch.ROOM * sum(tensor.nbytes for tensor in inputs.values())]
+
+
 def test_values_that_are_no_tensors_are_compiled_in(compilations: list[Any]) -> None:
     for interleaved in (False, True):
         problem = small("rotary", interleaved=interleaved)
