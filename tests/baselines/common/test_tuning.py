@@ -89,3 +89,15 @@ def test_no_candidate_left_names_the_first_reason(clock):
 def test_choose_takes_the_median():
     assert tuning.choose({0: [1.0, 1.0, 9.0], 3: [2.0, 2.0, 0.1]}) == 0
     assert tuning.choose({2: []}) == 2
+
+
+def test_a_glance_is_the_shortest_of_three_behind_one_that_compiles(clock):
+    """Guards: neither the first call, nor launches, nor a hiccup of the device is in it."""
+    took = iter([800.0, 3.0, 2.0, 2.5])
+
+    def call():
+        clock.launched += 0.06
+        clock.now = max(clock.now, clock.launched) + next(took)
+
+    assert tuning.glance_ms(call) == pytest.approx(2.0)
+    assert next(took, None) is None
