@@ -296,6 +296,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     beyond = {
         "ampere_path",
         "attention_small_grids",
+        "few_queries",
         "gemm_epilogues",
         "gemm_fp8_in_use",
         "gemm_in_use",
