@@ -73,7 +73,7 @@ class Attention:
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self._options["deterministic"])
         if problem.direction == "fwd":
-            splits = {} if self._options["num_splits"] else {"num_splits": 0}  # there is no such keyword in old versions
+            splits = {} if self._options["num_splits"] else {"num_splits": 0}  # old versions have no such keyword
             return lambda: _first(library.flash_attn_func(q, k, v, causal=causal, **splits)).transpose(1, 2)
         dout = token_major(inputs["dout"])
         out, lse = forward_with_lse(library.flash_attn_func, q, k, v, causal=causal)

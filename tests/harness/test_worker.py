@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import time
 from dataclasses import replace
@@ -78,6 +79,16 @@ def test_an_import_that_kills_the_worker_costs_its_case_only():
     assert len(result.outcomes[0].latency_us) == len(result.outcomes[2].latency_us) >= 10
     assert result.energy_j == 10.0
     assert {Phase, Timing, CaseOutcome} <= {type(event) for event in events}
+
+
+def test_what_planning_takes_is_told_beside_the_time():
+    """Guard: nobody can hold a plan against another where only ours is known."""
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(group(plans="harness_fakes.Plans", last="harness_fakes.Good"), TIMER, LIMITS)
+    assert [outcome.status for outcome in result.outcomes] == [Status.PASSED] * 2
+    (told,) = re.findall(r"planning takes (\d+) us, which is not in the time", result.outcomes[0].reason)
+    assert 2000 <= int(told) < 200_000
+    assert "planning" not in result.outcomes[1].reason
 
 
 def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):

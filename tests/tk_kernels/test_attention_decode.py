@@ -259,6 +259,20 @@ def test_the_build_that_is_stored_is_of_the_kernel_that_runs(monkeypatch: pytest
         assert (variant.folder("cpu"), variant.folder("cpu", "bwd")) == (name, "attention")
 
 
+def test_its_plan_can_be_timed() -> None:
+    """As `prepare` leaves it to the first call; of the other path there is none."""
+    q, k, v, _ = operands((2, 4, 2, 3, 70), 64, "cpu")
+    forward, backward = (SimpleNamespace(direction=way, causal=True) for way in ("fwd", "bwd"))
+    inputs = {"q": q, "k": k, "v": v}
+    plan = Attention(path="decode").planning(forward, inputs)
+    assert plan is not None
+    (made, _, _), (again, _, _) = plan(), plan()
+    assert made is not again
+    assert (made.lengths, made.new_tokens, made.heads) == ((70, 70), 3, 4)
+    assert Attention(path="decode").planning(backward, inputs) is None
+    assert Attention().planning(forward, inputs) is None
+
+
 @pytest.mark.gpu
 def test_a_graph_needs_a_plan_that_is_there() -> None:
     q, k, v, _ = operands((1, 8, 2, 1, 3001), 64, "cuda")

@@ -66,3 +66,9 @@ class Attention(Kernel):
             out, lse = attention(q, k, v, causal=causal, return_lse=True)
         backward = torch.ops.tk_kernels.attention_backward.default
         return lambda: backward(dout, q, k, v, out, lse, causal, None, deterministic)
+
+    def planning(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], object] | None:
+        """Of the decode path, which keeps a plan from a shape's first call on."""
+        if problem.direction != "fwd" or not self._by_decode:
+            return None
+        return lambda: attention_decode.new_plan(inputs["q"], inputs["k"], bool(problem.causal))

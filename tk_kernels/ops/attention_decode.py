@@ -30,7 +30,7 @@ HOST_US = 76.0
 """What the host takes for a call of this path outside a CUDA graph: the wall time of a call in a loop that waits for
 nothing. Measured on an H200 when a call made its scratch memory and views in Python.
 
-Set it to what `python -m tools.host_time` prints in its last line: the slowest shape's. Of two GPUs' hosts the slower
+Set it to what `python -m tools.host_time` prints in its last line: the slowest problem's. Of two GPUs' hosts the slower
 one's counts."""
 
 MOST_ROWS = 1 << 16
@@ -132,7 +132,7 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
         if found is None:
             if capturing:
                 raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
-            found = _new_plan(q, k, causal)
+            found = new_plan(q, k, causal)
         if capturing:
             _captured[key] = found
         _plans[key] = found
@@ -142,7 +142,7 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
     return found
 
 
-def _new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
+def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
     """A plan for all keys of each sequence, with the table that names these pages and the sizes of its launch."""
     batch, heads, queries, _ = q.shape
     if _too_many_rows(heads, queries, causal):

@@ -216,7 +216,6 @@ class TestFlashAttention3:
         assert flash_attn_3.forward_with_lse(function, self.Q, self.Q, self.Q, causal=True) == ("out", "lse")
         assert flash_attn_3._first(function(1, 2, 3)) == "out"
 
-
     @pytest.mark.parametrize(("options", "given"), [({}, {}), ({"num_splits": 1}, {}), ({"num_splits": 0},) * 2])
     def test_it_may_split_the_keys_where_it_is_asked_to(self, monkeypatch, options, given):
         seen = []
