@@ -309,3 +309,16 @@ def test_a_graph_is_captured_on_the_stream_of_its_first_calls(stream, monkeypatc
     assert isinstance(seen[0], Side)
     assert replay() == "output"
     assert seen[-1] == "replay"
+
+
+@pytest.mark.gpu
+def test_a_clean_flush_leaves_nothing_to_be_written_back():
+    """Reading a part of the L2's size: behind the plain flush the same bytes are written, too."""
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    data, out = torch.zeros(l2_bytes // 8, device="cuda"), torch.empty((), device="cuda")
+    medians = {}
+    for kind in ("cuda_events", "cuda_events_clean"):
+        watch = cuda.make_stopwatch(kind, flush_l2=True, l2_bytes=l2_bytes, sm_clock_max_mhz=1980.0)
+        call = watch.wrap(lambda: torch.sum(data, dim=0, out=out))
+        medians[kind] = sorted(watch.sample(call, lambda: None).latency_us for _ in range(31))[15]
+    assert medians["cuda_events_clean"] < 0.95 * medians["cuda_events"]
