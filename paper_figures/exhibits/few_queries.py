@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from paper_figures.shown.exhibit import Exhibit
 
 
-def _size(keys: Mapping[str, str]) -> str:
-    """Sequences and head dimension; the panels differ in the queries alone."""
-    return f"{'One sequence' if keys['B'] == '1' else keys['B'] + ' sequences'}, D = {keys['D']}"
-
-
-def _queries(keys: Mapping[str, str]) -> str:
-    """Their number, and whether a mask hides keys from them."""
-    return f"{keys['N']}, causal" if keys.get("causal") == "1" else keys["N"]
+def _width_and_mask(keys: Mapping[str, str]) -> str:
+    """Head dimension, and whether a mask hides keys; within a panel sequences and queries differ."""
+    return f"D = {keys['D']}, causal" if keys.get("causal") == "1" else f"D = {keys['D']}"
 
 
 EXHIBIT = Exhibit(
@@ -28,15 +23,15 @@ EXHIBIT = Exhibit(
     ),
     order=988,
     claims=("few_queries",),
-    problem_label="{panel}, {N} queries on {Nkv} keys",
-    axis="Queries on 4097 keys, at H = 32 on 8 key heads",
-    tick=_queries,
+    problem_label="{panel}: B = {B}, N = {N} on {Nkv} keys",
+    axis="Sequences × queries of each, on 4097 keys; H = 32 on 8 key heads",
+    tick="{B} × {N}",
     baseline=("sdpa_cudnn", "flash_attn_3", "flash_attn_3[num_splits=0]", "flash_attn_4"),
-    panel=_size,
+    panel=_width_and_mask,
     names={
         "tk[path=decode]": "TK, keys shared by blocks",
         "tk[path=whole]": "TK, all keys in a block",
-        "flash_attn_3[num_splits=0]": "FlashAttention-3, splits its choice",
+        "flash_attn_3[num_splits=0]": "FlashAttention-3 with splits",
     },
     small_problems=(
         {"B": 1, "H": 4, "Hkv": 1, "N": 1, "Nkv": 130, "D": 64},
