@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import inf
 
 import pytest
+from markupsafe import Markup
 
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
-from paper_figures.judged.verdicts import Verdict
+from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
 from paper_figures.shown.page.overview import Mark, Row, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.report.page_values import _judged_elsewhere, page_values
 
 ALL: dict[str, Claim] = {
     claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
@@ -119,6 +122,17 @@ def test_the_boxes_of_an_exhibit_made_from_others_count_what_its_title_counts(re
     assert (today.over, today.title, today.tone) == ("Today's best library", "Its tested claim holds", "good")
 
 
+def test_beyond_the_paper_a_title_says_what_was_measured(report: Report) -> None:
+    """Guard: over measured rates it was `not tested here`, since two other exhibits had claims beyond the paper."""
+    gqa = exhibit(report, "fig8_attention_gqa")
+    problems = len(gqa.selections)
+    assert not _judged_elsewhere(report, gqa)
+    assert re.fullmatch(rf".*: ours is fastest on (\d+ of|all) {problems} problems", headline(gqa, []))
+    in_use = exhibit(report, "gemm_in_use")
+    claims = [result("gemm-in-use-few-rows-match-cublas", Verdict.SHORT, 0.9)]
+    assert re.search(r": its tested claim does not hold; ours is fastest on (\d+ of|all) ", headline(in_use, claims))
+
+
 def test_a_card_does_not_repeat_its_title() -> None:
     assert alone("Batch sizes", "Batch sizes: 3 of 4 tested claims hold") == "3 of 4 tested claims hold"
     assert alone("Attention", "Attention forward matches FlashAttention-3") == (
@@ -143,3 +157,13 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     )
     assert standing([row("bf16 GEMM", 0.97)]) == "On every kernel ours is within 3 % of the best library of today."
     assert standing([]) == ""
+
+
+def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Report) -> None:
+    """Guard: the bar had the claims over the released kernels too, and no key."""
+    values = page_values(report, {one.exhibit.id: Markup() for one in report.exhibits}, measured_here=False)
+    counts = dict(values["counting"])
+    hold = sum(counts.get(str(one), 0) for one in HOLDING)
+    tested = sum(count for name, count in counts.items() if name not in map(str, WITHOUT_NUMBER))
+    assert values["verdict"].startswith(f"Of {tested} tested claims, {hold} hold")
+    assert sum(dict(values["counts"]).values()) == len(report.results)
