@@ -12,15 +12,10 @@ from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.planning import Group, Plan
-from harness.records import ProfileMetric, Status
+from harness.records import FAILURES, IDLE, ProfileMetric, Status
 from harness.settings import differences, settings_of
 from harness.store import Store, StoredGroup, covers, newest_settings
 from harness.worker.messages import Inspected, Machine
-
-FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
-"""What makes the command end with exit code 1; what cannot run here does not, while something else can."""
-IDLE = (Status.UNAVAILABLE, Status.UNSUPPORTED)
-"""How a case ends that cannot run here."""
 
 
 def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
