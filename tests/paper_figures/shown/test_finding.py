@@ -149,13 +149,16 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     level = [row("bf16 GEMM", 1.01, 1.03), row("Rotary", 0.984)]
     assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0), *level]) == (
         "Ours is 2.00 to 12.0 times as fast as the best library of today on Based and long convolution. "
-        "On the other 2 kernels it is within 2 % of it."
+        "On the other 2 kernels it is within 2 % of it (geometric means)."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
         "On the other kernel ours is within 1 % of the best library of today. "
-        "Ours trails the best library of today on rotary, at 0.500 times its speed."
+        "Ours trails the best library of today on rotary, at 0.500 times its speed (geometric means)."
     )
-    assert standing([row("bf16 GEMM", 0.97)]) == "On every kernel ours is within 3 % of the best library of today."
+    assert (
+        standing([row("bf16 GEMM", 0.97)])
+        == "On every kernel ours is within 3 % of the best library of today (geometric means)."
+    )
     assert standing([]) == ""
 
 
