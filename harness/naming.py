@@ -39,6 +39,14 @@ class Contestant:
         return f"{self.implementation}[{self.variant}]" if self.variant else self.implementation
 
 
+def build_keys(contestant: Contestant, direction: str) -> tuple[str, str]:
+    """Where a manifest's `kernel_builds` may have a case's build, in that order.
+
+    First the direction's, where that has a kernel of its own, then the contestant's.
+    """
+    return f"{contestant} {direction}", str(contestant)
+
+
 @lru_cache(maxsize=1024)
 def parse_contestant(label: str) -> Contestant:
     """The contestant that a label names, whatever its blanks and the order of its options.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness import ncu
@@ -11,11 +11,12 @@ from harness.assemble import assemble
 from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
+from harness.naming import build_keys
 from harness.planning import Group, Plan
 from harness.records import FAILURES, IDLE, ProfileMetric, Status
 from harness.settings import differences, settings_of
 from harness.store import Store, StoredGroup, covers, newest_settings
-from harness.worker.messages import Inspected, Machine
+from harness.worker.messages import CaseOutcome, Inspected, Machine
 
 
 def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
@@ -86,6 +87,18 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
     return [group.case_id(c) for c in group.contestants if str(c) in able] or list(group.case_ids)
 
 
+def builds_of(group: Group, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, Any]]:
+    """The build manifests of a group's kernels; a direction's is apart where it has a kernel of another name."""
+    found = {}
+    for one in outcomes:
+        if not one.build:
+            continue
+        own, common = build_keys(group.contestants[one.index], group.problem.direction)
+        apart = group.problem.direction != "fwd" and one.build.get("name", group.workload) != group.workload
+        found[own if apart else common] = dict(one.build)
+    return found
+
+
 def _measure(
     plan: Plan, group: Group, machine: Machine, invocation: Invocation, store: Store, screen: Screen
 ) -> StoredGroup:
@@ -95,8 +108,7 @@ def _measure(
         invocation.ledger.move("lost", activity, seconds)
     with invocation.ledger.during("store"):
         stored = assemble(plan, group, result, machine, store.run_id)
-        builds = {str(group.contestants[one.index]): dict(one.build) for one in result.outcomes if one.build}
-        store.update(kernel_builds={**store.manifest["kernel_builds"], **builds})
+        store.update(kernel_builds={**store.manifest["kernel_builds"], **builds_of(group, result.outcomes)})
     if not plan.profile_metrics or not machine.timed:
         return stored
     metrics: list[ProfileMetric] = []

@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="CPU tensors run the kernels for sm_80 by interpreting their PTX; what it does not build is skipped",
     )
+    parser.addoption(
+        "--target",
+        choices=("sm_80",),
+        default="",
+        help="operators run code for sm_80 on a GPU, any since Ampere, Hopper's included; what is not built is skipped",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,9 +50,24 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
             "are options of the kernel for Hopper GPUs",
             "needs a Hopper GPU, whose warpgroups",
         )
-        if item.config.getoption("--ptx") and any(words in str(error) for words in others):
+        for_sm_80 = item.config.getoption("--ptx") or item.config.getoption("--target")
+        if for_sm_80 and any(words in str(error) for words in others):
             pytest.skip("sm_80 has no kernel with these options")
+        if item.config.getoption("--target") and type(error).__name__ == "RefusedError":
+            pytest.skip(str(error))
         raise
+
+
+@pytest.fixture(autouse=True)
+def other_target(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With --target, what operators run in a test that is marked `gpu`."""
+    if not request.config.getoption("--target") or request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    from tk_kernels.ops import library
+
+    with library.built_for(request.config.getoption("--target")):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -92,21 +113,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in in_browser:
             item.add_marker(pytest.mark.skip(reason=reason))
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    reason = missing_gpu() if on_gpu else None
-    if reason:
+    if on_gpu:
+        from tests.which_gpu import missing_gpu
+
         for item in on_gpu:
-            item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def missing_gpu() -> str | None:
-    """Why tests marked `gpu` cannot run here, or None."""
-    import torch
-
-    if not torch.cuda.is_available():
-        return "no CUDA GPU here"
-    if torch.cuda.get_device_capability() != (9, 0):
-        return f"{torch.cuda.get_device_name()} is not a Hopper GPU"
-    return None
+            reason = missing_gpu(config.getoption("--target"), item.path)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def find_chromium() -> str | None:

@@ -19,14 +19,15 @@ import torch
 from torch import Tensor
 
 from tk_kernels.ops.decode_call import recording
-from tk_kernels.ops.decode_plan import SCHEDULES, DecodePlan, decode_plan
+from tk_kernels.ops.decode_plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.ops.mla_decode import WIDTH, mla_decode
 from tk_kernels.ops.paged_attention_decode import paged_attention_decode
 
 ROLES = ("loads", "multiplies")
 NUMBERS = 4
 OPCODES = {1: "attend", 2: "reduce"}
-HEADER, INSTRUCTION = 16, 16
+COUNTER, LAST_REDUCES, FIRST_ROW, END_ROW = 7, 10, 11, 12
+"""Of an instruction's fields, as layout.h has them."""
 COLOURS, PALE = {"attend": "#0072b2", "reduce": "#e69f00"}, "#ffffff"
 
 
@@ -51,7 +52,11 @@ class Event:
     def name(self) -> str:
         """What a viewer writes on it."""
         sequence, head, tile, first, end = self.fields[1:6]
-        rows = f"rows {self.fields[11]}-{self.fields[12]}" if self.opcode == "reduce" else f"keys {first}-{end}"
+        rows = (
+            f"rows {self.fields[FIRST_ROW]}-{self.fields[END_ROW]}"
+            if self.opcode == "reduce"
+            else f"keys {first}-{end}"
+        )
         return f"{self.opcode} sequence {sequence}, head {head}, tile {tile}, {rows}"
 
 
@@ -121,18 +126,18 @@ class Trace:
 
     def _arrows(self) -> list[dict[str, Any]]:
         """From each attend that signals a counter to whoever merges what it stored: a reduction, or the last attend."""
-        computed = [event for event in self.events if event.role == ROLES[1] and event.fields[7] >= 0]
+        computed = [event for event in self.events if event.role == ROLES[1] and event.fields[COUNTER] >= 0]
         sources: dict[int, list[Event]] = {}
         for event in computed:
             if event.opcode == "attend":
-                sources.setdefault(event.fields[7], []).append(event)
+                sources.setdefault(event.fields[COUNTER], []).append(event)
         merging = [event for event in computed if event.opcode == "reduce"]
-        merging += [max(them, key=lambda one: one.end) for them in sources.values() if them[0].fields[10]]
+        merging += [max(them, key=lambda one: one.end) for them in sources.values() if them[0].fields[LAST_REDUCES]]
         arrows: list[dict[str, Any]] = []
         for to in merging:
-            for source in sources[to.fields[7]]:
+            for source in sources[to.fields[COUNTER]]:
                 if source is not to:
-                    both = {"cat": "counter", "name": f"counter {to.fields[7]}", "id": len(arrows) // 2, "tid": 1}
+                    both = {"cat": "counter", "name": f"counter {to.fields[COUNTER]}", "id": len(arrows) // 2, "tid": 1}
                     arrows.append({"ph": "s", **both, "pid": source.block, "ts": round(source.end, 4)})
                     arrows.append(
                         {"ph": "f", "bp": "e", **both, "pid": to.block, "ts": round(max(to.waited, source.end), 4)}
@@ -151,7 +156,7 @@ def record(plan: DecodePlan, call: Callable[[], Any]) -> Trace:
     numbers = log.cpu()
     if not numbers.any():
         raise ValueError("call: launched no paged decode kernel with this plan")
-    queues = plan.buffer.cpu()[HEADER:].view(plan.blocks, plan.capacity, INSTRUCTION)
+    queues = plan.buffer.cpu()[HEADER_INTS:].view(plan.blocks, plan.capacity, INSTRUCTION_INTS)
     on_gpu = plan.device.type == "cuda"
     times, residual = fit(numbers) if on_gpu else (numbers.double(), None)
     done = numbers[..., 3] > 0
@@ -208,10 +213,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lengths = [int(one) for one in given.lengths.split("+")]
     except ValueError:
         parser.error(f"argument --lengths: got {given.lengths!r}, needs whole numbers joined by plus signs")
+    if given.page < 1:
+        parser.error(f"argument --page: got {given.page}, needs 1 key at least")
+    for path in filter(None, (given.out, given.gantt)):
+        if not path.parent.is_dir():
+            parser.error(f"there is no folder {path.parent} for {path.name}")
     heads = {"new_tokens": given.new_tokens, "heads": given.heads, "kv_heads": given.kv_heads}
-    plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
-    call = _call(given.kind, plan, given.page)
-    record(plan, call)  # what a first launch takes is not shown
+    try:
+        plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
+        call = _call(given.kind, plan, given.page)
+        record(plan, call)  # what a first launch takes is not shown
+    except ValueError as error:
+        parser.error(str(error))
     trace = record(plan, call)
     given.out.write_text(json.dumps(trace.chrome()))
     if given.gantt:

@@ -5,8 +5,9 @@ Python's standard library. A call copies the weights and takes `steps` steps. It
 first step and the first block the gradients of the rows that make q, k and v, each (H D, H D), float32. Equal losses
 show that models learn alike. The gradients show a wrong backward pass where a loss would not tell.
 
-The model is the same for all contestants: they bring attention and rotary embedding. torch.compile has all of them on a
-GPU.  Tokens a second are `steps` B T over the time of a call.
+The model is the same for all contestants: they bring attention and rotary embedding. On a GPU torch.compile has all of
+them, a block at a time: all layers run the one that it compiled. Tokens a second are `steps` B T over the time of a
+call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 
 from harness.errors import HarnessError
 from harness.workloads._models import bound, decoder, training
-from harness.workloads._models.decoder import Attend, Decoder, Rotate, Shape
+from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape
 from harness.workloads._models.text import pieces, text
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
@@ -66,13 +67,20 @@ class Problem(ProblemSpec):
     def bind(
         self, inputs: Mapping[str, torch.Tensor], *, attend: Attend, rotate: Rotate
     ) -> Callable[[], tuple[torch.Tensor, ...]]:
-        """The call of a contestant that brings these operators; on a GPU the loss is compiled."""
-        weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
-        tokens, shape = inputs["tokens"], self.shape
-        loss = training.loss_of(Decoder(shape, torch.bfloat16, torch.float32, attend, rotate))
-        loss = decoder.compiled(loss) if tokens.is_cuda else loss
-        cos, sin = decoder.tables(shape, self.T, tokens.device, torch.float32)
-        return lambda: training.trained(loss, shape, weights, tokens, cos, sin)
+        """The call of a contestant that brings these operators; on a GPU the model's parts are compiled."""
+        part = decoder.compiled if inputs["tokens"].is_cuda else decoder.as_it_is
+        return call_of(self, inputs, attend, rotate, part)
+
+
+def call_of(
+    problem: Problem, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
+) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """The steps with these operators, each part of the model called as `part` says."""
+    weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
+    tokens, shape = inputs["tokens"], problem.shape
+    loss = training.loss_of(Decoder(shape, torch.bfloat16, torch.float32, attend, rotate, part=part))
+    cos, sin = decoder.tables(shape, problem.T, tokens.device, torch.float32)
+    return lambda: training.trained(loss, shape, weights, tokens, cos, sin)
 
 
 def flops(problem: Problem) -> int:

@@ -4,20 +4,21 @@ weights: bfloat16 by name, as `harness.workloads._models.decoder` lists them; to
 hidden: (B, N, H D), what the head sees of each token; logits: (B, V) of the last token, as in serving. No cache is
 kept: storing keys and values is the same for all contestants.
 
-The model is the same for all contestants: they bring attention and rotary embedding, and torch.compile has all of them
-on a GPU. Tokens a second are B N over the time of a call.
+The model is the same for all contestants: they bring attention and rotary embedding. On a GPU torch.compile has all of
+them, a block at a time: all layers run the one that it compiled. Tokens a second are B N over the time of a call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
 from harness.errors import HarnessError
 from harness.workloads._models import bound, decoder
-from harness.workloads._models.decoder import Attend, Decoder, Rotate, Shape, Weights
+from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape, Weights
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
@@ -65,29 +66,41 @@ class Problem(ProblemSpec):
     def bind(
         self, inputs: Mapping[str, torch.Tensor], *, attend: Attend, rotate: Rotate
     ) -> Callable[[], tuple[torch.Tensor, ...]]:
-        """The call of a contestant that brings these operators; on a GPU the model is compiled."""
-        weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
-        tokens, shape = inputs["tokens"], self.shape
-        run = _run(Decoder(shape, torch.bfloat16, torch.bfloat16, attend, rotate))
-        run = decoder.compiled(run) if tokens.is_cuda else run
-        cos, sin = decoder.tables(shape, self.N, tokens.device, torch.float32)
+        """The call of a contestant that brings these operators; on a GPU the model's parts are compiled."""
+        part = decoder.compiled if inputs["tokens"].is_cuda else decoder.as_it_is
+        return call_of(self, inputs, attend, rotate, part)
 
-        def call() -> tuple[torch.Tensor, ...]:
-            with torch.no_grad():
-                return run(weights, tokens, cos, sin)
 
-        return call
+def call_of(
+    problem: Problem, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
+) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """A prefill with these operators, each part of the model called as `part` says."""
+    weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
+    tokens, shape = inputs["tokens"], problem.shape
+    run = _run(Decoder(shape, torch.bfloat16, torch.bfloat16, attend, rotate, part=part))
+    cos, sin = decoder.tables(shape, problem.N, tokens.device, torch.float32)
+
+    def call() -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            return run(weights, tokens, cos, sin)
+
+    return call
 
 
 Run = Callable[[Weights, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
 
 
 def _run(model: Decoder) -> Run:
+    def answer(head: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        hidden = model.norm(x)
+        return hidden, model.logits(head, hidden[:, -1])
+
+    blocks, last = model.blocks(), model.part(answer)
+
     def prefill(
         weights: Weights, tokens: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        hidden = model.hidden(weights, tokens, cos, sin)
-        return hidden, model.logits(weights, hidden[:, -1])
+        return cast(tuple[torch.Tensor, ...], last(model.head(weights), blocks(weights, tokens, cos, sin)))
 
     return prefill
 

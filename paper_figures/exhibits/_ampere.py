@@ -8,6 +8,8 @@ from typing import Any
 from paper_figures.shown.exhibit import Exhibit, ProfileColumn
 
 OURS, HOPPERS = "tk[target=sm_80]", "tk"
+OF_TARGET = "TK (ours), {}"
+"""What our kernel is called where its build matters."""
 _NAMES = {OURS: "TK (ours), sm_80", HOPPERS: "TK (ours), sm_90a"}
 
 INSTRUCTIONS = (

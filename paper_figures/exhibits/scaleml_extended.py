@@ -21,8 +21,7 @@ from paper_figures.shown.table import ABSENT, Column, Table, Text
 
 WHERE = "ScaleML 2025 slide table"
 RTX_4090 = (
-    'needs an RTX 4090; the kernel that it would run is measured under "The Ampere path, run on an H200", which is '
-    "no evidence for it"
+    'needs an RTX 4090; the kernel that it would run is measured under "The Ampere path", which is no evidence for it'
 )
 ON_HOPPER = "ampere-attention-matches-fa2"
 """The claim of the exhibit that has the kernel for an RTX 4090 on the GPU that is here."""

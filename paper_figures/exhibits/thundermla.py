@@ -17,10 +17,11 @@ EXHIBIT = Exhibit(
     summary=(
         "ThunderMLA followed the paper: the same machinery for DeepSeek's attention, where all heads read one row of "
         "512 latent and 64 rotary numbers. Its five problems have 16 heads; one of 128, which the tensor cores bound, "
-        "stands beside them. The plan is made outside the clock, as every library's here."
+        "stands beside them. The plan is made outside the clock, as every library's here. Ours takes less than a tenth "
+        "of a millisecond of a CPU for 132 sequences, where the blog gives 1 to 2."
     ),
     order=995,
-    claims=("thundermla",),
+    claims=("thundermla", "thundermla_schedule"),
     problem_label="{panel}, B = {B}: {lengths} keys, {Q} new",
     axis="Sequences and their keys",
     tick=sequences,

@@ -26,6 +26,7 @@ from paper_figures.labels import OURS, RELEASED, short_run
 from paper_figures.numbers import given, with_unit
 from paper_figures.published.claims import Claim, ClaimFile, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
+from paper_figures.recorded.gpus import gpu_name, is_hopper
 from paper_figures.recorded.library_sizes import recorded_sizes
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
@@ -33,6 +34,8 @@ NOT_MEASURED = "not measured yet in this campaign"
 MEGABYTE = 1e6
 COUNTER_STEP = 0.01
 """Nsight Compute prints counters to two decimals."""
+ON_HOPPER = "on a Hopper GPU"
+"""What a claim's sentence says that runs of another GPU do not decide."""
 AT_THE_EDGE = "the profiler prints two decimals, and the bound lies within the last"
 
 
@@ -121,9 +124,10 @@ def evaluate(
     `to_run`: the command that would measure them.  `runs`: the campaign's, newest first, for what a run records beside
     its cases.
     """
-    points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
-    if claim.not_run:
+    if claim.not_run:  # no case of the exhibit is behind it
+        points = tuple(_evaluate_point(claim, point, (), ()) for point in claim.points)
         return ClaimResult(claim, Verdict.NOT_TESTED, claim.not_run, points, "")
+    points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
     outcomes = [result.outcome for result in points]
     verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
     reason = _reason(claim, points)
@@ -254,6 +258,9 @@ def _measure(
 ) -> tuple[Measured | Missing, str]:
     """The number of a point in the unit that it is compared in, and the verdict that was stored with a ratio."""
     cell = selected.cell(point.of) if selected is not None else None
+    if cell is not None and cell.run is not None and ON_HOPPER in claim.sentence and not is_hopper(cell.run):
+        reason = f"the claim is of a Hopper GPU, and the run of another: {gpu_name(cell.run)}"
+        return Missing(Verdict.NOT_COMPARABLE, reason), ""
     if claim.comparison == "speedup":
         found = judged_speedup(selected, point.of, point.over)
         return (found, "") if isinstance(found, Missing) else found

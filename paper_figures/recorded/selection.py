@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from harness.naming import Contestant, parse_contestant, problem_keys
+from harness.naming import Contestant, build_keys, parse_contestant, problem_keys
 from harness.records import OWN_BOUND
 from harness.results import Run
 from paper_figures.labels import short_run
@@ -238,7 +238,8 @@ def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> 
 def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
     """The build manifest of the kernel behind a row, None for an implementation that has none of its own."""
     builds = run.manifest.get("kernel_builds") or {}
-    build = builds.get(str(Contestant(str(row["implementation"]), str(row["variant"]))))
+    keys = build_keys(Contestant(str(row["implementation"]), str(row["variant"])), str(row["direction"]))
+    build = next((builds[key] for key in keys if key in builds), None)
     return build if isinstance(build, dict) else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from harness_fake_gpu import GPU
@@ -10,6 +12,7 @@ from harness_support import config
 from harness.assemble import assemble
 from harness.planning import make_plan
 from harness.records import Status
+from harness.runner import builds_of
 from harness.worker.messages import CaseOutcome, Machine
 from harness.worker.supervisor import GroupResult
 
@@ -73,3 +76,17 @@ def test_of_a_long_call_no_clock_and_no_power_is_told(microseconds: float, read:
     for row in stored([microseconds, microseconds]).measurements:
         assert (row.sm_clock_mhz, row.power_w) == read
         assert row.energy_mj is row.tflops_per_w is None, "of the rounds there is none"
+
+
+@pytest.mark.parametrize("first", ["fwd", "bwd"])
+def test_the_build_of_a_direction_with_a_kernel_of_its_own_is_apart(first: str) -> None:
+    """Whichever comes first; where one kernel serves both, its build is the contestant's."""
+    builds = {}
+    for direction in (first, "bwd" if first == "fwd" else "fwd"):
+        words = (f"problems=[{{direction: {direction}, B: 1, H: 1, N: 64, D: 64}}]", "implementations=[tk,sdpa_flash]")
+        [group] = make_plan(config("workload=attention", *words)).groups
+        names = ("attention_warps" + ("_backward" if direction == "bwd" else ""), "")
+        own = [replace(outcome(i, 1.0), build={"name": name} if name else None) for i, name in enumerate(names)]
+        builds |= builds_of(group, own)
+        assert builds_of(group, [replace(own[0], build={"name": "attention"})]) == {"tk": {"name": "attention"}}
+    assert builds == {"tk": {"name": "attention_warps"}, "tk bwd": {"name": "attention_warps_backward"}}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 import tk_kernels as tk
 from baselines.models import sdpa
@@ -39,6 +40,21 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Any, dict[str, torch.Tens
 def check(case: tuple[str, Any, dict[str, torch.Tensor], Any], call: Any) -> Check:
     workload, one, inputs, expected = case
     return check_outputs(workloads.load(workload), one, call(), expected, inputs)
+
+
+@pytest.mark.parametrize("workload", sorted(SMALL))
+def test_all_layers_run_one_compiled_block(workload: str) -> None:
+    """Guard: a whole model in one graph took minutes to compile, for each contestant and input set again."""
+    module, one = workloads.load(workload), problem(workload, L=3)
+    inputs = module.make_inputs(one, torch.Generator().manual_seed(1), "normal")
+    counter = CompileCounterWithBackend("aot_eager")
+    plain, compiled = (
+        module.call_of(one, inputs, attend, rotate, part)
+        for part in (decoder.as_it_is, lambda function: decoder.compiled(function, counter))
+    )
+    expected, got = plain(), compiled()
+    assert counter.frame_count == 3  # before the blocks, a block, behind them
+    assert all(torch.equal(first, second) for first, second in zip(expected, got, strict=True))
 
 
 @pytest.mark.parametrize("who", ["tk", "sdpa"])

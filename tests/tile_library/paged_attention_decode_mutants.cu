@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "decode.cu"
+#include "launch.cu"
 #include "decode_mutants.h"
 #include "mutants.h"
 

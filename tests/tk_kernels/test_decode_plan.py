@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +14,17 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels import toolchain
-from tk_kernels.ops.decode_plan import SCHEDULES
+from harness.workloads._paged import lengths_of
+from tk_kernels import toolchain, trace
+from tk_kernels.ops.decode_plan import (
+    COSTS,
+    DIGEST,
+    GQA_KEY_STEP,
+    GQA_ROWS_PER_TILE,
+    HEADER_INTS,
+    INSTRUCTION_INTS,
+    SCHEDULES,
+)
 
 OPCODE, SEQUENCE, KV_HEAD, ROW_TILE, FIRST_KEY, END_KEY, SLOT, COUNTER, FIRST_SLOT, SLOTS, LAST, FIRST_ROW, END_ROW = (
     range(13)
@@ -292,6 +303,8 @@ def test_a_plan_for_another_call_is_refused() -> None:
         ({"blocks": 0}, "blocks: got 0, needs a whole number from 1 to 4096"),
         ({"capacity": 2}, "capacity: got 2 instructions a block, needs at least 3 for 2 tiles on 4 blocks"),
         ({"device": "meta"}, "device: got meta, needs a CUDA device or the CPU"),
+        ({"device": "gpu"}, "device: got 'gpu', needs a CUDA device or the CPU"),
+        ({"costs": 3}, "costs: got a int, needs tk.DecodeCosts"),
     ],
 )
 def test_wrong_arguments_are_named(changed: dict[str, Any], words: str) -> None:
@@ -310,6 +323,8 @@ def test_costs_decide() -> None:
         tk.DecodeCosts(step_us=0)
     with pytest.raises(ValueError, match="hand_over_us: got -1"):
         tk.DecodeCosts(hand_over_us=-1)
+    with pytest.raises(ValueError, match="step_us: got '1', needs 0 to a million"):
+        tk.DecodeCosts(step_us="1")  # type: ignore[arg-type]
 
 
 def test_mla_has_costs_of_its_own() -> None:
@@ -325,3 +340,75 @@ def test_tiles_are_those_of_the_kernels() -> None:
     assert [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n).rows_per_tile for n in (1, 4, 5)] == [16, 16, 64]
     wide = plan([5], heads=128, new_tokens=4)
     assert (wide.rows_per_tile, wide.row_tiles, wide.key_step) == (64, 8, 32)
+
+
+LAYOUT, README = (toolchain.find_kernel("decode_plan").path / name for name in ("layout.h", "README.md"))
+
+
+def layout(name: str) -> int:
+    """A number of layout.h, which device code reads too."""
+    [found] = re.findall(rf"\b{name} = (\d+)\b", LAYOUT.read_text())
+    return int(found)
+
+
+def test_python_has_the_layouts_numbers() -> None:
+    assert (HEADER_INTS, INSTRUCTION_INTS) == (layout("header_ints"), layout("instruction_ints"))
+    assert (DIGEST.start, DIGEST.stop - 1) == (layout("digest_low"), layout("digest_high"))
+    assert GQA_KEY_STEP == layout("gqa_key_step")
+    assert GQA_ROWS_PER_TILE == (layout("gqa_few_rows_per_tile"), layout("gqa_rows_per_tile"))
+    assert [trace.COUNTER, trace.LAST_REDUCES] == [layout("counter"), layout("last_reduces")]
+    assert [trace.FIRST_ROW, trace.END_ROW] == [layout("first_row"), layout("end_row")]
+    assert trace.OPCODES == {layout(name): name for name in ("attend", "reduce")}
+
+
+def test_steps_cost_what_their_bytes_take() -> None:
+    """A step of every block at 4.2 TB/s, on 132 blocks; other costs are a trial's, and stand in the class's words."""
+    for kind, key_bytes, step in (
+        ("mla", 2 * 576, layout("mla_key_step")),
+        ("gqa", 2 * 2 * 128, layout("gqa_key_step")),
+    ):
+        assert COSTS[kind].step_us == pytest.approx(step * key_bytes * 132 / 4.2e6, abs=0.005)
+
+
+PROMISED: dict[str, tuple[str, str, int, int, int]] = {  # row of the README -> kind, lengths, batch, new tokens, heads
+    "MLA, 16 heads, B4 [4641, 45118, 1730, 1696], 4 new tokens": ("mla", "4641+45118+1730+1696", 4, 4, 16),
+    "B1 65536, 1": ("mla", "65536", 1, 1, 16),
+    "B64 256 to 1024 at random, 4": ("mla", "256-1024", 64, 4, 16),
+    "B64 512, 2": ("mla", "512", 64, 2, 16),
+    "B132 4096, 4": ("mla", "4096", 132, 4, 16),
+    "B4 as above, 128 heads": ("mla", "4641+45118+1730+1696", 4, 4, 128),
+    "grouped heads, 8 to 1, D 128, B64 256 to 1024, 4": ("gqa", "256-1024", 64, 4, 8),
+}
+
+
+def test_the_readme_has_what_the_schedules_promise() -> None:
+    rows = [
+        line.strip("| \n").split(" | ") for line in README.read_text().splitlines() if re.match(r"\|.*\d\.\d \|$", line)
+    ]
+    assert [row[0] for row in rows] == list(PROMISED)
+    for name, *numbers in rows:
+        kind, lengths, batch, new_tokens, heads = PROMISED[name]
+        of = list(lengths_of(lengths, batch))
+        made = [plan(of, one, blocks=132, heads=heads, new_tokens=new_tokens, kind=kind) for one in SCHEDULES]
+        assert numbers == [f"{one.predicted_us:.1f}" for one in made], name
+
+
+def test_a_machine_without_a_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default device is a GPU; PyTorch says that it was not compiled for one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(
+        ValueError, match="^device: got cuda, PyTorch finds no CUDA GPU here; device='cpu' emulates one"
+    ):
+        tk.decode_plan([3], new_tokens=1, heads=1, kv_heads=1)
+
+
+@pytest.mark.parametrize("kind", ["mla", "gqa"])
+def test_a_plan_is_made_in_a_tenth_of_a_millisecond(kind: str) -> None:
+    """132 unlike sequences, with the Python around it; the best of many, since others share the machine."""
+    lengths = torch.tensor(lengths_of("256-1024", 132), dtype=torch.int32)
+    made, took = plan(lengths.tolist(), blocks=132, new_tokens=4, kind=kind), []
+    for _ in range(100):
+        began = time.perf_counter()
+        made.refill(lengths)
+        took.append(time.perf_counter() - began)
+    assert 1e6 * min(took) < 100

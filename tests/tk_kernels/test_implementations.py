@@ -77,7 +77,7 @@ def test_prepared_call_computes_the_product(device: str) -> None:
     assert first.data_ptr() != second.data_ptr()
     manifest = implementation.build_manifest()
     assert manifest is not None
-    assert manifest["target"] == {"cpu": "cpu", "cuda": "sm_90a"}[device]
+    assert manifest["target"] == ("cpu" if device == "cpu" else toolchain.target_of_this_gpu().name)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -186,6 +186,20 @@ def test_a_schedule_is_one_of_gpus_with_a_copy_engine_or_without(
     assert Gemm(**options).supports(Problem(), device) == reason
     if options["schedule"] == "by_warps" and options.get("target") == "sm_80":
         assert "8-bit" in str(GemmFp8(**options).supports(Problem(dtype="e4m3"), device))
+
+
+@pytest.mark.parametrize(("direction", "folder"), [("fwd", "attention_warps"), ("bwd", "attention_warps_backward")])
+def test_a_pass_with_a_kernel_of_its_own_has_that_kernels_manifest(
+    monkeypatch: pytest.MonkeyPatch, direction: str, folder: str
+) -> None:
+    """Guard: the backward pass recorded the forward's machine code, and would not have been stale when it changed."""
+    monkeypatch.setattr(toolchain, "load", lambda *_: None)
+    monkeypatch.setattr(toolchain, "manifest", lambda name, target: {"name": name, "target": target})
+    implementation = Attention(target="sm_80")
+    monkeypatch.setattr(implementation, "_on", lambda _: "sm_80")
+    monkeypatch.setattr(implementation, "bind", lambda *_: torch.empty)
+    implementation.prepare(AttentionProblem(direction=direction), {"q": torch.empty(1)})
+    assert implementation.build_manifest() == {"name": folder, "target": "sm_80"}
 
 
 def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels import toolchain
 from tk_kernels.ops.decode_plan import SCHEDULES
 
 
@@ -84,3 +85,10 @@ def test_wrong_arguments_are_named(number: int) -> None:
     different, words = WRONG[number]
     with pytest.raises(ValueError, match=f"^{words}"):
         MLA(**{**MLA.operands(), **different})
+
+
+def test_its_device_code_is_short() -> None:
+    """With what it shares with grouped heads, without the launch on the host."""
+    lines = toolchain.find_kernel("mla_decode").lines_by_stem()
+    assert lines.keys() == {"mla_decode", "instructions", "launch"}
+    assert lines["mla_decode"] + lines["instructions"] <= 400

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +14,8 @@ import torch
 from decode_operators import OPERATORS, Decode
 
 import tk_kernels as tk
+from tk_kernels import toolchain
+from tk_kernels.ops import decode_call
 from tk_kernels.trace import record
 
 COUNTER = 7
@@ -174,3 +180,62 @@ def test_a_graph_replays_with_other_lengths(decode: Decode) -> None:
         plan.refill(which.seqlens)
         graph.replay()
         assert torch.equal(out, decode(*inputs.values(), plan=plan))
+
+
+STALL = """
+import torch, tk_kernels as tk
+plan = tk.decode_plan([3000], new_tokens=1, heads=4, kv_heads=1, kind="mla")
+queues = plan.buffer[16:].view(-1, 16)
+queues[:, 9] += (queues[:, 0] == 2).int()  # reductions await a part more than there is
+q = torch.randn(1, 1, 4, 576, device="cuda").bfloat16()
+cache = torch.randn(47, 64, 576, device="cuda").bfloat16()
+table = torch.arange(47, dtype=torch.int32, device="cuda")[None]
+lengths = torch.tensor([3000], dtype=torch.int32, device="cuda")
+tk.mla_decode(q, cache, table, lengths, plan=plan)
+try:
+    torch.cuda.synchronize()
+except RuntimeError as error:
+    print(f"first: {error}")
+tk.mla_decode(q, cache, table, lengths, plan=plan)
+"""
+STALLED = r"await: counter 0 holds (\d+) and not the (\d+) that block \d+ waits for, after two seconds"
+
+
+@pytest.mark.gpu
+def test_a_wait_that_never_ends_is_an_error_that_names_its_counter() -> None:
+    """In a process of its own, which cannot use the GPU afterwards."""
+    ended = subprocess.run([sys.executable, "-c", STALL], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode != 0
+    assert "first: CUDA error" in ended.stdout
+    told = re.findall(STALLED, ended.stderr)
+    assert len(told) == 2, "by the call that followed, and behind its traceback"
+    assert all(int(wanted) == int(held) + 1 for held, wanted in told)
+    assert re.search(rf"^tk_kernels: mla_decode: {STALLED}$", ended.stderr, re.M)
+
+
+def test_a_wait_that_never_ended_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a GPU's library says of it, whichever of those that were loaded; kernels without counters are not asked."""
+    words = "await: counter 3 holds 1 and not the 2 that block 7 waits for, after two seconds"
+
+    def unasked() -> str:
+        raise RuntimeError("allocating the report of counters: no CUDA-capable device is detected")
+
+    libraries = {
+        "gemm": SimpleNamespace(),
+        "mla_decode": SimpleNamespace(mla_decode_stalled=unasked),
+        "decode_trace": SimpleNamespace(mla_decode_stalled=str, paged_attention_decode_stalled=unasked),
+        "paged_attention_decode": SimpleNamespace(paged_attention_decode_stalled=lambda: words),
+    }
+    loaded: dict[tuple[str, str], Any] = {}
+    monkeypatch.setattr(decode_call, "loaded_on_gpus", lambda: loaded)
+    decode_call._tell_of_a_stall()
+    loaded.update({(name, "sm_90a"): library for name, library in libraries.items()})
+    decode_call._tell_of_a_stall()
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"tk_kernels: paged_attention_decode: {words}\n")
+
+
+def test_the_kernels_can_tell_of_it(decode: Decode) -> None:
+    for folder in (decode.name, "decode_trace"):
+        assert getattr(toolchain.load(folder, "cpu"), f"{decode.name}_stalled")() == ""
+    assert f"{decode.name}_stalled" in decode_call.STALLED

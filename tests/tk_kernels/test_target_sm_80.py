@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 import tk_kernels as tk
+from tests.which_gpu import missing_gpu
 from tk_kernels import implementations, ops, toolchain
 from tk_kernels.ops import library
 
@@ -43,6 +46,17 @@ def test_one_build_has_code_for_each_machine(kernel: str) -> None:
         assert code["shared_memory"] <= 48 * 1024
         assert code["hgmma_count"] in (0, None)
     assert {entry["machine"] for entry in manifest["entries"]} == MACHINES
+
+
+def test_its_ptx_travels_along_for_newer_gpus() -> None:
+    """A GPU that is newer than all machine code runs what its driver makes of the PTX."""
+    tool = Path(toolchain.compilers.find_nvcc().path).with_name("cuobjdump")
+    if not tool.is_file():
+        pytest.skip(f"there is no {tool.name} beside nvcc")
+    target, kernel = toolchain.find_target("sm_80"), toolchain.find_kernel("rotary")
+    library = toolchain.build(kernel, target, toolchain.BuildOptions()).library
+    listed = subprocess.run([tool, "--list-ptx", library], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in listed if name.endswith(".ptx")] == ["rotary.sm_80.ptx"]
 
 
 @pytest.mark.long
@@ -160,3 +174,69 @@ def test_rotary_is_the_same_bit_by_bit_on_both_targets(interleaved: bool) -> Non
 def library_call(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
     """The operator itself."""
     return tk.rotary(x, cos, sin, interleaved=interleaved)
+
+
+@pytest.mark.parametrize(
+    ("capability", "target", "file", "words"),
+    [
+        ((9, 0), "", "tile_library/test_operations.py", None),
+        ((9, 0), "sm_80", "tk_kernels/test_gemm.py", None),
+        ((8, 0), "sm_80", "tk_kernels/test_gemm.py", None),
+        ((12, 0), "sm_80", "tk_kernels/test_gemm.py", None),
+        (
+            (8, 0),
+            "",
+            "tk_kernels/test_gemm.py",
+            "a GPU is not a Hopper GPU; --target sm_80 runs the tests of operators",
+        ),
+        ((8, 0), "sm_80", "tile_library/test_operations.py", "a GPU is not a Hopper GPU, which this test is of"),
+        ((7, 5), "sm_80", "tk_kernels/test_gemm.py", "a GPU is older than Ampere"),
+    ],
+)
+def test_the_tests_of_operators_run_on_any_gpu_since_ampere(
+    gpu: pytest.MonkeyPatch, capability: tuple[int, int], target: str, file: str, words: str | None
+) -> None:
+    """Guard: on another GPU than Hopper's every test marked `gpu` was skipped; for sm_80 there was no way to ask."""
+    gpu.setattr(torch.cuda, "is_available", lambda: True)
+    gpu.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
+    reason = missing_gpu(target, Path(__file__).parents[1] / file)
+    assert reason is None if words is None else str(reason).startswith(words)
+
+
+WITHIN_PYTEST = """
+import pytest, torch
+torch.cuda.is_available = lambda: True
+torch.cuda.get_device_capability = lambda _=None: (8, 0)
+torch.cuda.get_device_name = lambda _=None: "a GPU"
+from tk_kernels import toolchain
+from tk_kernels.ops import library
+
+
+@pytest.mark.gpu
+def test_there():
+    assert library._target == "sm_80"
+
+
+@pytest.mark.gpu
+def test_refused():
+    toolchain.load("gemm_fp8", "sm_80")
+
+
+def test_elsewhere():
+    assert library._target == ""
+"""
+
+
+def test_with_the_option_tests_of_a_gpu_run_that_target(tmp_path: Path) -> None:
+    """By pytest itself, on a GPU that is not there."""
+    folder = tmp_path / "tests"
+    (folder / "tk_kernels").mkdir(parents=True)
+    for name in ("conftest.py", "which_gpu.py"):
+        (folder / name).write_text((Path(__file__).parents[1] / name).read_text())
+    (folder / "tk_kernels" / "test_it.py").write_text(WITHIN_PYTEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\naddopts = --import-mode=importlib\nmarkers = gpu\n")
+    command = [sys.executable, "-m", "pytest", "-rs", "--target", "sm_80", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tk.__file__).parents[1])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "2 passed, 1 skipped" in done.stdout, done.stdout
+    assert "gemm_fp8 is not built for sm_80" in done.stdout

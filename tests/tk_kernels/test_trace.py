@@ -93,7 +93,22 @@ def test_a_call_that_records_nothing_is_refused() -> None:
         record(plan, lambda: None)
 
 
-def test_wrong_lengths_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--lengths", "3,4"])
-    assert "--lengths: got '3,4', needs whole numbers joined by plus signs" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--lengths", "3,4"], "--lengths: got '3,4', needs whole numbers joined by plus signs"),
+        (["--lengths", "2147483648"], "seqlens: needs lengths from 0 to 2147483647"),
+        (["--new-tokens", "0"], "new_tokens: got 0, needs a whole number from 1"),
+        (["--kind", "gqa", "--heads", "3", "--kv-heads", "2"], "heads: got 3, needs a multiple of the 2 kv heads"),
+        (["--page", "0"], "--page: got 0, needs 1 key at least"),
+        (["--page", "7"], "kv_cache: got pages of 7 keys, needs 16 or a multiple of 32"),
+        (["--device", "gpu"], "device: got 'gpu', needs a CUDA device or the CPU"),
+        (["--out", "nowhere/trace.json"], "there is no folder nowhere for trace.json"),
+        (["--gantt", "nowhere/gantt.svg"], "there is no folder nowhere for gantt.svg"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--device", "cpu", *arguments])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err

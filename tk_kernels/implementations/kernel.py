@@ -53,7 +53,7 @@ class Kernel:
     helpers: tuple[str, ...] = ()
 
     def __init__(self, **options: Any) -> None:
-        self._target = ""
+        self._target = self._direction = ""
         known = (*self.options, "target")
         for option in options:
             if option not in known:
@@ -126,7 +126,7 @@ class Kernel:
 
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call that is timed, with the kernel loaded (and built, if need be)."""
-        self._target = self._on(next(iter(inputs.values())).device.type)
+        self._target, self._direction = self._on(next(iter(inputs.values())).device.type), problem.direction
         toolchain.load(self.folder(self._target, problem.direction), self._target)
         if not self._wanted:
             return self.bind(problem, inputs)
@@ -166,9 +166,9 @@ class Kernel:
         return ("nvjet", "cutlass", "cublas", "xmma", "triton", *self.foreign)
 
     def build_manifest(self) -> dict[str, Any] | None:
-        """The build manifest of the kernel: of the device it was prepared for, else of the GPU where there is one."""
+        """The build manifest of the kernel: as it was prepared, else for the GPU where there is one, forward."""
         target = self._target or self._on("cuda" if torch.cuda.is_available() else "cpu")
-        return toolchain.manifest(self.folder(target), target)
+        return toolchain.manifest(self.folder(target, self._direction or "fwd"), target)
 
 
 class Operator(Kernel):

@@ -14,7 +14,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
-from .decode_plan import COSTS, DecodePlan, decode_plan
+from .decode_plan import COSTS, GQA_KEY_STEP, GQA_ROWS_PER_TILE, DecodePlan, decode_plan
 from .operands import launch, like
 
 AUTOMATIC = False
@@ -72,11 +72,12 @@ def whole_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> fl
 
 
 def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> float:
-    """What this path is predicted to take: whole steps of 64 keys, divided among the blocks."""
+    """What this path is predicted to take: whole steps of keys, divided among the blocks."""
     batch, heads, queries, dim = q
     rows = heads // k[1] * queries
-    tiles = batch * k[1] * math.ceil(rows / (16 if rows <= 16 else 64))
-    steps = math.ceil(tiles * math.ceil(k[2] / 64) / multiprocessors)
+    few, many = GQA_ROWS_PER_TILE
+    tiles = batch * k[1] * math.ceil(rows / (few if rows <= few else many))
+    steps = math.ceil(tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
     return DECODE_LAUNCH_US + steps * COSTS["gqa"].step_us * dim / 128
 
 

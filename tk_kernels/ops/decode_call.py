@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -12,8 +14,11 @@ import torch
 from torch import Tensor
 
 from .decode_plan import DecodePlan, decode_plan
-from .library import compiled, has_elements
+from .library import compiled, has_elements, loaded_on_gpus
 from .operands import launch, require_shape, require_tensor
+
+STALLED = ("mla_decode_stalled", "paged_attention_decode_stalled")
+"""Exports that tell of a wait between blocks that never ended."""
 
 _log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)
 
@@ -26,6 +31,27 @@ def recording(log: Tensor) -> Iterator[None]:
         yield
     finally:
         _log.reset(token)
+
+
+def stalled_counter() -> str:
+    """The wait between blocks of a GPU that never ended, in a sentence; empty where every wait has ended.
+
+    After two seconds such a wait ends its launch, and all later use of the GPU by the process. PyTorch hears of an
+    unspecified launch failure, at its next wait for the GPU.
+    """
+    for (kernel, _), library in loaded_on_gpus().items():
+        tells = next((getattr(library, name) for name in STALLED if hasattr(library, name)), None)
+        with contextlib.suppress(RuntimeError):  # nothing was launched, and there is no GPU any more
+            if tells is not None and (words := str(tells())):
+                return f"{kernel}: {words}"
+    return ""
+
+
+@atexit.register
+def _tell_of_a_stall() -> None:
+    """Behind the traceback of PyTorch's error, which says nothing of counters."""
+    if words := stalled_counter():
+        print(f"tk_kernels: {words}", file=sys.stderr)
 
 
 def require_operands(q: Tensor, caches: Mapping[str, Tensor], rank: int, block_table: Tensor, seqlens: Tensor) -> None:

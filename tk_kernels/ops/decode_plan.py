@@ -14,6 +14,11 @@ from .library import compiled
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
 KINDS = ("mla", "gqa")
+HEADER_INTS, INSTRUCTION_INTS = 16, 16
+"""Of a plan's buffer, as layout.h has them; so are the next two."""
+DIGEST = slice(12, 14)
+GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64), 64
+"""Of grouped heads: rows of a tile, the first where no more are needed, and keys of a step."""
 SCHEDULES = ("static", "makespan", "last")
 CPU_BLOCKS = 4
 """Blocks of a plan for CPU tensors: each is emulated."""
@@ -45,8 +50,8 @@ class DecodeCosts:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not 0 <= value < 1e6:
-                raise ValueError(f"{name}: got {value}, needs 0 to a million microseconds")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e6:
+                raise ValueError(f"{name}: got {value!r}, needs 0 to a million microseconds")
         if self.step_us == 0:
             raise ValueError("step_us: got 0, needs more")
 
@@ -100,7 +105,7 @@ class DecodePlan:
         sizes = [*self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
         self._sizes = torch.tensor(sizes, dtype=torch.int32)
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
-        ints = 16 + 16 * blocks * self.capacity
+        ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
         self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
         self._make(lengths)
@@ -179,7 +184,7 @@ class DecodePlan:
     @property
     def digest(self) -> tuple[int, int]:
         """Of the lengths, as it stands in the buffer's header."""
-        low, high = self._host[12:14].tolist()
+        low, high = self._host[DIGEST].tolist()
         return low, high
 
     def __repr__(self) -> str:
@@ -231,11 +236,9 @@ def decode_plan(
         raise ValueError(f"kv_heads: got {kv_heads}, MLA has 1")
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
-    where = torch.device(device)
-    if where.type not in ("cpu", "cuda"):
-        raise ValueError(f"device: got {where}, needs a CUDA device or the CPU")
-    if where.type == "cuda" and where.index is None:
-        where = torch.device("cuda", torch.cuda.current_device())
+    if costs is not None and not isinstance(costs, DecodeCosts):
+        raise ValueError(f"costs: got a {type(costs).__name__}, needs tk.DecodeCosts")
+    where = _device(device)
     if blocks is None:
         many = where.type == "cuda"
         blocks = torch.cuda.get_device_properties(where).multi_processor_count if many else CPU_BLOCKS
@@ -254,6 +257,21 @@ def decode_plan(
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The CPU or a GPU with its number. Raises ValueError."""
+    try:
+        where = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device: got {device!r}, needs a CUDA device or the CPU") from error
+    if where.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: got {where}, needs a CUDA device or the CPU")
+    if where.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device: got cuda, PyTorch finds no CUDA GPU here; device='cpu' emulates one")
+    if where.type == "cuda" and where.index is None:
+        where = torch.device("cuda", torch.cuda.current_device())
+    return where
 
 
 def _whole(name: str, value: Any, largest: int) -> None:

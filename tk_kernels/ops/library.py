@@ -15,6 +15,7 @@ LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 _functions: dict[tuple[str, str, int, str], Any] = {}
 _copy_engines: dict[tuple[int, str], bool] = {}
+_on_gpus: dict[tuple[str, str], Any] = {}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _target = ""
 """The target that `built_for` asks for; none: the one for the GPU's capability."""
@@ -119,6 +120,11 @@ def compiled(kernel: str, device: torch.device, export: str | None = None) -> An
     return found
 
 
+def loaded_on_gpus() -> dict[tuple[str, str], Any]:
+    """The libraries that calls on GPUs have loaded, by kernel and target."""
+    return dict(_on_gpus)
+
+
 def has_copy_engine(device: torch.device) -> bool:
     """Whether calls on `device` run kernels for a target with a copy engine (see `toolchain.Target`)."""
     key = (device.index if device.type == "cuda" else -1, _target)
@@ -149,7 +155,9 @@ def _load(kernel: str, device: torch.device) -> Any:
             raise RuntimeError(reason)
         own = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
         assert own is not None
-        return toolchain.load(kernel, _target or own.name)
+        target = _target or own.name
+        library = _on_gpus[kernel, target] = toolchain.load(kernel, target)
+        return library
     return toolchain.load(kernel, toolchain.CPU.name)
 
 

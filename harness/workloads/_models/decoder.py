@@ -23,8 +23,11 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Causal attention of q (B, H, T, D) and k, v (B, Hkv, T, D)."""
 Rotate = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Half-split rotary embedding of x (B, H, T, D) by cos and sin (T, D / 2)."""
+Function = Callable[..., Any]
+Part = Callable[[Function], Function]
 Weights = Mapping[str, Tensor | Sequence[Tensor]]
 """By name; those of layers are stacked, or a list."""
+Blocks = Callable[[Weights, Tensor, Tensor, Tensor], Tensor]
 
 SCORES_AT_ONCE = 2**28
 """Scores that plain attention holds: 2 GiB in float64."""
@@ -32,6 +35,11 @@ EPSILON = 1e-6
 """Of the norms, beside the mean square."""
 
 _numbers = count()
+
+
+def as_it_is(function: Function) -> Function:
+    """The function itself."""
+    return function
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,9 @@ class Shape:
 class Decoder:
     """A decoder that computes products in `dtype` and keeps what is added up in `residual`.
 
-    rows: tokens that the feed-forward part takes at once, 0 for all; saving: blocks are computed again for gradients.
+    rows: tokens that the feed-forward part takes at once, 0 for all; saving: blocks are computed again for gradients;
+    part: how a function that is a part of the model is called, such as `compiled`. The parts are what comes before the
+    blocks, a block, which all layers share, and what a caller puts behind them.
     """
 
     shape: Shape
@@ -90,33 +100,50 @@ class Decoder:
     rotate: Rotate
     rows: int = 0
     saving: bool = False
+    part: Part = as_it_is
 
     @property
     def wide(self) -> torch.dtype:
         """What norms and losses are computed in: float32 at least."""
         return torch.promote_types(self.dtype, torch.float32)
 
-    def hidden(self, weights: Weights, tokens: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Tokens (B, T) to what the head sees of each, (B, T, W)."""
-        x = functional.embedding(tokens, cast(Tensor, weights["embedding"])).to(self.residual)
+    def blocks(self) -> Blocks:
+        """Tokens (B, T) to what the blocks leave of each, (B, T, W), as a function of weights, tokens, cos and sin."""
         names = [name for name in self.shape.matrices if name not in ("embedding", "head")]
-        for layer in range(self.shape.layers):
-            own = {name: weights[name][layer] for name in names}
-            if self.saving:
-                x = cast(Tensor, checkpoint(self._block, own, x, cos, sin, use_reentrant=False))
-            else:
-                x = self._block(own, x, cos, sin)
-        return self._norm(x)
 
-    def logits(self, weights: Weights, hidden: Tensor) -> Tensor:
-        """(..., W) to (..., V)."""
-        head = cast(Tensor, weights["embedding" if self.shape.tied else "head"])
+        def embed(embedding: Tensor, tokens: Tensor) -> Tensor:
+            return functional.embedding(tokens, embedding).to(self.residual)
+
+        def block(own: Mapping[str, Tensor], x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+            return self._block(own, x, cos, sin)
+
+        first, each = self.part(embed), self.part(block)
+
+        def through(weights: Weights, tokens: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+            x = first(cast(Tensor, weights["embedding"]), tokens)
+            for layer in range(self.shape.layers):
+                own = {name: weights[name][layer] for name in names}
+                x = checkpoint(each, own, x, cos, sin, use_reentrant=False) if self.saving else each(own, x, cos, sin)
+            return cast(Tensor, x)
+
+        return through
+
+    def head(self, weights: Weights) -> Tensor:
+        """The matrix (V, W) that makes logits."""
+        return cast(Tensor, weights["embedding" if self.shape.tied else "head"])
+
+    def logits(self, head: Tensor, hidden: Tensor) -> Tensor:
+        """(..., W), normalised, to (..., V)."""
         return functional.linear(hidden, head.to(self.dtype))
+
+    def norm(self, x: Tensor) -> Tensor:
+        """What is left of x when it is divided by the root of its mean square, in the products' type."""
+        return functional.rms_norm(x.to(self.wide), (self.shape.width,), eps=EPSILON).to(self.dtype)
 
     def _block(self, own: Mapping[str, Tensor], x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         shape, dtype = self.shape, self.dtype
         bias = own["qkv_bias"].to(dtype) if shape.bias else None
-        heads = functional.linear(self._norm(x), own["qkv"].to(dtype), bias).unflatten(-1, (-1, shape.head_dim))
+        heads = functional.linear(self.norm(x), own["qkv"].to(dtype), bias).unflatten(-1, (-1, shape.head_dim))
         q, k, v = heads.transpose(1, 2).split((shape.heads, shape.heads_kv, shape.heads_kv), dim=1)
         attended = self.attend(self.rotate(q, cos, sin), self.rotate(k, cos, sin), v)
         x = x + functional.linear(attended.transpose(1, 2).flatten(-2), own["out"].to(dtype))
@@ -125,16 +152,13 @@ class Decoder:
         return torch.cat([part + self._feed_forward(own, part) for part in x.split(self.rows, dim=1)], dim=1)
 
     def _feed_forward(self, own: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        up = functional.linear(self._norm(x), own["up"].to(self.dtype))
+        up = functional.linear(self.norm(x), own["up"].to(self.dtype))
         if self.shape.gated:
             gate, up = up.chunk(2, dim=-1)
             up = functional.silu(gate) * up
         else:
             up = functional.gelu(up)
         return functional.linear(up, own["down"].to(self.dtype))
-
-    def _norm(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x.to(self.wide), (self.shape.width,), eps=EPSILON).to(self.dtype)
 
 
 def tables(shape: Shape, length: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -186,7 +210,7 @@ def rotate_plainly(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1).to(x.dtype)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Function, backend: str | Function = "inductor") -> Function:
     """The function under torch.compile, for one shape, with a code object of its own.
 
     Dynamo counts what it compiled by code object and gives up after eight.
@@ -194,4 +218,4 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     assert isinstance(function, FunctionType)
     name = f"{function.__name__}_{next(_numbers)}"
     own = FunctionType(function.__code__.replace(co_name=name), function.__globals__, name, None, function.__closure__)
-    return torch.compile(own, fullgraph=True, dynamic=False)
+    return torch.compile(own, fullgraph=True, dynamic=False, backend=backend)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -20,10 +20,14 @@ Loss = Callable[[Weights, Tensor, Tensor, Tensor], Tensor]
 def loss_of(decoder: Decoder) -> Loss:
     """The mean cross entropy of each token (B, T + 1) but the first, given those before it."""
 
-    def loss(weights: Weights, tokens: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        hidden = decoder.hidden(weights, tokens[:, :-1], cos, sin)
-        logits = decoder.logits(weights, hidden).to(decoder.wide)
+    def score(head: Tensor, x: Tensor, tokens: Tensor) -> Tensor:
+        logits = decoder.logits(head, decoder.norm(x)).to(decoder.wide)
         return functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    blocks, last = decoder.blocks(), decoder.part(score)
+
+    def loss(weights: Weights, tokens: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        return cast(Tensor, last(decoder.head(weights), blocks(weights, tokens[:, :-1], cos, sin), tokens))
 
     return loss
 

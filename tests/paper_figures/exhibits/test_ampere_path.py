@@ -7,8 +7,10 @@ from types import ModuleType
 
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.exhibits._ampere import ATTENTION, BACKWARD, GEMM, PARTS
+from paper_figures.exhibits.ampere_path import EXHIBIT
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import ROOF, quantity
+from paper_figures.published.claims import load_claims
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.table import ABSENT
@@ -66,6 +68,37 @@ def test_without_that_roof_there_is_no_column_of_it(tmp_path: Path, synthetic: M
     shares = {(row["Kernel"], row["% of mma.sync"] == ABSENT) for row in rows(mixed)}
     assert {(GEMM.title, True), (BACKWARD.title, False)} <= shares, "of the runs that measured it alone"
     assert (GEMM.title, False) not in shares
+
+
+def test_on_another_gpu_it_says_nothing_of_hopper(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: a reproduction on an A100 had a title of the H200, rows of a build that did not run, and claims of Hopper
+    GPUs that held; one compared a kernel with itself.
+    """
+    gpu = {"name": "NVIDIA A100-SXM4-80GB", "compute_capability": "8.0"}
+    builds = {key: {"name": "a kernel", "target": "sm_80", "binary_hash": "c0de"} for key in (OURS, "tk")}
+    manifest = {"gpu": gpu, "kernel_builds": builds}
+    report = ampere_path(tmp_path / "a100", synthetic, *(part.id for part in PARTS), manifest=manifest)
+    said = " ".join((report.exhibit.title, report.table.caption, *report.table.remarks))
+    assert not any(word in said for word in ("H200", "Hopper", "wgmma", "no evidence"))
+    assert {row["Implementation"] for row in rows(report) if row["Kernel"] == "Rotary"} == {"TK (ours), sm_80"}
+    judged = {one.claim.id: one for one in report.results if "on a Hopper GPU" in one.claim.sentence}
+    assert len(judged) == 7
+    for one in judged.values():
+        assert one.verdict is Verdict.NOT_COMPARABLE
+        assert one.reason.endswith("the claim is of a Hopper GPU, and the run of another: NVIDIA A100-SXM4-80GB")
+    hopper = ampere_path(tmp_path / "h100", synthetic, *(part.id for part in PARTS))
+    assert "the same source built for Hopper" in " ".join(hopper.table.remarks)
+    assert "no evidence for an RTX 4090" in " ".join(hopper.table.remarks)
+    labels = {row["Implementation"] for row in rows(hopper) if row["Kernel"] == "Rotary"}
+    assert labels == {"TK (ours), sm_80", "TK (ours), sm_90a"}
+
+
+def test_its_title_names_no_gpu_and_is_quoted_as_it_is() -> None:
+    """It is recorded on more GPUs than one; the rows that need an RTX 4090 send readers there."""
+    quoting = [one for one in load_claims("scaleml_extended").claims if one.not_run and "Ampere" in one.not_run]
+    assert {one.id for one in quoting} == {"scaleml-attention-rtx-4090", "fig11-rtx-4090"}
+    assert all(f'under "{EXHIBIT.title}", ' in one.not_run for one in quoting)
+    assert EXHIBIT.title == "The Ampere path"
 
 
 def test_what_is_not_run_is_not_tested(tmp_path: Path, synthetic: ModuleType) -> None:

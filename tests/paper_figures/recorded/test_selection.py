@@ -22,6 +22,7 @@ from paper_figures.shown.report.making import selection_notes
 
 EXPERIMENT = "table2_persistent"
 OLD, NEW = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
+FORWARD_AND_BACKWARD = ("attention_warps", "attention_warps_backward")
 TK, CUBLAS = Contestant("tk"), Contestant("cublas")
 
 
@@ -168,6 +169,18 @@ def test_a_kernel_that_has_changed_since_is_stale(
     manifest = {"kernel_builds": dict.fromkeys(labels, build), "git_dirty": dirty}
     cells = [cell for one in choose((OLD, {"manifest": manifest})) for cell in one.cells]
     assert {str(cell.contestant) for cell in cells if cell.stale} == (labels if changed and not dirty else set())
+
+
+def test_a_direction_with_a_kernel_of_its_own_is_held_against_that(tmp_path: Path, synthetic: ModuleType) -> None:
+    """The forward pass has changed here, the backward has not."""
+    codes = {name: json.loads(MACHINE_CODE.read_text())[name]["sm_80"] for name in FORWARD_AND_BACKWARD}
+    forward, backward = ({"name": name, "target": "sm_80", **code} for name, code in codes.items())
+    builds = {"tk[target=sm_80]": {**forward, "binary_hash": "c0de"}, "tk[target=sm_80] bwd": backward}
+    synthetic.write_run(tmp_path / "c", "ampere_instructions", manifest={"kernel_builds": builds})
+    selected = select(load_campaign(tmp_path / "c"), load_experiment("ampere_instructions"))
+    rows = [(cell.row, bool(cell.stale)) for one in selected for cell in one.cells if cell.contestant.variant]
+    stale = [(str(row["direction"]), changed) for row, changed in rows if row is not None]
+    assert stale == [("fwd", True), ("fwd", True), ("bwd", False), ("bwd", False)]
 
 
 def test_cases_of_a_problem_have_a_page_in_common(choose: Callable[..., tuple[Selected, ...]]) -> None:

@@ -43,6 +43,13 @@ struct costs {
     double reduce_start;  // of a reduction
     double reduce_row;    // to read a row of one partial
     double hand_over;     // from a signal to whoever awaits it
+
+    // Of an attend, which stores a partial of its rows, or writes the output where it has the whole tile.
+    double attend(int steps, int rows, bool whole) const {
+        return attend_start + steps * key_step + rows * (whole ? output_row : partial_row);
+    }
+    // Of a reduction, once its partials are there.
+    double reduce(int partials, int rows) const { return reduce_start + partials * rows * reduce_row; }
 };
 
 enum class schedule { static_pieces, makespan, last };

@@ -1,4 +1,5 @@
-// What kernels that follow a plan (layout.h) have in common: reading an instruction, and merging results of pieces.
+// What kernels that follow a plan (layout.h) have in common: reading an instruction, and merging results of pieces; and
+// what the timed ones record of their instructions: nothing.
 #pragma once
 
 #include "kittens.cuh"
@@ -8,6 +9,15 @@
 namespace tk::decode_plan {
 
 using namespace kittens;
+
+// No code. What takes its place is in ../decode_trace/.
+struct unrecorded {
+    struct where {};
+    template <typename Records> kittens_device unrecorded(const where&, int, const Records&) {}
+    kittens_device void start() {}
+    kittens_device void waited() {}
+    kittens_device void end() {}
+};
 
 struct instruction {
     int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, length;

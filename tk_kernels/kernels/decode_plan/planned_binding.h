@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 #include "layout.h"
 #include "planned.h"
@@ -84,6 +86,19 @@ planned require_planned(const planned_arguments& a, std::int64_t dim, const bind
 inline float* require_lse(const planned_arguments& a, const binding::named& q) {
     return binding::numbers("lse", a.lse, {q.tensor.size(0), q.tensor.size(2), q.tensor.size(1)},
                             "a number for each row of q", q);
+}
+
+// Launches. Where CUDA refuses because a wait of an earlier launch never ended, says which.
+template <typename Launch> void launching_blocks(const Launch& launch, std::string (*stalled)()) {
+    binding::launching([&] {
+        try {
+            launch();
+        } catch (const std::runtime_error& error) {
+            const std::string words = stalled();
+            if (words.empty()) throw;
+            throw std::runtime_error(words + "; since then: " + error.what());
+        }
+    });
 }
 
 }  // namespace tk::decode_plan

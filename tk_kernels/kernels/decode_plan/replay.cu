@@ -257,6 +257,14 @@ class verification {
     std::vector<tile_state> tiles_;
 };
 
+// As its header has them.
+shape sizes_of(const std::int32_t* buffer) {
+    return {buffer[header::blocks],     buffer[header::capacity],      buffer[header::counters],
+            buffer[header::slots],      buffer[header::rows_per_tile], buffer[header::key_step],
+            buffer[header::batch],      buffer[header::kv_heads],      buffer[header::row_tiles],
+            buffer[header::new_tokens], buffer[header::heads]};
+}
+
 }  // namespace
 
 shape shape_of(const std::int32_t* buffer, std::int64_t ints) {
@@ -264,10 +272,7 @@ shape shape_of(const std::int32_t* buffer, std::int64_t ints) {
     if (ints < header_ints) refuse("got " + text(ints) + " ints, a header alone has " + text(header_ints));
     if (buffer[header::version] != version)
         refuse("is of version " + text(buffer[header::version]) + ", needs " + text(version));
-    const shape s{buffer[header::blocks],     buffer[header::capacity],      buffer[header::counters],
-                  buffer[header::slots],      buffer[header::rows_per_tile], buffer[header::key_step],
-                  buffer[header::batch],      buffer[header::kv_heads],      buffer[header::row_tiles],
-                  buffer[header::new_tokens], buffer[header::heads]};
+    const shape s = sizes_of(buffer);
     for (int i = header::blocks; i <= header::heads; ++i) {
         if (buffer[i] < 1) refuse("has " + text(buffer[i]) + " at " + text(i) + " of its header, needs 1 or more");
     }
@@ -296,10 +301,7 @@ std::string verify(const std::int32_t* buffer, std::int64_t ints, std::span<cons
 }
 
 double predict(const std::int32_t* buffer, const costs& costs) {
-    const shape s{buffer[header::blocks],     buffer[header::capacity],      buffer[header::counters],
-                  buffer[header::slots],      buffer[header::rows_per_tile], buffer[header::key_step],
-                  buffer[header::batch],      buffer[header::kv_heads],      buffer[header::row_tiles],
-                  buffer[header::new_tokens], buffer[header::heads]};
+    const shape s = sizes_of(buffer);
     queues all(buffer, s);
     std::vector<int> signals(s.counters, 0);
     std::vector<double> signalled(s.counters, 0.0);  // last
@@ -308,8 +310,7 @@ double predict(const std::int32_t* buffer, const costs& costs) {
     std::priority_queue<event, std::vector<event>, std::greater<event>> events;
     double end = 0;
     const auto reduction = [&](const std::int32_t* one) {
-        const int rows = one[field::end_row] - one[field::first_row];
-        return costs.reduce_start + double(one[field::slots]) * rows * costs.reduce_row;
+        return costs.reduce(one[field::slots], one[field::end_row] - one[field::first_row]);
     };
     const auto begin = [&](int block, double now) {
         const std::int32_t* one = all.at(block);
@@ -317,8 +318,7 @@ double predict(const std::int32_t* buffer, const costs& costs) {
         if (one == nullptr) return;
         if (one[field::opcode] == opcode::attend) {
             const int steps = (one[field::end_key] - one[field::first_key] + s.key_step - 1) / s.key_step;
-            const double row = one[field::slot] < 0 ? costs.output_row : costs.partial_row;
-            const double time = costs.attend_start + steps * costs.key_step + s.rows_of(one[field::row_tile]) * row;
+            const double time = costs.attend(steps, s.rows_of(one[field::row_tile]), one[field::slot] < 0);
             events.push({now + time, block});
         } else if (signals[one[field::counter]] >= one[field::slots]) {
             events.push({std::max(now, signalled[one[field::counter]] + costs.hand_over) + reduction(one), block});

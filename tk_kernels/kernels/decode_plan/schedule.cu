@@ -167,13 +167,7 @@ class planner {
         std::vector<int> partials;
     };
 
-    double attend_time(const tile& t, int steps, bool whole) const {
-        const double row = whole ? costs_.output_row : costs_.partial_row;
-        return costs_.attend_start + steps * costs_.key_step + t.rows * row;
-    }
-    double reduce_time(int partials, int rows) const {
-        return costs_.reduce_start + partials * rows * costs_.reduce_row;
-    }
+    double attend_time(const tile& t, int steps, bool whole) const { return costs_.attend(steps, t.rows, whole); }
 
     template <typename Block> void cut_equally(partition& p, int index, int pieces, const Block& block_of) const {
         const int steps = tiles_[index].steps, each = steps / pieces, more = steps % pieces;
@@ -291,7 +285,7 @@ class planner {
         p.reductions.push_back(one);
         double& free = now.free[one.block];
         free = std::max(free, now.ready[one.tile] + costs_.hand_over) +
-               reduce_time(now.partials[one.tile], one.end_row - one.first_row);
+               costs_.reduce(now.partials[one.tile], one.end_row - one.first_row);
     }
 
     // Tiles in the order in which they are ready; each is reduced by the blocks that are free first.
@@ -332,7 +326,7 @@ class planner {
         for (int i = 0; i < int(tiles_.size()); ++i) {
             if (now.partials[i] > 0)
                 p.time =
-                    std::max(p.time, now.ready[i] + costs_.hand_over + reduce_time(now.partials[i], tiles_[i].rows));
+                    std::max(p.time, now.ready[i] + costs_.hand_over + costs_.reduce(now.partials[i], tiles_[i].rows));
         }
     }
 

@@ -40,10 +40,11 @@ std::int64_t mla_decode(TensorView q, TensorView cache, TensorView table, Tensor
                                     cache.size(1),
                                     table.size(1),
                                     scale};
-    launching([&] { tk::mla_decode::launch(p, s, stream_of(q)); });
+    launching_blocks([&] { tk::mla_decode::launch(p, s, stream_of(q)); }, tk::mla_decode::stalled);
     return 0;
 }
 
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(mla_decode, mla_decode);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(mla_decode_stalled, tk::mla_decode::stalled);

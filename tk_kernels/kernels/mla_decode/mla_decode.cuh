@@ -22,7 +22,6 @@
 #include "kittens.cuh"
 
 #include "../decode_plan/instructions.cuh"
-#include "../decode_plan/recorder.cuh"
 #include "mla_decode.h"
 
 namespace tk::mla_decode {

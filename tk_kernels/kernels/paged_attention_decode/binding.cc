@@ -46,7 +46,8 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                                 table.size(1),
                                                 static_cast<int>(dim),
                                                 scale};
-    launching([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); });
+    launching_blocks([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); },
+                     tk::paged_attention_decode::stalled);
     return 0;
 }
 
@@ -118,7 +119,8 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
                                                 scale,
                                                 q_by_head,
                                                 out_by_head};
-    launching([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); });
+    launching_blocks([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); },
+                     tk::paged_attention_decode::stalled);
     return 0;
 }
 
@@ -126,3 +128,4 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attention_decode, attention_decode);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(paged_attention_decode, paged_attention_decode);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(paged_attention_decode_stalled, tk::paged_attention_decode::stalled);

@@ -19,7 +19,6 @@
 #include "kittens.cuh"
 
 #include "../decode_plan/instructions.cuh"
-#include "../decode_plan/recorder.cuh"
 #include "decode.h"
 
 namespace tk::paged_attention_decode {

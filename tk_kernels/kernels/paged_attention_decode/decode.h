@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "../decode_plan/planned.h"
 #include "tk/tensor.h"
@@ -27,6 +28,9 @@ using decode_plan::planned;
 
 // Ints of `planned::words`.
 std::int64_t words_for(int counters);
+
+// The wait of an earlier launch that never ended, in a sentence; empty where every wait has ended.
+std::string stalled();
 
 // out = softmax(scale q k^T) v, causal among the new tokens. `stream` is a cudaStream_t (ignored by the cpu target).
 // Throws std::invalid_argument for what no kernel is built for, and for more blocks than the device holds at once.
