@@ -89,9 +89,9 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
         first, *others = [text for _, _, text in fast]
         return "; ".join([first, *map(inside, others)])
     ours = _winners(report)
-    found = [held(results)] if results else []
-    found += [f"ours is fastest on {_of(*ours)}"] if ours else []
-    return ": ".join(filter(None, (report.exhibit.title, "; ".join(found))))
+    said = [held(results)] if results else []
+    said += [f"ours is fastest on {_of(*ours)}"] if ours else []
+    return ": ".join(filter(None, (report.exhibit.title, "; ".join(said))))
 
 
 def alone(title: str, finding: str) -> str:
