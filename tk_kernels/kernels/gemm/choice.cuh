@@ -24,50 +24,48 @@ template <operation Operation> struct problem : matrices {
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o);
 
+// What a kernel is given: the operands and the result, what only some kernels know, the steps of K, the operation's own.
+template <typename Kernel, operation Operation, typename... Own>
+typename Kernel::globals globals_of(const problem<Operation>& p, const Own&... own) {
+    const auto operand = [](const void* data) {
+        return static_cast<typename Operation::operand*>(const_cast<void*>(data));
+    };
+    using result = typename Operation::result;
+    const int64_t b_rows = Operation::transposed_b ? p.n : p.k, b_cols = Operation::transposed_b ? p.k : p.n;
+    constexpr int unit = 16 / sizeof(result);  // what is written at a time
+    return {{operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
+            {operand(p.b), 1, 1, b_rows, b_cols, p.ldb, 0, 0},
+            {static_cast<result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
+            own...,
+            int(divide_up(p.k, Kernel::tile_k)),
+            p.extra};
+}
+// The tiles of the result, of a whole cluster each, in the order that is asked for.
+template <operation Operation>
+tile_bands tiles_of(const config& c, const problem<Operation>& p, const options& o) {
+    const bool row_major = o.order == int(tile_order::row_major);
+    return {int(divide_up(p.m, c.tile_m * c.cluster_m)), int(divide_up(p.n, c.tile_n * c.cluster_n)),
+            row_major ? 1 : square_band(c.tile_m, c.tile_n, c.cluster_m)};
+}
+
 template <config C, operation Operation>
     requires(C.consumers == swapped)
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = swapped_kernel<C, Operation>;
-    const auto operand = [](const void* data) {
-        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
-    };
-    const int64_t b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
-    constexpr int unit = 16 / sizeof(typename kernel::result);  // what TMA writes at a time
     const int rows = int(divide_up(p.m, C.tile_m)), cols = int(divide_up(p.n, C.tile_n)), split = best_split(C, p, o);
-    const typename kernel::globals globals{
-        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
-        {operand(p.b), 1, 1, b_rows, b_cols, p.ldb, 0, 0},
-        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
-        divisor(rows),
-        divisor(split),
-        int(divide_up(p.k, kernel::tile_k)),
-        p.extra};
     kittens::launch<kernel>(
         {.blocks = rows * cols * split, .shared_bytes = kernel::shared_bytes, .cluster_blocks = split}, stream,
-        globals);
+        globals_of<kernel>(p, divisor(rows), divisor(split)));
 }
 
 template <config C, operation Operation>
     requires(C.consumers == by_warps)
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = by_warps_kernel<C, Operation>;
-    const bool row_major = o.order == int(tile_order::row_major);
-    const tile_bands tiles(int(divide_up(p.m, C.tile_m)), int(divide_up(p.n, C.tile_n)),
-                           row_major ? 1 : square_band(C.tile_m, C.tile_n, 1));
-    const auto operand = [](const void* data) {
-        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
-    };
-    constexpr int unit = 16 / sizeof(typename kernel::result);  // what is written at a time
-    const typename kernel::globals globals{
-        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
-        {operand(p.b), 1, 1, p.k, p.n, p.ldb, 0, 0},
-        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
-        tiles,
-        int(divide_up(p.k, kernel::tile_k)),
-        p.extra};
+    const tile_bands tiles = tiles_of(C, p, o);
     const int resident = multiprocessors() * kernel::blocks_per_sm;
     const int blocks = o.persistent == 1 && tiles.tiles() > resident ? resident : tiles.tiles();
-    kittens::launch<kernel>({blocks, kernel::shared_bytes}, stream, globals);
+    kittens::launch<kernel>({blocks, kernel::shared_bytes}, stream, globals_of<kernel>(p, tiles));
 }
 
 template <config C, operation Operation>
@@ -75,24 +73,11 @@ template <config C, operation Operation>
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
-    const bool row_major = o.order == int(tile_order::row_major);
-    const tile_bands tiles(int(divide_up(p.m, C.tile_m * C.cluster_m)), int(divide_up(p.n, C.tile_n * C.cluster_n)),
-                           row_major ? 1 : square_band(C.tile_m, C.tile_n, C.cluster_m));
-    const auto operand = [](const void* data) {
-        return static_cast<typename kernel::operand*>(const_cast<void*>(data));
-    };
-    const int64_t b_rows = kernel::transposed_b ? p.n : p.k, b_cols = kernel::transposed_b ? p.k : p.n;
-    constexpr int unit = 16 / sizeof(typename kernel::result);  // what TMA writes at a time
-    const typename kernel::globals globals{
-        {operand(p.a), 1, 1, p.m, p.k, p.lda, 0, 0},
-        {operand(p.b), 1, 1, b_rows, b_cols, p.ldb, 0, 0},
-        {static_cast<typename kernel::result*>(p.out), 1, 1, p.m, divide_up(p.n, unit) * unit, p.ldo, 0, 0},
-        tiles,
-        int(divide_up(p.k, kernel::tile_k)),
-        p.extra};
+    const tile_bands tiles = tiles_of(C, p, o);
     const int resident = multiprocessors() / kernel::cluster_blocks;
     const int clusters = o.persistent == 0 || tiles.tiles() < resident ? tiles.tiles() : resident;
-    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream, globals);
+    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream,
+                              globals_of<kernel>(p, tiles));
 }
 
 template <operation Operation> struct built {
