@@ -81,8 +81,8 @@ class Screen:
         """What goes on now."""
         self._progress.update(self._task, description=f"{self._title} {text}".strip())
 
-    def begin(self, plan: Plan, machine: Machine, store: Store) -> None:
-        """A job starts."""
+    def begin(self, plan: Plan, machine: Machine, store: Store, able: int) -> None:
+        """A job starts; `able`: how many contestants are here."""
         self._progress.reset(self._task, total=len(plan.groups))
         where = machine.gpu.get("name", "CPU")
         problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
@@ -91,7 +91,7 @@ class Screen:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
-            self._advise(plan, machine, plan.estimated_minutes(False, cpu_gflops=machine.cpu_gflops))
+            self._advise(plan, machine, plan.estimated_minutes(False, able, machine.cpu_gflops))
 
     def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
         """Where a CPU is asked for minutes of work: how many, and what takes seconds."""

@@ -35,7 +35,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     invocation.last_config = config
     if plan.profile_metrics and not machine.timed:
         store.note("profile=ncu: nothing is profiled, this device verifies only")
-    screen.begin(plan, machine, store)
+    screen.begin(plan, machine, store, sum(not one.missing for one in inspected))
     for number, group in enumerate(plan.groups):
         runnable = _runnable(group, inspected)
         settings = settings_of(config, group)
