@@ -190,7 +190,7 @@ def _measurement(
         tolerance=outcome.tolerance,
         n_samples=len(outcome.latency_us),
         timer=plan.timer.kind if timed else "",
-        cache=("flushed" if plan.timer.flush_l2 else "warm") if timed else "",
+        cache=plan.timer.cache if timed else "",
         bound=_bound(group, machine),
         throttled=outcome.throttled,
         peak_memory_mib=outcome.peak_memory_mib,

@@ -58,6 +58,13 @@ class TimerSettings:
     settled_block_seconds: float = 0.5
     settled_drop_seconds: float = 0.15
 
+    @property
+    def cache(self) -> str:
+        """What the L2 holds when a call begins, as the column `cache` has it."""
+        if not self.flush_l2:
+            return "warm"
+        return "flushed, clean" if self.kind == CLEAN else "flushed"
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -172,6 +179,9 @@ MAPPINGS = {
 }
 """Those of them that hold keys, with the keys."""
 TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
+CLEAN = "cuda_events_clean"
+"""The timer whose flush leaves nothing to be written back."""
+TIMERS = ("cuda_events", "cuda_graph", CLEAN)
 SETTLED = ("auto", "always", "never")
 """When groups are measured settled too."""
 _WHOLE = ("min_rounds", "max_rounds", "placements", "settled_fastest", "settled_rounds")
@@ -303,8 +313,10 @@ def _contestants(config: Mapping[str, Any]) -> tuple[Candidate, ...]:
 
 
 def _timer(values: Mapping[str, Any]) -> TimerSettings:
-    if values["kind"] not in ("cuda_events", "cuda_graph"):
-        raise HarnessError(f"timer.kind is {values['kind']!r}: there is cuda_events, cuda_graph")
+    if values["kind"] not in TIMERS:
+        raise HarnessError(f"timer.kind is {values['kind']!r}: there is {', '.join(TIMERS)}")
+    if values["kind"] == CLEAN and not values["flush_l2"]:
+        raise HarnessError(f"timer.flush_l2 is false, needs to be true with timer.kind={CLEAN}")
     numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2", "settled", "settled_own")}
     checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if key not in _WHOLE}
     rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key in _WHOLE}

@@ -128,7 +128,7 @@ class Measurement(_Row):
     n_samples: int
     """Timed calls; 0 where nothing was timed."""
     timer: str
-    """`cuda_events` or `cuda_graph`; empty where nothing was timed."""
+    """`cuda_events`, `cuda_graph` or `cuda_events_clean`; empty where nothing was timed."""
     cache: str
     """State of the L2 before each call: `flushed` or `warm`; empty where nothing was timed."""
     latency_us_p10: float | None

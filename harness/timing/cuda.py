@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from harness.outputs import snapshot
+from harness.planning import CLEAN
 from harness.timing.rounds import Sample
 from harness.timing.visits import PLAIN, Visit
 
@@ -50,6 +51,22 @@ class L2Flush:
 
     def __call__(self) -> None:
         self._buffer.zero_()
+
+
+class CleanFlush(L2Flush):
+    """Then reads as much, so that what was overwritten has left the L2, too.
+
+    Else the lines of the call drive it out, and a call that reads pays for writing up to the L2's size.
+    """
+
+    def __init__(self, l2_bytes: int) -> None:
+        super().__init__(l2_bytes)
+        self._read = torch.zeros(2 * l2_bytes // 4, device="cuda")
+        self._sum = torch.empty((), device="cuda")
+
+    def __call__(self) -> None:
+        super().__call__()
+        torch.sum(self._read, dim=0, out=self._sum)
 
 
 class EventStopwatch:
@@ -186,7 +203,8 @@ def _nothing() -> None:
 
 
 def make_stopwatch(kind: str, *, flush_l2: bool, l2_bytes: int, sm_clock_max_mhz: float) -> EventStopwatch:
-    """The stopwatch of the group `timer/`: cuda_events or cuda_graph."""
-    flush: Callable[[], None] = L2Flush(l2_bytes) if flush_l2 else lambda: None
-    stopwatch = {"cuda_events": EventStopwatch, "cuda_graph": GraphStopwatch}[kind]
+    """The stopwatch of a kind of `planning.TIMERS`."""
+    flush_of = CleanFlush if kind == CLEAN else L2Flush
+    flush: Callable[[], None] = flush_of(l2_bytes) if flush_l2 else lambda: None
+    stopwatch = GraphStopwatch if kind == "cuda_graph" else EventStopwatch
     return stopwatch(flush, cycles_per_us=sm_clock_max_mhz)

@@ -21,7 +21,11 @@ from paper_figures.recorded.selection import Cell, Selected
 
 TIMED = ("rate", "speedup", "over_published", "across")
 """The comparisons whose numbers are times."""
-CACHES = {"flushed": "with the L2 flushed before each", "warm": "with a warm L2"}
+CACHES = {
+    "flushed": "with the L2 flushed before each",
+    "flushed, clean": "with the L2 flushed before each, and nothing in it to be written back",
+    "warm": "with a warm L2",
+}
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Experiment:
     contestants: tuple[Contestant, ...]
     profiled: bool
     timer: str = "cuda_events"
-    """`cuda_events` or `cuda_graph`: only what was timed so is of the experiment."""
+    """The kind of timer, such as `cuda_events`: only what was timed so is of the experiment."""
 
     def stored_problem(self, problem: str) -> StoredProblem:
         """How the rows of one of its problems are stored: beside its text, what has a column of its own."""

@@ -29,7 +29,7 @@ from harness.results import load_run
         (["campain=x"], "; did you mean campaign?"),
         (["resum=x"], "; did you mean resume?"),
         (["timer.budget_second=3"], "; did you mean timer.budget_seconds?"),
-        (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_graph"),
+        (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_events_clean, cuda_graph"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         (["notanoverride"], "notanoverride"),

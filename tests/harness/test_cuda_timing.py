@@ -280,3 +280,16 @@ def test_events_and_graphs_agree_on_the_gpu():
         torch.testing.assert_close(samples[-1].output, a @ a)
     assert medians["cuda_events"] == pytest.approx(medians["cuda_graph"], rel=0.1)
     assert 100 < medians["cuda_events"] < 2000
+
+
+@pytest.mark.gpu
+def test_a_clean_flush_leaves_nothing_to_be_written_back():
+    """Reading a part of the L2's size: behind the plain flush the same bytes are written, too."""
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    data, out = torch.zeros(l2_bytes // 8, device="cuda"), torch.empty((), device="cuda")
+    medians = {}
+    for kind in ("cuda_events", "cuda_events_clean"):
+        watch = cuda.make_stopwatch(kind, flush_l2=True, l2_bytes=l2_bytes, sm_clock_max_mhz=1980.0)
+        call = watch.wrap(lambda: torch.sum(data, dim=0, out=out))
+        medians[kind] = sorted(watch.sample(call, lambda: None).latency_us for _ in range(31))[15]
+    assert medians["cuda_events_clean"] < 0.95 * medians["cuda_events"]

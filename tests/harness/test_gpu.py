@@ -5,6 +5,7 @@ import torch
 from harness_support import contestant, only_run, small
 
 from harness.cli import main
+from harness.planning import TIMERS
 from harness.results import load_run
 
 pytestmark = pytest.mark.gpu
@@ -19,7 +20,7 @@ def device():
     return CudaDevice()
 
 
-@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])
+@pytest.mark.parametrize("timer", TIMERS)
 def test_a_run(tmp_path, timer):
     arguments = [*SHORT, f"timer={timer}", *small(1024, 1024, 1024), "implementations=[tk,cublas]"]
     assert main([*arguments, f"results_dir={tmp_path}"]) == 0

@@ -75,7 +75,7 @@ def test_what_there_is_not_is_said(monkeypatch, tmp_path, capsys):
     with pytest.raises(HarnessError, match="is missing: install a wheel of the project again"):
         help_text([], tmp_path / "nowhere")
     assert main(["--help", "timer=nope"]) == 2
-    assert "timer=nope is no choice: there is cuda_events, cuda_graph" in capsys.readouterr().err
+    assert "timer=nope is no choice: there is cuda_events, cuda_events_clean, cuda_graph" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["tk-bench", "--help", "device=nope"])
     assert harness_help.main() == 2
     assert "device=nope is no choice" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from harness import workloads
 from harness.cli import CONFIG_DIR
 from harness.errors import HarnessError
 from harness.naming import expand_problems
-from harness.planning import KEYS, MAPPINGS, make_plan
+from harness.planning import KEYS, MAPPINGS, TIMERS, make_plan
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
@@ -72,6 +72,7 @@ CASES = {
     "ampere_instructions": (4, ["tk[target=sm_80]", "sdpa_flash"]),
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),
     "ampere_rotary": (3, ["tk[target=sm_80]", "tk"]),
+    "gemm_clean_l2": (16, ["tk", "cublas", "cublas_tuned"]),
     "gemm_in_use": (27, ["tk", "cublas", "cublas_tuned"]),
     "gemm_fp8_in_use": (13, ["tk", "cublas_fast", "cublas_tuned_fast"]),
     "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),
@@ -174,11 +175,12 @@ def test_keys_that_default_to_others_can_be_given_and_left_out():
     assert plan("workload=attention").groups[0].problem.text == "B=16;H=16;N=3072;D=128"
 
 
-@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])
+@pytest.mark.parametrize("timer", TIMERS)
 @pytest.mark.parametrize("device", ["auto", "cuda", "cpu"])
 def test_groups_compose(timer, device):
     made = plan(f"timer={timer}", f"device={device}")
     assert made.timer.kind == timer
+    assert made.timer.cache == ("flushed, clean" if timer == "cuda_events_clean" else "flushed")
     assert made.device["_target_"].startswith("harness.devices")
 
 
@@ -299,6 +301,7 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["wandb.mode=foo"], "wandb.mode is 'foo': there is offline, online, disabled"),
         (["plan=maybe"], "plan is 'maybe', needs true or false"),
         (["timer.flush_l2=3"], "timer.flush_l2 is 3, needs true or false"),
+        (["timer=cuda_events_clean", "timer.flush_l2=false"], "timer.flush_l2 is false, needs to be true with"),
     ],
 )
 def test_mistakes(overrides, words):
