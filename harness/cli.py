@@ -34,7 +34,8 @@ from harness.places import CONFIGS as CONFIG_DIR
 from harness.planning import make_plan
 from harness.provenance import new_run_id, utc_now
 from harness.publish import publish
-from harness.runner import FAILURES, IDLE, run_job
+from harness.records import FAILURES, IDLE
+from harness.runner import run_job
 from harness.store import Store
 from harness.worker.supervisor import Worker
 
@@ -154,8 +155,8 @@ def _spread(invocation: Invocation, screen: Screen) -> None:
     if not stores and invocation.folder is not None:
         stores = [Store.reopen(invocation.folder)]  # nothing was missing
     for store in stores:
-        screen.merged(store)
         rows = results.load_run(store.folder).measurements
+        screen.merged(store, rows["status"].value_counts().to_dict())
         invocation.failures += int(rows["status"].isin([str(status) for status in FAILURES]).sum())
         idle = rows[rows["status"].isin([str(status) for status in IDLE])]
         invocation.did_not_run += [f"{row.implementation}: {row.reason}" for row in idle.itertuples()]

@@ -225,7 +225,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Merges the parts of a run whose command ended before its jobs did; gives the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     if words in (["--help"], ["-h"]):
-        print(f"usage: python -m harness.cluster <results_dir>/.parts/<run>\n\n{main.__doc__}")
+        print(f"usage: python -m harness.cluster <results_dir>/.parts/<run>\n\n{main.__doc__}\n")
+        print("example: python -m harness.cluster results/.parts/20261122T104500Z-1a2b3c")
         return 0
     if len(words) != 1 or words[0].startswith("-"):
         print("python -m harness.cluster takes one folder, <results_dir>/.parts/<run>", file=sys.stderr)

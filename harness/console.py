@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from harness import headline, ledger, workloads
 from harness.planning import Group, Plan
-from harness.records import Measurement, Ratio, Status
+from harness.records import IDLE, Measurement, Ratio, Status
 from harness.small_problems import as_argument, smaller
 from harness.store import Store, StoredGroup
 from harness.worker.messages import Inspected, Machine, Phase, Timing
@@ -53,6 +53,7 @@ class Screen:
         self._task = self._progress.add_task("starting", total=None)
         self._group: Group | None = None
         self._title = ""
+        self._remarked: set[str] = set()
 
     def __enter__(self) -> Screen:
         self._progress.start()
@@ -80,8 +81,8 @@ class Screen:
         """What goes on now."""
         self._progress.update(self._task, description=f"{self._title} {text}".strip())
 
-    def begin(self, plan: Plan, machine: Machine, store: Store) -> None:
-        """A job starts."""
+    def begin(self, plan: Plan, machine: Machine, store: Store, able: int) -> None:
+        """A job starts; `able`: how many contestants are here."""
         self._progress.reset(self._task, total=len(plan.groups))
         where = machine.gpu.get("name", "CPU")
         problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
@@ -90,7 +91,7 @@ class Screen:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
-            self._advise(plan, machine, plan.estimated_minutes(False, cpu_gflops=machine.cpu_gflops))
+            self._advise(plan, machine, plan.estimated_minutes(False, able, machine.cpu_gflops))
 
     def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
         """Where a CPU is asked for minutes of work: how many, and what takes seconds."""
@@ -126,8 +127,12 @@ class Screen:
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored, perhaps while the next one is at work."""
         self._print(result_table(plan, group, stored.measurements, stored.ratios))
-        for remark in remarks(stored.measurements):
+        for remark in remarks([m for m in stored.measurements if m.status not in IDLE]):
             self._line(remark)
+        for remark in remarks([m for m in stored.measurements if m.status in IDLE]):
+            if remark not in self._remarked:  # a library that is missing is missing from every table
+                self._remarked.add(remark)
+                self._line(remark)
 
     def notes(self, store: Store) -> None:
         """Remarks about the run as a whole."""
@@ -141,12 +146,13 @@ class Screen:
             timed = store.manifest["device"] == "cuda"  # else nothing is measured that the rest could be overhead of
             self._line(f"time: {ledger.sentence(seconds) if timed else f'{sum(seconds.values()):.1f} s'}")
 
-    def merged(self, store: Store) -> None:
-        """The jobs of a cluster have become one run."""
+    def merged(self, store: Store, statuses: Mapping[str, int]) -> None:
+        """The jobs of a cluster have become one run; how its cases ended."""
         groups, machines = store.manifest["groups"], store.manifest.get("machines", [])
         where = (store.manifest["gpu"] or {}).get("name", "CPU")
         boards = {(machine["gpu"] or {}).get("uuid_hash", machine["part"]) for machine in machines}
         self._line(f"{len(machines)} jobs on {len(boards)} x {where}: {len(groups)} problems -> {store.folder}")
+        self._line("cases: " + ", ".join(f"{count} {status}" for status, count in statuses.items()))
         for note in store.manifest["notes"]:
             self._line(f"note: {note}")
 
@@ -162,8 +168,10 @@ class Screen:
         for one in inspected:
             if one.missing:
                 self._line(f"missing {one.contestant}: {one.missing}")
-            for problem, reason in one.unsupported.items():
-                self._line(f"unsupported {one.contestant} at {problem}: {reason}")
+            for reason in dict.fromkeys(one.unsupported.values()):
+                problems = [problem for problem, its in one.unsupported.items() if its == reason]
+                where = "" if len(problems) == len(plan.groups) else f" at {', '.join(problems)}"
+                self._line(f"unsupported {one.contestant}{where}: {reason}")
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:

@@ -185,13 +185,26 @@ def _made(panel: Panel, panels: Any) -> Any:
             )
 
 
+EXAMPLES = """\
+examples:
+  python -m harness.dashboards results/<gpu>/scratch/<run>                                      what it would show
+  python -m harness.dashboards results/<gpu>/scratch/<run> --save --entity my-team              the workspace
+  python -m harness.dashboards results/<gpu>/scratch/<run> --save --entity my-team --report     a report on the run
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the dashboard of some runs, or saves it; exit code 2 with a sentence for what is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m harness.dashboards", description="The wandb dashboard of runs.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.dashboards",
+        description="The wandb dashboard of runs: their speeds, ratios and errors as charts, or a report.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("runs", nargs="+", type=Path, help="run folders, results/<gpu>/<campaign>/<run>")
     parser.add_argument("--entity", default="", help="wandb team or user; needed with --save")
-    parser.add_argument("--project", default="tk-bench")
-    parser.add_argument("--name", default="Kernels", help="of the workspace")
+    parser.add_argument("--project", default="tk-bench", help="wandb project (default: tk-bench)")
+    parser.add_argument("--name", default="Kernels", help="of the workspace (default: Kernels)")
     parser.add_argument("--report", action="store_true", help="with --save: a report on these runs, and no workspace")
     parser.add_argument("--save", action="store_true", help="store it at wandb; without, only print what it shows")
     arguments = parser.parse_args(argv)

@@ -68,6 +68,10 @@ class Implementation(Protocol):
         """The call to be timed, on these inputs: works on the current stream and allocates its own outputs."""
         ...
 
+    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object] | None:
+        """What makes the plan that `prepare` makes and calls then share; None where they need none."""
+        ...
+
     def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
         """What a call's blocks did when, as a Chrome trace, and what it returned; None where it records nothing."""
         ...
@@ -107,6 +111,9 @@ class FunctionImplementation:
         arguments = {**inputs, **problem.options, **self._options}
         return lambda: self._function(**arguments)
 
+    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> None:
+        return None
+
     def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> None:
         return None
 
@@ -141,6 +148,9 @@ class _Completed:
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         return self._inner.prepare(problem, inputs)
+
+    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object] | None:
+        return self._ask("planning", None, problem, inputs)
 
     def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
         return self._ask("trace", None, problem, inputs)

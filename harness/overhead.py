@@ -63,7 +63,11 @@ def _words(one: Cost) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code: 2 where a folder cannot be used, which is said beside the others' lines."""
-    parser = argparse.ArgumentParser(prog="python -m harness.overhead", description="What runs cost, and for what.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.overhead",
+        description="What runs cost: seconds by purpose, and how much of them was the harness.",
+        epilog="example: python -m harness.overhead results/h200-sxm/2026-11-paper",
+    )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run, or a campaign of runs")
     folders = parser.parse_args(argv).folders
     runs, code = [], 0

@@ -212,7 +212,12 @@ def _labels(run: Run) -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m harness.predecessors", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.predecessors",
+        description="Does who ran before decide any headline ratio of these runs? A permutation test.",
+        epilog="example: python -m harness.predecessors results/<gpu>/<campaign>/<run>; exit code: 0 none, 1 one does, "
+        "2 a folder that cannot be used",
+    )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
     code, seen = 0, []
     for folder in parser.parse_args(argv).runs:

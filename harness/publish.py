@@ -252,13 +252,28 @@ def also_varying(problems: Sequence[str], size: str) -> list[str]:
     return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
 
 
+EXAMPLES = """\
+examples:
+  python -m harness.publish results/<gpu>/scratch/<run>                   offline files, in ./wandb
+  python -m harness.publish results/<gpu>/scratch/<run> --mode online     a run at wandb
+  python -m harness.publish results/<gpu>/scratch/<run> --mode online --project kernels --entity my-team
+"""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Publishes one run folder; exit code 2 with a sentence if it cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m harness.publish", description="Mirror a stored run to wandb.")
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.publish",
+        description="Mirror a stored run to wandb: tables, configuration and an artifact with all samples.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("run", type=Path, help="run folder, results/<gpu>/<campaign>/<run>")
-    parser.add_argument("--mode", choices=("offline", "online"), default="offline")
-    parser.add_argument("--project", default="tk-bench")
-    parser.add_argument("--entity", default=None)
+    parser.add_argument(
+        "--mode", choices=("offline", "online"), default="offline", help="offline writes files alone, for `wandb sync`"
+    )
+    parser.add_argument("--project", default="tk-bench", help="wandb project (default: tk-bench)")
+    parser.add_argument("--entity", default=None, help="wandb team or user (default: your own)")
     parser.add_argument("--figures", type=Path, default=None, help="folder of a report made from the run, to add")
     parser.add_argument("--dir", default=".", help="where wandb keeps its local files")
     arguments = parser.parse_args(argv)

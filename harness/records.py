@@ -33,6 +33,12 @@ class Status(StrEnum):
     ERROR = "error"
 
 
+FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
+"""What makes the command end with exit code 1; what cannot run here does not, while something else can."""
+IDLE = (Status.UNAVAILABLE, Status.UNSUPPORTED)
+"""How a case ends that cannot run here."""
+
+
 class Verdict(StrEnum):
     """What a ratio says, against the noise of the two cases themselves."""
 

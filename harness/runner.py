@@ -15,16 +15,11 @@ from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.naming import build_keys
 from harness.planning import Group, Plan
-from harness.records import ProfileMetric, Status
+from harness.records import FAILURES, IDLE, ProfileMetric, Status
 from harness.settings import differences, settings_of
 from harness.store import Store, StoredGroup, covers, newest_settings
 from harness.worker.messages import CaseOutcome, Inspected, Machine
 from harness.worker.supervisor import GroupResult
-
-FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
-"""What makes the command end with exit code 1; what cannot run here does not, while something else can."""
-IDLE = (Status.UNAVAILABLE, Status.UNSUPPORTED)
-"""How a case ends that cannot run here."""
 
 
 def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, screen: Screen) -> None:
@@ -43,7 +38,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     invocation.last_config = config
     if plan.profile_metrics and not machine.timed:
         store.note("profile=ncu: nothing is profiled, this device verifies only")
-    screen.begin(plan, machine, store)
+    screen.begin(plan, machine, store, sum(not one.missing for one in inspected))
     later = _Later()
     try:
         for number, group in enumerate(plan.groups):

@@ -184,6 +184,32 @@ def help_of(module: str, sub: tuple[str, ...]) -> str:
     return said.getvalue()
 
 
+EXPLAINED = (
+    *("harness.compare", "harness.publish", "harness.dashboards", "harness.overhead", "harness.predecessors"),
+    *("harness.batch", "tk_kernels.toolchain", "tk_kernels.trace", "paper_figures.reproduce"),
+    *("tools.bundle", "tools.hub", "tools.nightly", "tools.sources"),
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("module", EXPLAINED)
+def test_help_explains_each_option_and_has_an_example(module: str) -> None:
+    """Guard: `--entity ENTITY` stood there without a word, and of thirteen commands two had an example."""
+    text = help_of(module, ())
+    assert (
+        f"python -m {module} " in text.partition("example")[2] or "reproduce-paper --" in text.partition("example")[2]
+    )
+    lines = text.partition("options:")[2].splitlines()
+    bare = [
+        line
+        for line, after in zip(lines, [*lines[1:], ""], strict=True)
+        if re.fullmatch(r"  -\S.*", line)
+        and not re.search(r"\S {2,}\S", line.strip())
+        and not after.startswith(" " * 10)
+    ]
+    assert not bare
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -51,6 +51,8 @@ def test_readme_is_the_first_page(tmp_path: Path) -> None:
     )
     (tmp_path / "index.html").write_text("")
     assert '<a href="report/index.html">The report</a>' in first_page(readme, tmp_path).split("## U")[0]
+    results = readme.replace("## U", "<!-- results:begin -->\n## R")
+    assert "The report</a>" in first_page(results, tmp_path).split("<!--")[0], "before the results, not after them"
     assert "The same on the" not in first_page(readme, tmp_path)
     (tmp_path / "h100-sxm").mkdir()
     (tmp_path / "h100-sxm" / "index.html").write_text("")

@@ -192,16 +192,21 @@ def fit(log: Tensor) -> tuple[Tensor, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trace one call on random inputs and write the file."""
-    parser = argparse.ArgumentParser(prog="python -m tk_kernels.trace", description="Trace a paged decode call.")
-    parser.add_argument("--kind", choices=("mla", "gqa"), default="mla")
+    parser = argparse.ArgumentParser(
+        prog="python -m tk_kernels.trace",
+        description="Trace a paged decode call: when each instruction started, waited and ended. ui.perfetto.dev "
+        "opens it.",
+        epilog="example: python -m tk_kernels.trace --lengths 4641+45118+1730+1696 --new-tokens 4 --out trace.json",
+    )
+    parser.add_argument("--kind", choices=("mla", "gqa"), default="mla", help="latent attention or grouped heads")
     parser.add_argument("--lengths", default="700+33", help="keys of each sequence, joined by plus signs")
-    parser.add_argument("--new-tokens", type=int, default=1)
-    parser.add_argument("--heads", type=int, default=16)
-    parser.add_argument("--kv-heads", type=int, default=1, help="of kind gqa")
-    parser.add_argument("--page", type=int, default=64)
-    parser.add_argument("--schedule", choices=SCHEDULES, default="makespan")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--out", type=Path, default=Path("trace.json"))
+    parser.add_argument("--new-tokens", type=int, default=1, help="queries of each sequence")
+    parser.add_argument("--heads", type=int, default=16, help="query heads")
+    parser.add_argument("--kv-heads", type=int, default=1, help="key and value heads, of kind gqa")
+    parser.add_argument("--page", type=int, default=64, help="keys of a page of the cache")
+    parser.add_argument("--schedule", choices=SCHEDULES, default="makespan", help="how the work is dealt out")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cuda or cpu")
+    parser.add_argument("--out", type=Path, default=Path("trace.json"), help="the trace (default: trace.json)")
     parser.add_argument("--gantt", type=Path, help="an SVG of it too")
     given = parser.parse_args(arguments)
     try:

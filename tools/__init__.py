@@ -1,1 +1,1 @@
-"""Programs that prepare the project for other machines; nothing here is imported by the harness."""
+"""Programs that prepare the project for other machines, or measure a constant; the harness imports none of them."""

@@ -30,10 +30,13 @@ class Attention:
 
     Options:
         deterministic: 1 asks for gradients that are equal bit by bit from run to run.
+        num_splits: 0 lets the library choose by how many blocks the keys of a head are shared in the forward pass; 1,
+            its function's own default, shares them by none.
     """
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("flash_attn_3", options, {"deterministic": (0, 1)}, {"deterministic": 0})
+        known = {"deterministic": (0, 1), "num_splits": (0, 1)}
+        self._options = chosen("flash_attn_3", options, known, {"deterministic": 0, "num_splits": 1})
 
     def available(self) -> str | None:
         """None, or how to build the library."""
@@ -49,10 +52,12 @@ class Attention:
         """bf16 problems on Hopper; its causal mask is aligned to the bottom right."""
         reason = refuse(problem, device, devices=("cuda",), name="flash_attn_3")
         reason = reason or refuse_head_dim(problem, multiple=8, largest=MAX_HEAD_DIM, name="flash_attn_3")
+        if reason is None and problem.direction == "bwd" and not self._options["num_splits"]:
+            reason = "flash_attn_3: got num_splits=0 and direction bwd, it concerns the forward pass"
         return reason or refuse_other_gpus("flash_attn_3", major=HOPPER)
 
     def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
-        """CUTLASS kernels, named after the library's classes."""
+        """CUTLASS kernels, named after the library's classes; splits have another kernel that combines."""
         return (FORWARD,) if problem.direction == "fwd" else (BACKWARD,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
@@ -68,7 +73,8 @@ class Attention:
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self._options["deterministic"])
         if problem.direction == "fwd":
-            return lambda: _first(library.flash_attn_func(q, k, v, causal=causal)).transpose(1, 2)
+            splits = {} if self._options["num_splits"] else {"num_splits": 0}  # old versions have no such keyword
+            return lambda: _first(library.flash_attn_func(q, k, v, causal=causal, **splits)).transpose(1, 2)
         dout = token_major(inputs["dout"])
         out, lse = forward_with_lse(library.flash_attn_func, q, k, v, causal=causal)
 

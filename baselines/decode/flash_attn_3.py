@@ -48,27 +48,36 @@ class _Decode:
         """Everyone else's kernels."""
         return names.others(names.FLASH_ATTN_3)
 
+    def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+        """Load the library, make the schedule (`get_scheduler_metadata`) as vLLM does once a step, bind the inputs."""
+        plan, call = bound(problem, inputs, *self._tensors(inputs))
+        schedule, shape = plan(), (problem.B, problem.Q, problem.H, -1)
+        return lambda: call(schedule).view(shape)
+
+    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+        """The schedule."""
+        return bound(problem, inputs, *self._tensors(inputs))[0]
+
+    @staticmethod
+    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """q, k, v, and where values are latent q_v."""
+        raise NotImplementedError
+
 
 class MlaDecode(_Decode):
-    """`fwd` with the rotary part as q and k, and the latent part as `q_v` and v, both views of the cache.
-
-    `prepare` makes its schedule (`get_scheduler_metadata`), as vLLM does once a step.
-    """
+    """`fwd` with the rotary part as q and k, and the latent part as `q_v` and v, both views of the cache."""
 
     _page_multiple = 64
 
-    def prepare(self, problem: DecodeProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
-        """Load the library, make the schedule and bind the inputs."""
+    @staticmethod
+    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
         cache = inputs["kv_cache"].unsqueeze(2)  # (pages, page, 1, 576)
         q = inputs["q"].flatten(0, 1)
-        parts = (q[..., LATENT:], cache[..., LATENT:], cache[..., :LATENT], q[..., :LATENT])
-        call = bound(problem, inputs, *parts)
-        shape = (problem.B, problem.Q, problem.H, LATENT)
-        return lambda: call().view(shape)
+        return q[..., LATENT:], cache[..., LATENT:], cache[..., :LATENT], q[..., :LATENT]
 
 
 class PagedAttentionDecode(_Decode):
-    """`fwd` with grouped heads; `prepare` makes its schedule, as vLLM does once a step."""
+    """`fwd` with grouped heads."""
 
     _page_multiple = 16
 
@@ -79,11 +88,9 @@ class PagedAttentionDecode(_Decode):
             reason = f"flash_attn_3: got D={problem.D}, it is compared at 64 and 128"
         return reason
 
-    def prepare(self, problem: GroupedProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
-        """Load the library, make the schedule and bind the inputs."""
-        call = bound(problem, inputs, inputs["q"].flatten(0, 1), inputs["k_cache"], inputs["v_cache"], None)
-        shape = tuple(inputs["q"].shape)
-        return lambda: call().view(shape)
+    @staticmethod
+    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return inputs["q"].flatten(0, 1), inputs["k_cache"], inputs["v_cache"]
 
 
 def bound(
@@ -92,21 +99,26 @@ def bound(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    q_v: torch.Tensor | None,
-) -> Callable[[], Any]:
-    """A call of the library's forward on rows of tokens, (B Q, H, D), with a schedule made for these lengths."""
+    q_v: torch.Tensor | None = None,
+) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """What makes a schedule for these lengths, and a call of the library's forward on rows of tokens with one.
+
+    q: (B Q, H, D).
+    """
     import torch
 
     library = vllm_libraries.operators(vllm_libraries.FLASH_ATTN_3)
     longest, seqlens, table = max(problem.seqlens), inputs["seqlens"], inputs["block_table"]
     starts = problem.Q * torch.arange(problem.B + 1, dtype=torch.int32, device=q.device)
-    schedule = library.get_scheduler_metadata(
-        *(problem.B, problem.Q, longest, problem.H, k.shape[2], q.shape[2], v.shape[3], q.dtype, seqlens),
-        *(starts, None, None, None, None),  # of keys, of new keys, used queries, padding on the left
-        *(problem.page, 0, True, -1, -1, False, 0, None, 0),  # causal; no window, softcap; splits, packing its choice
-    )
 
-    def call() -> Any:
+    def plan() -> Any:
+        return library.get_scheduler_metadata(
+            *(problem.B, problem.Q, longest, problem.H, k.shape[2], q.shape[2], v.shape[3], q.dtype, seqlens),
+            *(starts, None, None, None, None),  # of keys, of new keys, used queries, padding on the left
+            *(problem.page, 0, True, -1, -1, False, 0, None, 0),  # causal; no window, softcap; splits, packing its own
+        )
+
+    def call(schedule: Any) -> Any:
         return library.fwd(
             *(q, k, v, None, None, q_v, None),  # no new keys; its own output
             *(starts, None, None, None, seqlens, problem.Q, longest, table),
@@ -115,4 +127,4 @@ def bound(
             *(None, 1, 0, None),  # no sinks, one rank
         )[0]
 
-    return call
+    return plan, call

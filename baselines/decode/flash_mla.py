@@ -49,8 +49,18 @@ class MlaDecode:
 
     def prepare(self, problem: DecodeProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """Load the library, make the schedule, which depends on the lengths alone, and bind the inputs."""
-        forward = vllm_libraries.operators(vllm_libraries.FLASH_MLA).dense_decode_fwd
-        cache = inputs["kv_cache"].unsqueeze(2)  # (pages, page, 1, 576)
-        before = (inputs["q"], cache, LATENT, inputs["seqlens"], inputs["block_table"], problem.scale, True)
+        forward, before = _bound(problem, inputs)
         schedule = forward(*before, None, None, None)[2:4]
         return lambda: forward(*before, *schedule, None)[0]
+
+    def planning(self, problem: DecodeProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+        """A call that makes its schedule anew: the library has no other way, so that the call itself is in it."""
+        forward, before = _bound(problem, inputs)
+        return lambda: forward(*before, None, None, None)
+
+
+def _bound(problem: DecodeProblem, inputs: dict[str, torch.Tensor]) -> tuple[Any, tuple[Any, ...]]:
+    """The library's function, and what it is given but for the schedule and the output."""
+    forward = vllm_libraries.operators(vllm_libraries.FLASH_MLA).dense_decode_fwd
+    cache = inputs["kv_cache"].unsqueeze(2)  # (pages, page, 1, 576)
+    return forward, (inputs["q"], cache, LATENT, inputs["seqlens"], inputs["block_table"], problem.scale, True)

@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m harness.batch",
         description="Runs the commands that standard input has, a line each as behind `python -m harness`, with one "
         "worker for all.",
+        epilog="example: python -m harness.batch < commands.txt, with a line such as experiment=fig7_gemm",
     )
     parser.add_argument(
         "--answers",

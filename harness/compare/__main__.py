@@ -21,14 +21,24 @@ from harness.errors import HarnessError
 LAST = 7
 
 
+EXAMPLES = """\
+examples:
+  python -m harness.compare results/<gpu>/scratch/<before> results/<gpu>/scratch/<after>
+  python -m harness.compare results/<gpu>/nightly/<run> --against results/<gpu>/nightly
+
+exit code: 0 nothing is slower (or the controls are too, on another machine); 1 a regression seen twice, or a case
+that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one measurement (measure again and give
+--again), or on another machine on which the controls are not
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments."""
     p = argparse.ArgumentParser(
         prog="python -m harness.compare",
         description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
-        epilog="exit code: 0 nothing is slower (or the controls are too, on another machine); 1 a regression seen "
-        "twice, or a case that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one measurement "
-        "(measure again and give --again), or on another machine on which the controls are not",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="RUN_A RUN_B, or with --against RUN_B alone")
     p.add_argument("--against", type=Path, metavar="CAMPAIGN", help="folder of earlier runs, results/<gpu>/<campaign>")

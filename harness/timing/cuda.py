@@ -205,7 +205,7 @@ class GraphStopwatch(EventStopwatch):
                 call()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):  # what a call keeps by stream, such as a plan, is there
             output = call()
 
         def replay(held: Call = call) -> Any:  # the graph reads memory that only the call keeps from being freed

@@ -33,9 +33,9 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
         prog="reproduce-paper",
-        description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU, on "
-        "another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU and write "
-        "the report from the recorded runs.",
+        description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU,\n"
+        "on another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU\n"
+        "and write the report from the recorded runs.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

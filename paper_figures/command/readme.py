@@ -14,6 +14,7 @@ from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, campaign_end
+from paper_figures.shown.page.overview import speedups, standing
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.summary import lost_subjects, verdict_sentence
@@ -86,9 +87,11 @@ def _elsewhere(lines: Sequence[ResultLine]) -> str:
 
 
 def readme_block(report: Report) -> str:
-    """README's part: a verdict, five lines of results, one figure, and where all of them are."""
+    """README's part: how ours stands, a verdict, five lines of results, one figure, and where all of them are."""
     said = (verdict_sentence(report.results), lost_subjects(report.headlines), report.stale)
-    parts = [escape(" ".join(filter(None, said))), ""]
+    answer = standing(speedups(report.exhibits))
+    parts = [f"**{escape(answer)}**", ""] if answer else []
+    parts += [escape(" ".join(filter(None, said))), ""]
     lines = result_lines(report)
     if lines:
         gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")

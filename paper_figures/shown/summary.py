@@ -109,7 +109,9 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     if not results:
         return ()
     verdicts = [result.verdict for result in results]
-    sentences = [f"Of {len(results)} claims: {counted(verdicts)}."]
+    released = sum(result.claim.kind is Kind.RELEASED for result in results)
+    among = f", {released} of them over the authors' released kernels" if released else ""
+    sentences = [f"Of {len(results)} claims{among}: {counted(verdicts)}."]
     sentences += lost_sentences(subjects)
     paper = [one for one in subjects if any(result.verdict is Verdict.SHORT for result in one.paper)]
     sentences += _listed("Falls short of the paper itself, in part or in all", paper)

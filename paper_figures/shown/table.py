@@ -51,6 +51,13 @@ class Text:
     kind: str = "text"
     """`text`, `number`, `paper` (a published number), `winner`, `status` (no number) or `verdict`."""
 
+    @property
+    def plain(self) -> str:
+        """As text of one size: behind words the smaller print is in brackets."""
+        if not self.detail:
+            return self.text
+        return f"{self.text} ({self.detail})" if self.kind in ("text", "verdict") else f"{self.text} {self.detail}"
+
 
 @dataclass(frozen=True)
 class Column:

@@ -40,6 +40,13 @@ class Good:
         return {"registers": 168}
 
 
+class Plans(Good):
+    """Its plan takes a while."""
+
+    def planning(self, problem, inputs):
+        return lambda: time.sleep(2e-3)
+
+
 def function(a, b, *, scale=1.0):
     """A plain function as an implementation."""
     return (a.float() @ b.float() * scale).to(torch.bfloat16)

@@ -223,7 +223,9 @@ def test_submitit_local(tmp_path, fakes_on_path, capsys):
     log, results = tmp_path / "log", tmp_path / "results"
     assert main(sweep(results, log, f"run_id={RUN}")) == 0, capsys.readouterr().err
     (folder,) = results.glob(f"h200-sxm/scratch/{RUN}")
-    assert "2 jobs on 1 x NVIDIA H200: 2 problems -> " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "2 jobs on 1 x NVIDIA H200: 2 problems -> " in out
+    assert "cases: 4 passed" in out
     assert not (results / ".parts" / RUN).exists()
     workers = {line.split()[0]: line.split()[1] for line in log.read_text().splitlines()}
     assert len(set(workers.values())) == 2, "each point by a worker of its own"

@@ -1,6 +1,8 @@
 """The CUDA stopwatch against a model of a stream: what is enqueued when, and what if the host is late."""
 
 import random
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -308,6 +310,33 @@ def test_events_and_graphs_agree_on_the_gpu():
         torch.testing.assert_close(samples[-1].output, a @ a)
     assert medians["cuda_events"] == pytest.approx(medians["cuda_graph"], rel=0.1)
     assert 100 < medians["cuda_events"] < 2000
+
+
+def test_a_graph_is_captured_on_the_stream_of_its_first_calls(stream, monkeypatch):
+    """Guard: `tk.attention(path="decode")` keeps a plan by stream, and none was there on the stream of the capture."""
+    current, seen = ["first"], []
+
+    class Side:
+        def wait_stream(self, other):
+            pass
+
+    @contextmanager
+    def on(stream):
+        before, current[0] = current[0], stream
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "Stream", Side)
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "current_stream", Side)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: seen.append("replay")))
+    monkeypatch.setattr(torch.cuda, "graph", lambda graph, stream=None: on(stream))
+    watch = cuda.GraphStopwatch(lambda: None, cycles_per_us=1.0)
+    replay = watch.wrap(lambda: seen.append(current[0]) or "output")
+    assert len(set(seen)) == 1
+    assert isinstance(seen[0], Side)
+    assert replay() == "output"
+    assert seen[-1] == "replay"
 
 
 @pytest.mark.gpu

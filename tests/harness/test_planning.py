@@ -1,5 +1,6 @@
 """Configurations as they are composed: every experiment, every line explained, every mistake a sentence."""
 
+import itertools
 import re
 
 import pytest
@@ -24,6 +25,10 @@ LINEAR = [*RELEASED, "simple_gla", "fla_linear_attn", "torch"]
 FFT_CONV = [*RELEASED, "flash_fft_conv", "triton_monarch", "torch", "torch_real", "torch_compile"]
 ROWS = [*RELEASED, "flash_attn_triton", "torch", "torch_compile"]
 ROTARY = [*RELEASED, "flash_attn_triton", "liger", "torch", "torch_compile"]
+FEW_QUERIES = [
+    *("tk[path=decode]", "tk[path=whole]"),
+    *("sdpa_cudnn", "flash_attn_3", "flash_attn_3[num_splits=0]", "flash_attn_4"),
+]
 CASES = {
     "fig7_gemm": (5, [*RELEASED, "cublas", "cublas_tuned", "torch_compile", "triton", "quack"]),
     "table1_stages": (1, ["tk[stages=1]", "tk[stages=2]", "tk[stages=3]", "tk[stages=4]", "cublas"]),
@@ -55,6 +60,7 @@ CASES = {
     "unaligned_gemm": (8, ["tk", "cublas"]),
     "unaligned_attention": (16, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "unequal_attention": (8, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
+    "few_queries": (12, ["tk", *FEW_QUERIES]),
     "batch_attention": (12, ["tk", "sdpa_cudnn", "flash_attn_3", "flash_attn_4"]),
     "fig10_fp8": (12, [*FP8, "cublas_fast", "cublas", "cublas_tuned_fast", "cublas_tuned", "deep_gemm"]),
     "gemm_epilogues": (6, ["tk", "torch", "torch_compile"]),
@@ -136,6 +142,14 @@ def test_queries_and_keys_are_unequal_both_ways_round():
     kinds = {(one.direction, one.causal, one.N < one.Nkv) for one in problems}
     assert kinds == {(way, causal, few) for way in ("fwd", "bwd") for causal in (False, True) for few in (False, True)}
     assert all(one.N != one.Nkv for one in problems)
+
+
+def test_few_queries_are_those_of_the_bar():
+    """One and 17 queries on 4097 keys, 32 heads on 8; a mask where it hides something."""
+    problems = [group.problem for group in plan("experiment=few_queries").groups]
+    assert {(one.H, one.Hkv, one.Nkv, one.direction) for one in problems} == {(32, 8, 4097, "fwd")}
+    every = itertools.product((1, 16), (64, 128), ((1, False), (17, False), (17, True)))
+    assert {(one.B, one.D, (one.N, one.causal)) for one in problems} == set(every)
 
 
 def test_every_experiment_is_listed_here():

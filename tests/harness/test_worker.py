@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,16 @@ def test_what_is_done_meanwhile_is_done_once():
         result = supervisor.measure(dies, TIMER, LIMITS, lambda: done.append(supervisor._process.is_alive()))
     assert [outcome.status for outcome in result.outcomes] == [Status.PASSED, Status.ERROR]
     assert done == [True], "and the worker has been told before"
+
+
+def test_what_planning_takes_is_told_beside_the_time():
+    """Guard: nobody can hold a plan against another where only ours is known."""
+    with Supervisor(FAKE_GPU) as supervisor:
+        result = supervisor.measure(group(plans="harness_fakes.Plans", last="harness_fakes.Good"), TIMER, LIMITS)
+    assert [outcome.status for outcome in result.outcomes] == [Status.PASSED] * 2
+    (told,) = re.findall(r"planning takes (\d+) us, which is not in the time", result.outcomes[0].reason)
+    assert 2000 <= int(told) < 200_000
+    assert "planning" not in result.outcomes[1].reason
 
 
 def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import tk_kernels as tk
 from tk_kernels.implementations.attention import Attention
 from tk_kernels.ops import attention_decode
 from tk_kernels.ops import operands as ops_operands
-from tk_kernels.ops.attention_decode import decode_us, predicts_faster, whole_us
+from tk_kernels.ops.attention_decode import HOST_US, decode_us, predicts_faster, whole_us
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -91,25 +92,131 @@ def test_the_operator_is_one_of_pytorchs() -> None:
 def test_the_cost_model() -> None:
     """Few queries on many keys; what fills the GPU anyway and what is short stay with the whole kernel."""
     for queries in (1, 17):
-        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132, captured=True)
+        assert predicts_faster((1, 32, queries, 128), (1, 8, 4097, 128), 132, host_us=0.0)
     for q, k in (
         ((16, 16, 3072, 128), (16, 16, 3072, 128)),
         ((1, 32, 1024, 128), (1, 8, 4096, 128)),
         ((1, 32, 1, 128), (1, 8, 64, 128)),
         ((128, 32, 1, 64), (128, 32, 4096, 64)),
     ):
-        assert not predicts_faster(q, k, 132, captured=True), (q, k)
+        assert not predicts_faster(q, k, 132, host_us=0.0), (q, k)
         assert decode_us(q, k, 132) >= whole_us(q, k, 132)
 
 
-def test_outside_a_graph_the_hosts_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_graph_the_hosts_time_counts() -> None:
     """It is taken where the other path's kernel takes longer than the host for this one."""
     q, k = (1, 32, 1, 128), (1, 8, 4097, 128)
     for host_us in (decode_us(q, k, 132), 0.9 * whole_us(q, k, 132), 1.1 * whole_us(q, k, 132)):
-        monkeypatch.setattr(attention_decode, "HOST_US", host_us)
-        assert predicts_faster(q, k, 132, captured=False) == (host_us < whole_us(q, k, 132))
-        assert predicts_faster(q, k, 132, captured=True)
-    assert predicts_faster(q, (1, 8, 65536, 128), 132, captured=False)
+        assert predicts_faster(q, k, 132, host_us) == (host_us < whole_us(q, k, 132))
+    assert predicts_faster(q, (1, 8, 65536, 128), 132, HOST_US)
+
+
+MULTIPROCESSORS = {"H100 SXM": 132, "H200 SXM": 132}
+"""All that the rule knows of a GPU."""
+QUERIES, KEYS = (1, 4, 17, 64, 128, 1024), (512, 1024, 4097, 16384, 65536)
+TAKEN = {
+    (1, 64): ("..ddd ..ddd ..ddd ..ddd ..ddd .....", "..ddd ..ddd ..ddd ..ddd ..ddd ....."),
+    (1, 128): ("..ddd ..ddd ..ddd ..ddd ..ddd .....", ".dddd .dddd .dddd .dddd ..ddd ....."),
+    (4, 64): ("..ddd ..ddd ..ddd ..... ..... .....", "..ddd ..ddd ..ddd ..... ..... ....."),
+    (4, 128): ("..ddd ..ddd ..ddd ..... ..... .....", ".dddd .dddd ..ddd ..... ..... ....."),
+    (16, 64): (".dddd .dddd .dddd ..... ..... .....", "ddddd ddddd .dddd ..... ..... ....."),
+    (16, 128): ("ddddd ddddd ddddd ..... ..... .....", "ddddd ddddd ddddd ..... ..... ....."),
+    (64, 64): ("ddddd ddddd ddddd ..... ..... .....", "ddddd ddddd ddddd ..... ..... ....."),
+    (64, 128): ("ddddd ddddd ddddd ..... ..... .....", "ddddd ddddd ddddd ..... ..... ....."),
+}
+"""By batch and head dimension: were the host to take 30 us, and in a CUDA graph. A word for each number of queries."""
+
+
+def taken(batch: int, dim: int, host_us: float, multiprocessors: int) -> list[str]:
+    """A word for each number of queries, a letter for each of keys: whether 32:8 heads take the decode path."""
+    return [
+        "".join(
+            "d" if predicts_faster((batch, 32, n, dim), (batch, 8, keys, dim), multiprocessors, host_us) else "."
+            for keys in KEYS
+        )
+        for n in QUERIES
+    ]
+
+
+@pytest.mark.parametrize("gpu", MULTIPROCESSORS)
+@pytest.mark.parametrize(("batch", "dim"), sorted(TAKEN))
+def test_what_would_be_taken(batch: int, dim: int, gpu: str) -> None:
+    """The rule on a grid of shapes."""
+    assumed, in_graph = TAKEN[batch, dim]
+    assert taken(batch, dim, 30.0, MULTIPROCESSORS[gpu]) == assumed.split()
+    assert taken(batch, dim, 0.0, MULTIPROCESSORS[gpu]) == in_graph.split()
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("batch", [1, 4, 16, 64])
+def test_a_slower_host_takes_it_less_often(batch: int, dim: int) -> None:
+    before = taken(batch, dim, 0.0, 132)
+    for host_us in (10.0, 30.0, HOST_US, 1000.0):
+        now = taken(batch, dim, host_us, 132)
+        assert all(new == "." or old == "d" for old, new in zip("".join(before), "".join(now), strict=True))
+        before = now
+
+
+class OnGpu:
+    """A tensor as the rule sees it: on a GPU, and of a shape."""
+
+    is_cuda, device = True, torch.device("cuda", 0)
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = torch.Size(shape)
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+
+ONE, LONG = OnGpu(1, 32, 1, 128), OnGpu(1, 8, 65536, 128)
+
+
+def asked(q: Any = ONE, k: Any = LONG, causal: bool = False) -> bool:
+    return attention_decode.takes(q, k, causal)
+
+
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The switch is on, and there is a GPU of 132 multiprocessors with a copy engine, which captures nothing."""
+    monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
+    monkeypatch.setattr(attention_decode, "has_copy_engine", lambda device: True)
+    monkeypatch.setattr(attention_decode, "key_of", lambda q, k, causal: (q.shape, k.shape, causal))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=132))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    return monkeypatch
+
+
+def test_the_rule_is_asked_where_it_is_on(hopper: pytest.MonkeyPatch) -> None:
+    assert asked()
+    assert asked(causal=True)
+    assert not asked(q=OnGpu(1, 32, 4096, 128))
+    hopper.setattr(attention_decode, "HOST_US", whole_us(ONE.shape, LONG.shape, 132))
+    assert not asked()
+    hopper.setattr(attention_decode, "AUTOMATIC", False)
+    assert not asked()
+
+
+def test_what_is_wrong_or_elsewhere_keeps_to_the_other_path(hopper: pytest.MonkeyPatch) -> None:
+    """Guards: a division by no key heads; rows that a plan cannot number, and that the other kernel takes."""
+    assert not asked(k=OnGpu(1, 0, 65536, 128))
+    assert not asked(k=OnGpu(1, 8, 65536))
+    many = OnGpu(1, 70000, 1, 64)
+    assert predicts_faster(many.shape, (1, 1, 65536, 64), 132, HOST_US)
+    assert not asked(q=many, k=OnGpu(1, 1, 65536, 64))
+    hopper.setattr(attention_decode, "has_copy_engine", lambda device: False)
+    assert not asked()
+
+
+def test_in_a_capture_a_plan_has_to_be_there(hopper: pytest.MonkeyPatch) -> None:
+    """And there the host's time does not count."""
+    short = OnGpu(1, 8, 4097, 128)
+    hopper.setattr(attention_decode, "HOST_US", 1000.0)
+    assert not asked(k=short)
+    hopper.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert not asked(k=short)
+    hopper.setitem(attention_decode._plans, (ONE.shape, short.shape, False), (None, None, None))
+    assert asked(k=short)
 
 
 def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +238,39 @@ def test_the_variant() -> None:
     variant = Attention(path="decode")
     assert variant.folder("sm_90a") == "paged_attention_decode"
     assert variant.folder("sm_90a", "bwd") == "attention"
+    assert Attention(path="whole").folder("sm_90a") == "attention"
     with pytest.raises(ValueError, match="path: got 'paged', needs one of whole, decode"):
         Attention(path="paged")
+
+
+def test_the_build_that_is_stored_is_of_the_kernel_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: a row of a call that takes this path unasked would have had the other kernel's machine code."""
+    monkeypatch.setattr(attention_decode, "takes", lambda q, k, causal: True)
+    q, k, v, _ = operands((1, 2, 1, 1, 70), 64, "cpu")
+    problem, inputs = SimpleNamespace(direction="fwd", causal=False), {"q": q, "k": k, "v": v}
+    for options, name in (
+        ({}, "paged_attention_decode"),
+        ({"path": "decode"}, "paged_attention_decode"),
+        ({"path": "whole"}, "attention"),
+        ({"order": "row_major"}, "attention"),
+    ):
+        variant = Attention(**options)
+        variant.prepare(problem, inputs)
+        assert (variant.folder("cpu"), variant.folder("cpu", "bwd")) == (name, "attention")
+
+
+def test_its_plan_can_be_timed() -> None:
+    """As `prepare` leaves it to the first call; of the other path there is none."""
+    q, k, v, _ = operands((2, 4, 2, 3, 70), 64, "cpu")
+    forward, backward = (SimpleNamespace(direction=way, causal=True) for way in ("fwd", "bwd"))
+    inputs = {"q": q, "k": k, "v": v}
+    plan = Attention(path="decode").planning(forward, inputs)
+    assert plan is not None
+    (made, _, _), (again, _, _) = plan(), plan()
+    assert made is not again
+    assert (made.lengths, made.new_tokens, made.heads) == ((70, 70), 3, 4)
+    assert Attention(path="decode").planning(backward, inputs) is None
+    assert Attention().planning(forward, inputs) is None
 
 
 @pytest.mark.gpu

@@ -201,3 +201,5 @@ def test_a_model_with_padding_or_packed_rows_is_refused(llama: Any) -> None:
     starts_again = torch.arange(40)[None] % 20
     with pytest.raises(ValueError, match="packs several sequences into a row"):
         logits(llama, "tk", input_ids=tokens, position_ids=starts_again, use_cache=False)
+    with pytest.raises(ValueError, match="packs several sequences into a row.*without a cache"):
+        logits(llama, "tk", input_ids=tokens, position_ids=starts_again)  # here transformers does not look for them

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import toolchain
-from ..ops import attention_options
+from ..ops import attention_decode, attention_options
 from ..ops.attention import HEAD_DIMS, attention
 from .kernel import Kernel, Outputs
 
@@ -34,6 +34,7 @@ class Attention(Kernel):
         if deterministic not in (None, 0, 1):
             raise ValueError(f"deterministic: got {deterministic!r}, needs 0 or 1")
         self._deterministic = bool(deterministic)
+        self._by_decode = self._options.get("path") == "decode"
         attention_options.encode_options(**self._options)
 
     def refuse(self, problem: Any) -> str | None:
@@ -47,7 +48,7 @@ class Attention(Kernel):
 
     def folder(self, target: str, direction: str = "fwd") -> str:
         """The decode path is another kernel. So is each direction without a copy engine."""
-        if direction == "fwd" and self._options.get("path") == "decode":
+        if direction == "fwd" and self._by_decode:
             return "paged_attention_decode"
         by_warps = {"fwd": "attention_warps", "bwd": "attention_warps_backward"}
         return self.name if toolchain.TARGETS[target].copy_engine else by_warps[direction]
@@ -57,9 +58,17 @@ class Attention(Kernel):
         q, k, v = inputs["q"], inputs["k"], inputs["v"]
         causal, options = bool(problem.causal), self._options
         if problem.direction == "fwd":
+            if all(value is None for value in options.values()):
+                self._by_decode = attention_decode.takes(q, k, causal)
             return lambda: attention(q, k, v, causal=causal, **options)
         dout, deterministic = inputs["dout"], self._deterministic
         with torch.no_grad():
             out, lse = attention(q, k, v, causal=causal, return_lse=True)
         backward = torch.ops.tk_kernels.attention_backward.default
         return lambda: backward(dout, q, k, v, out, lse, causal, None, deterministic)
+
+    def planning(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], object] | None:
+        """Of the decode path, which keeps a plan from a shape's first call on."""
+        if problem.direction != "fwd" or not self._by_decode:
+            return None
+        return lambda: attention_decode.new_plan(inputs["q"], inputs["k"], bool(problem.causal))

@@ -45,6 +45,10 @@ class _Decode(Kernel):
         """The call with a plan for the problem's lengths."""
         return self._planned(problem, inputs)[1]
 
+    def planning(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], object]:
+        """`tk.decode_plan` for the problem's lengths."""
+        return lambda: self._plan(problem, inputs)
+
     def trace(self, problem: Any, inputs: dict[str, Tensor]) -> tuple[dict[str, Any], Outputs]:
         """A call as a Chrome trace and what it returned, by the kernels that record; a first call is not shown."""
         plan, call = self._planned(problem, inputs)
@@ -59,17 +63,20 @@ class _Decode(Kernel):
 
     def _planned(self, problem: Any, inputs: dict[str, Tensor]) -> tuple[DecodePlan, Callable[[], Outputs]]:
         operator, tensors = ops.OPERATORS[self.name], [inputs[name] for name in self.inputs]
+        plan = self._plan(problem, inputs)
+        return plan, lambda: operator(*tensors, plan=plan)
+
+    def _plan(self, problem: Any, inputs: dict[str, Tensor]) -> DecodePlan:
         given = {name: value for name, value in self._options.items() if value is not None}
-        plan = decode_plan(
+        return decode_plan(
             problem.seqlens,
             new_tokens=problem.Q,
             heads=problem.H,
             kv_heads=1 if self.kind == "mla" else problem.Hkv,
             kind=self.kind,
-            device=tensors[0].device,
+            device=inputs["q"].device,
             **given,
         )
-        return plan, lambda: operator(*tensors, plan=plan)
 
 
 class MlaDecode(_Decode):

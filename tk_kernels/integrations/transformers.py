@@ -31,6 +31,10 @@ _UNSUPPORTED = {
     "cache": ("has a paged cache", SDPA),
 }
 """Keyword -> what the model does, and what does it too."""
+_SEVERAL = (
+    "packs several sequences into a row (position_ids that start again), or has a mask of its own",
+    f"one sequence a row, {VARLEN} for packed ones, or {SDPA} without a cache",
+)
 
 
 def register(name: str = NAME) -> None:
@@ -70,6 +74,8 @@ def attention_forward(
         raise _refusal("was given a mask of its own (4-D attention_mask)", SDPA)
     if dropout:
         raise _refusal(f"drops attention weights (dropout {dropout:g})", f"attention_dropout=0 or {SDPA}")
+    if _starts_again(module, options.get("position_ids"), key.shape[2]):
+        raise _refusal(*_SEVERAL)
     if any(options.get(key) is not None for key in _PACKED):
         raise _refusal("packs sequences of several lengths into one row (cu_seq_lens)", VARLEN)
     if sliding_window is not None and key.shape[2] > sliding_window:
@@ -115,10 +121,19 @@ def no_mask(
         raise _refusal(f"has a window of {local_size} keys, and there are {kv_length}", SDPA)
     plain = getattr(mask_function, "__name__", "") in ("causal_mask_function", "bidirectional_mask_function")
     if not (allow_is_causal_skip or allow_is_bidirectional_skip or plain):
-        raise _refusal(
-            "packs several sequences into a row (position_ids that start again), or has a mask of its own",
-            f"one sequence a row, {VARLEN} for packed ones, or {SDPA}",
-        )
+        raise _refusal(*_SEVERAL)
+
+
+def _starts_again(module: torch.nn.Module, position_ids: Any, keys: int) -> bool:
+    """Whether rows without a past pack sequences: transformers looks for them only in a model without a cache.
+
+    Only the first layer looks, since on a GPU the answer is waited for; a compiled model cannot.
+    """
+    if not isinstance(position_ids, Tensor) or position_ids.ndim != 2 or position_ids.shape[1] != keys:
+        return False
+    if getattr(module, "layer_idx", 0) or torch.compiler.is_compiling():
+        return False
+    return bool((position_ids[:, 1:] < position_ids[:, :-1]).any())
 
 
 def _dtypes(*tensors: Tensor) -> str:

@@ -15,16 +15,23 @@ import torch
 from torch import Tensor
 
 from .decode_plan import COSTS, GQA_KEY_STEP, GQA_ROWS_PER_TILE, DecodePlan, decode_plan
+from .library import has_copy_engine
 from .operands import launch, like
 
 AUTOMATIC = False
 """Whether `attention` takes this path by itself where `takes` says so; until HOST_US is measured, only path="decode"
 does. On an H200, 32:8 heads of 128 and 4097 keys, this path takes 17.5 us in a CUDA graph where the other takes 52.6,
-and 29.3 of 53.8 with 17 queries."""
+and 29.3 of 53.8 with 17 queries.
+
+Set it to True once HOST_US is measured, where a run of the experiment `few_queries` has tk[path=decode] ahead of
+tk[path=whole] on each problem that `python -m tools.host_time` says is taken. What else changes is
+`test_nothing_takes_it_unasked`, and what `attention` says of a `path` that is left out."""
 HOST_US = 76.0
 """What the host takes for a call of this path outside a CUDA graph: the wall time of a call in a loop that waits for
-nothing. Measured on an H200 when a call made its scratch memory and views in Python; measure it anew before AUTOMATIC
-is set."""
+nothing. Measured on an H200 when a call made its scratch memory and views in Python.
+
+Set it to what `python -m tools.host_time` prints in its last line: the slowest problem's. Of two GPUs' hosts the slower
+one's counts."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
@@ -46,21 +53,25 @@ _lock = threading.Lock()
 
 
 def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
-    """Whether a call that does not say which path takes this one. In a capture a plan has to be there."""
-    if not AUTOMATIC or not q.is_cuda or k.dim() != 4:
+    """Whether a call that does not say which path takes this one. In a capture a plan has to be there.
+
+    Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path.
+    """
+    if not AUTOMATIC or not q.is_cuda or k.dim() != 4 or k.shape[1] == 0 or not has_copy_engine(q.device):
+        return False
+    if _too_many_rows(q.shape[1], q.shape[2], causal):
         return False
     count = torch.cuda.get_device_properties(q.device).multi_processor_count
     captured = torch.cuda.is_current_stream_capturing()
-    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, captured)
+    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, 0.0 if captured else HOST_US)
     return faster and (not captured or is_planned(key_of(q, k, causal)))
 
 
-def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, captured: bool) -> bool:
+def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, host_us: float) -> bool:
     """Whether the cost model says that this path ends first, for shapes (B, H, N, D) and (B, Hkv, Nkv, D).
 
-    captured: the call is for a CUDA graph, whose replays spare the host's time.
+    host_us: what the host takes for a call of it; none in a CUDA graph, whose replays spare the host's time.
     """
-    host_us = 0.0 if captured else HOST_US
     return max(host_us, decode_us(q, k, multiprocessors)) < whole_us(q, k, multiprocessors)
 
 
@@ -86,6 +97,11 @@ def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:
     device = q.device
     stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
     return q.shape, k.shape, causal and q.shape[2] > 1, device, stream, threading.get_ident()
+
+
+def _too_many_rows(heads: int, queries: int, causal: bool) -> bool:
+    """Whether a plan cannot number them; without a mask queries count as heads."""
+    return max(heads, queries) > MOST_ROWS or (heads * queries > MOST_ROWS and not causal)
 
 
 def is_planned(key: Key) -> bool:
@@ -116,7 +132,7 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
         if found is None:
             if capturing:
                 raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
-            found = _new_plan(q, k, causal)
+            found = new_plan(q, k, causal)
         if capturing:
             _captured[key] = found
         _plans[key] = found
@@ -126,10 +142,10 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
     return found
 
 
-def _new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
+def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
     """A plan for all keys of each sequence, with the table that names these pages and the sizes of its launch."""
     batch, heads, queries, _ = q.shape
-    if max(heads, queries) > MOST_ROWS or (heads * queries > MOST_ROWS and not causal):
+    if _too_many_rows(heads, queries, causal):
         raise ValueError(
             f"path: got {queries} queries of {heads} heads, 'decode' takes {MOST_ROWS} of each, and with causal=False "
             "of both together"

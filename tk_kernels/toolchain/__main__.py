@@ -17,10 +17,22 @@ from .loading import manifest
 from .store import cache_root, clear
 from .targets import GPU, TARGETS, Target, find_targets
 
+EXAMPLES = """\
+examples:
+  python -m tk_kernels.toolchain build                        every kernel, for GPUs and for the CPU
+  python -m tk_kernels.toolchain build gemm --target cpu      one kernel, to verify without a GPU
+  python -m tk_kernels.toolchain manifest gemm --target cpu   how it was built
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    top = argparse.ArgumentParser(prog="python -m tk_kernels.toolchain", description="Compile the kernels.")
+    top = argparse.ArgumentParser(
+        prog="python -m tk_kernels.toolchain",
+        description="Compile the kernels. An operator builds its own at its first call; this builds them beforehand.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = top.add_subparsers(dest="command", required=True)
 
     make = commands.add_parser("build", help="compile kernels into the cache")
@@ -28,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     make.add_argument("-v", "--verbose", action="store_true", help="show every command line")
 
     show = commands.add_parser("manifest", help="print a kernel's build manifest as JSON, building it if need be")
-    show.add_argument("name")
+    show.add_argument("name", help="a kernel, such as gemm")
     show.add_argument("--target", required=True, help=f"one of {', '.join(TARGETS)}")
 
     codes = commands.add_parser("hashes", help="print the hashes of kernels' machine code as JSON, building if need be")

@@ -21,12 +21,22 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_MIB = 64.0
 
 
+EXAMPLES = """\
+examples:
+  python -m tools.bundle                                   the parts of the default, all kernels
+  python -m tools.bundle --for fig8_attention              the kernel and the libraries of one exhibit
+  python -m tools.bundle --python 3.11 --torch 2.13 --node-has my_node.txt
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     p = argparse.ArgumentParser(
         prog="python -m tools.bundle",
-        description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not "
+        description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not\n"
         "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
     p.add_argument("--python", default="3.12", help="the node's Python, major.minor (default: 3.12)")

@@ -13,14 +13,21 @@ from tools.hub.layout import HubError, write
 DEFAULT = toolchain.SM_90A.name
 
 
+EXAMPLES = """\
+examples:
+  python -m tools.hub /tmp/tk-kernels rotary dropout_add_layernorm     these two prebuilt
+  python -m tools.hub /tmp/tk-kernels rotary --target cpu              for a machine without a GPU
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The one command."""
     p = argparse.ArgumentParser(
         prog="python -m tools.hub",
-        description="Writes a repository for Hugging Face's kernel hub: our operators, with prebuilt kernels. Nothing "
-        "is uploaded.",
-        epilog="examples: python -m tools.hub /tmp/tk-kernels rotary dropout_add_layernorm; "
-        "python -m tools.hub /tmp/tk-kernels --target cpu rotary",
+        description="Writes a repository for Hugging Face's kernel hub: our operators, with prebuilt kernels.\n"
+        "Nothing is uploaded.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("folder", type=Path, help="an empty or a new one")
     p.add_argument("kernels", nargs="*", help="what is prebuilt; all that the target has where none is named")

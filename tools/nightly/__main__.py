@@ -26,13 +26,24 @@ def experiments(root: Path = ROOT) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (root / "configs" / "experiment").glob("nightly_*.yaml")))
 
 
+EXAMPLES = """\
+examples:
+  python -m tools.nightly                                                  the whole night
+  python -m tools.nightly --experiment nightly_gemm --skip verify timer.budget_seconds=2
+  python -m tools.nightly --slowed 3                                       whether a slower build is seen
+
+exit code: 0 good, 1 not good (or the machine is not fit), 2 a mistake in the command
+"""
+
+
 def parser() -> argparse.ArgumentParser:
     """The options."""
     p = argparse.ArgumentParser(
         prog="python -m tools.nightly",
-        description="One night on a machine with one idle Hopper GPU: preflight, build, verify, measure, compare with "
-        "the nights before, report.",
-        epilog="exit code: 0 good, 1 not good (or the machine is not fit), 2 a mistake in the command",
+        description="One night on a machine with one idle Hopper GPU: preflight, build, verify, measure,\n"
+        "compare with the nights before, report.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument(
         "overrides", nargs="*", metavar="KEY=VALUE", help="for python -m harness, such as timer.budget_seconds=2"

@@ -64,7 +64,8 @@ def first_page(readme: str, report: Path = REPORT) -> str:
         place = page.parent.relative_to(report).as_posix()
         link += f'<a href="report/{place}/index.html">The same on the {place.replace("-", " ").upper()}</a>.\n'
     link += "\n"
-    return text.replace("\n## ", f"\n{link}## ", 1)
+    before = next((one for one in ("\n<!-- results:begin -->", "\n## ") if one in text), "")
+    return text.replace(before, f"\n{link}{before[1:]}", 1) if before else f"{text}\n{link}"
 
 
 def _from_root(found: re.Match[str]) -> str:

@@ -13,13 +13,21 @@ from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import named, read
 
+EXAMPLES = """\
+examples:
+  python -m tools.sources list
+  python -m tools.sources install flash_attn_3 /tmp/flash_attn_3.tar.gz
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """The commands."""
     p = argparse.ArgumentParser(
         prog="python -m tools.sources",
-        description="Libraries that are measured and have no wheel on PyPI: put a build of one where its baseline "
+        description="Libraries that are measured and have no wheel on PyPI: put a build of one where its baseline\n"
         "finds it, or list the libraries and the builds that are here.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = p.add_subparsers(dest="command", required=True)
     one = commands.add_parser("install", help="put a build of a library into the cache")

@@ -88,12 +88,10 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
     ):  # beyond it, what the paper says is of a whole subject
         first, *others = [text for _, _, text in fast]
         return "; ".join([first, *map(inside, others)])
-    if results:
-        return f"{report.exhibit.title}: {held(results)}"
     ours = _winners(report)
-    if ours is None:
-        return report.exhibit.title
-    return f"{report.exhibit.title}: ours is fastest on {_of(*ours)}"
+    said = [held(results)] if results else []
+    said += [f"ours is fastest on {_of(*ours)}"] if ours else []
+    return ": ".join(filter(None, (report.exhibit.title, "; ".join(said))))
 
 
 def alone(title: str, finding: str) -> str:

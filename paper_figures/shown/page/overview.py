@@ -121,7 +121,7 @@ def standing(rows: Sequence[Row]) -> str:
         parts.append(f"On {where} {'it' if lead else 'ours'} is within {near} % of {'it' if lead else BEST}.")
     if trail:
         parts.append(f"Ours trails {BEST} on {_listed(trail)}, at {_ends(trail)} times its speed.")
-    return " ".join(parts)
+    return f"{' '.join(parts).removesuffix('.')} (geometric means)." if parts else ""
 
 
 def _ends(means: Mapping[str, float]) -> str:

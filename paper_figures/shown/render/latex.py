@@ -124,7 +124,7 @@ def _stack(lines: Sequence[str], side: str) -> str:
 
 def _cell(text: Text, notes: tuple[str, ...]) -> str:
     """A cell as plain text, with the number of its note."""
-    parts = [part for part in (text.text, text.detail) if part]
+    parts = [text.plain] if text.plain else []
     if text.note:
         parts.append(f"({notes.index(text.note) + 1})")
     return " ".join(parts)

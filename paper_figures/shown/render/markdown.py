@@ -21,9 +21,7 @@ def markdown_table(table: Table) -> str:
 
 
 def _cell(text: Text, notes: tuple[str, ...]) -> str:
-    parts = [escape(text.text)]
-    if text.detail:
-        parts.append(escape(text.detail))
+    parts = [escape(text.plain)]
     if text.note:
         parts.append(f"({notes.index(text.note) + 1})")
     return " ".join(parts)

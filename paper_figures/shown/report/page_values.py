@@ -73,7 +73,6 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit), lines)
         for exhibit in report.exhibits
     ]
-    verdicts = Counter(result.verdict for result in report.results)
     rows = speedups(report.exhibits)
     return {
         "title": current().title,
@@ -107,7 +106,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "pages": (*PAGES, *((GPUS,) if report.others else ()), *((NIGHTS,) if report.nights else ())),
         "nights": night_values(report.nights),
         "machines": machine_values(report),
-        "counts": [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]],
+        "counts": _counts(report.results),
+        "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
         "beside": two_gpus_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
         "claims": claims_table(report.results, gpu=other_gpu(report), also=others),
@@ -116,6 +116,12 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "roofs": roofs_table(every_run(report)),
         "runs": [_run_values(run, shared_facts(every_run(report))) for run in every_run(report)],
     }
+
+
+def _counts(results: Sequence[ClaimResult]) -> list[tuple[str, int]]:
+    """How many claims have which verdict, from the best to the worst, without those that none has."""
+    verdicts = Counter(result.verdict for result in results)
+    return [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]]
 
 
 def _ratio_text(one: RatioHeadline) -> str:
@@ -191,10 +197,10 @@ def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, 
 def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[ExhibitReport, ClaimResult]]:
     """The claims that an exhibit speaks of and others judge, with those: what the paper makes where it stands.
 
-    Those that it names, and of an exhibit without claims those with its place in the paper.
+    Those that it names, and of an exhibit without claims those with its place in the paper.  Beyond it is no place.
     """
     every = [(one, result) for one in report.exhibits for result in one.results]
-    place = "" if exhibit.exhibit.claims else exhibit.exhibit.where
+    place = "" if exhibit.exhibit.claims or exhibit.exhibit.where == BEYOND else exhibit.exhibit.where
     also = exhibit.exhibit.also
     return [
         (one, result)

@@ -216,6 +216,25 @@ class TestFlashAttention3:
         assert flash_attn_3.forward_with_lse(function, self.Q, self.Q, self.Q, causal=True) == ("out", "lse")
         assert flash_attn_3._first(function(1, 2, 3)) == "out"
 
+    @pytest.mark.parametrize(("options", "given"), [({}, {}), ({"num_splits": 1}, {}), ({"num_splits": 0},) * 2])
+    def test_it_may_split_the_keys_where_it_is_asked_to(self, monkeypatch, options, given):
+        seen = []
+
+        def function(q, k, v, causal, **more):
+            seen.append(more)
+            return q
+
+        module = types.ModuleType("flash_attn_interface")
+        module.flash_attn_func = function
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        problem = small("attention", N=1, Nkv=130)
+        flash_attn_3.Attention(**options).prepare(problem, draw(problem))()
+        assert seen == [given]
+
+    def test_splits_are_of_the_forward_pass(self):
+        problem = small("attention", direction="bwd")
+        assert "num_splits=0 and direction bwd" in flash_attn_3.Attention(num_splits=0).supports(problem, "cuda")
+
 
 class Library:
     """The interfaces of the three flash-attn libraries, signatures as published; they compute in float64.

@@ -109,6 +109,8 @@ def test_flash_mla_hands_its_schedule_back(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(given[7:] == ("metadata", "splits", None) for given in later)
     assert all(given[0] is inputs["q"] and given[3] is inputs["seqlens"] for given in library.calls)
     assert first[1].shape == (*inputs["kv_cache"].shape[:2], 1, 576)
+    baseline("flash_mla", "mla_decode").planning(problem, inputs)()
+    assert library.calls[-1][7:] == (None, None, None), "it plans anew"
     assert first[5] == pytest.approx(576**-0.5)
 
 
@@ -130,6 +132,9 @@ def test_flash_attn_3_gets_what_its_schema_asks_for(workload: str, monkeypatch: 
     head_dim = 64 if workload == "mla_decode" else problem.D
     assert schedule[:7] == (problem.B, problem.Q, 130, problem.H, heads, head_dim, width)
     assert (len(schedule), len(forward)) == (23, 37)
+    plan = baseline("flash_attn_3", workload).planning(problem, inputs)
+    assert plan() == plan() == "schedule"
+    assert [len(given) for given in library.calls[2:]] == [23, 23], "schedules alone"
     q, k, v, _, _, q_v, _ = forward[:7]
     assert q.shape == (rows, problem.H, head_dim)
     assert k.shape[2:] == (heads, head_dim)

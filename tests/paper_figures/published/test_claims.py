@@ -323,6 +323,19 @@ def test_the_bars_beyond_the_paper_are_those_that_were_fixed_beforehand() -> Non
     }
 
 
+def test_the_bar_of_few_queries_is_the_fastest_of_today_itself() -> None:
+    """Of the call that is told no path, and of the path; on every problem, over every library in the room."""
+    claims = load_claims("few_queries").claims
+    assert [str(claim.points[0].of) for claim in claims] == ["tk", "tk[path=decode]"]
+    rivals = {"sdpa_cudnn", "flash_attn_3", "flash_attn_3[num_splits=0]", "flash_attn_4"}
+    for claim in claims:
+        assert claim.against == "today"
+        assert len({point.problem for point in claim.points}) == 12
+        assert {point.of for point in claim.points} == {claim.points[0].of}
+        assert all({str(one) for one in point.over} == rivals for point in claim.points)
+        assert {point.accept for point in claim.points} == {Interval(1.0, math.inf)}
+
+
 def test_counters_follow_one_rule_a_metric() -> None:
     """More of the tensor pipe and less waiting agree; the other counters are neither good nor bad."""
     for claim, point in judged("profile"):

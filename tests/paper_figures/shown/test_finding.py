@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import inf
 
 import pytest
+from markupsafe import Markup
 
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
-from paper_figures.judged.verdicts import Verdict
+from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
 from paper_figures.shown.page.overview import Mark, Row, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
+from paper_figures.shown.report.page_values import _judged_elsewhere, page_values
 
 ALL: dict[str, Claim] = {
     claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
@@ -119,6 +122,17 @@ def test_the_boxes_of_an_exhibit_made_from_others_count_what_its_title_counts(re
     assert (today.over, today.title, today.tone) == ("Today's best library", "Its tested claim holds", "good")
 
 
+def test_beyond_the_paper_a_title_says_what_was_measured(report: Report) -> None:
+    """Guard: over measured rates it was `not tested here`, since two other exhibits had claims beyond the paper."""
+    gqa = exhibit(report, "fig8_attention_gqa")
+    problems = len(gqa.selections)
+    assert not _judged_elsewhere(report, gqa)
+    assert re.fullmatch(rf".*: ours is fastest on (\d+ of|all) {problems} problems", headline(gqa, []))
+    in_use = exhibit(report, "gemm_in_use")
+    claims = [result("gemm-in-use-few-rows-match-cublas", Verdict.SHORT, 0.9)]
+    assert re.search(r": its tested claim does not hold; ours is fastest on (\d+ of|all) ", headline(in_use, claims))
+
+
 def test_a_card_does_not_repeat_its_title() -> None:
     assert alone("Batch sizes", "Batch sizes: 3 of 4 tested claims hold") == "3 of 4 tested claims hold"
     assert alone("Attention", "Attention forward matches FlashAttention-3") == (
@@ -135,11 +149,24 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     level = [row("bf16 GEMM", 1.01, 1.03), row("Rotary", 0.984)]
     assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0), *level]) == (
         "Ours is 2.00 to 12.0 times as fast as the best library of today on Based and long convolution. "
-        "On the other 2 kernels it is within 2 % of it."
+        "On the other 2 kernels it is within 2 % of it (geometric means)."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
         "On the other kernel ours is within 1 % of the best library of today. "
-        "Ours trails the best library of today on rotary, at 0.500 times its speed."
+        "Ours trails the best library of today on rotary, at 0.500 times its speed (geometric means)."
     )
-    assert standing([row("bf16 GEMM", 0.97)]) == "On every kernel ours is within 3 % of the best library of today."
+    assert (
+        standing([row("bf16 GEMM", 0.97)])
+        == "On every kernel ours is within 3 % of the best library of today (geometric means)."
+    )
     assert standing([]) == ""
+
+
+def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Report) -> None:
+    """Guard: the bar had the claims over the released kernels too, and no key."""
+    values = page_values(report, {one.exhibit.id: Markup() for one in report.exhibits}, measured_here=False)
+    counts = dict(values["counting"])
+    hold = sum(counts.get(str(one), 0) for one in HOLDING)
+    tested = sum(count for name, count in counts.items() if name not in map(str, WITHOUT_NUMBER))
+    assert values["verdict"].startswith(f"Of {tested} tested claims, {hold} hold")
+    assert sum(dict(values["counts"]).values()) == len(report.results)

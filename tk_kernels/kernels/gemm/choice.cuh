@@ -24,7 +24,7 @@ template <operation Operation> struct problem : matrices {
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o);
 
-// What a kernel is given: the operands and the result, what only some kernels know, the steps of K, the operation's own.
+// What a kernel is given: operands and result, what only some kernels know, the steps of K, the operation's own.
 template <typename Kernel, operation Operation, typename... Own>
 typename Kernel::globals globals_of(const problem<Operation>& p, const Own&... own) {
     const auto operand = [](const void* data) {

@@ -1,0 +1,91 @@
+"""python -m tools.host_time, on a host whose clock is a number."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.workloads.attention import Problem
+from tk_kernels.ops import attention_decode
+from tools import host_time
+from tools.host_time import Calls, Timed
+
+
+def of(B: int, N: int, D: int, causal: bool = False) -> Problem:
+    return Problem(dtype="bf16", direction="fwd", B=B, H=32, Hkv=8, N=N, Nkv=4097, D=D, causal=causal)
+
+
+class Host:
+    """Calls that take the host a while and the device longer, and a wait for it."""
+
+    def __init__(self) -> None:
+        self.now_us = 0.0
+        self.device_us = 0.0
+
+    def clock(self) -> float:
+        return self.now_us * 1e-6
+
+    def wait(self) -> None:
+        self.now_us = max(self.now_us, self.device_us)
+
+    def call(self, *microseconds: float) -> Callable[[], None]:
+        """A call that takes these in turn, the last ones ever after; the device takes a millisecond for it."""
+        times = itertools.chain(microseconds, itertools.repeat(microseconds[-1]))
+
+        def run() -> None:
+            self.now_us += next(times)
+            self.device_us = max(self.device_us, self.now_us) + 1000.0
+
+        return run
+
+
+def test_the_device_is_not_waited_for_and_the_first_call_does_not_count() -> None:
+    """Guards: a plan is made in the first call; a loop that waits has the kernels' time in it."""
+    host = Host()
+    assert host_time.host_us(host.call(5000.0, 20.0), host.wait, host.clock) == pytest.approx(20.0)
+
+
+def test_a_hiccup_of_the_host_does_not_count() -> None:
+    host = Host()
+    hiccup = [20.0] * (2 * host_time.CALLS) + [90_000.0]
+    assert host_time.host_us(host.call(*hiccup, 20.0), host.wait, host.clock) == pytest.approx(20.0)
+
+
+def test_each_call_is_timed_by_itself() -> None:
+    host = Host()
+    row = host_time.timed(of(1, 1, 128), Calls(host.call(15.0), host.call(30.0), host.call(2.0)), host.wait, host.clock)
+    assert (row.whole_us, row.decode_us, row.question_us) == pytest.approx((15.0, 30.0, 2.0))
+
+
+def test_the_slowest_problem_decides_and_what_is_taken_then_is_said() -> None:
+    """The whole kernel is predicted to take 57.8 us at head dim 128 and 31.4 at 64."""
+    rows = [Timed(of(1, 1, 128), 14.0, 33.26, 2.5), Timed(of(1, 17, 64, causal=True), 15.0, 29.0, 2.5)]
+    lines = host_time.report(rows, "a GPU", 132).splitlines()
+    assert lines[0] == "a GPU: us that the host takes for a call"
+    assert " ".join(lines[2].split()) == "1 1 no 128 14.0 33.3 2.5 yes, the other kernel is predicted to take 58"
+    assert " ".join(lines[3].split()) == "1 17 yes 64 15.0 29.0 2.5 no, the other kernel is predicted to take 31"
+    assert lines[-1] == "HOST_US = 33.3"
+
+
+def test_its_problems_are_the_experiments() -> None:
+    problems = host_time.problems()
+    assert len(set(problems)) == 12
+    assert of(16, 17, 64, causal=True) in problems
+    assert of(1, 1, 128) in problems
+
+
+def test_without_a_gpu_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert host_time.main([]) == 2
+    assert capsys.readouterr().err == "tools.host_time: needs a CUDA GPU, PyTorch finds none here\n"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(attention_decode, "AUTOMATIC", attention_decode.AUTOMATIC)  # it is put back
+    monkeypatch.setattr(host_time, "problems", lambda: [of(1, 1, 128)])
+    assert host_time.main([]) == 0
+    assert 1 < float(capsys.readouterr().out.split()[-1]) < 1000
