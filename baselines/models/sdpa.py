@@ -8,6 +8,7 @@ is called by its own operator: under torch.compile the choice of ``sdpa_kernel``
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from baselines.common.gpu import AMPERE, refuse_other_gpus
@@ -68,30 +69,37 @@ class _Model:
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
         """The problem's call, on this backend alone."""
-        import torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention
 
         backend, grouped = getattr(SDPBackend, BACKENDS[self._backend]), problem.shape.heads != problem.shape.heads_kv
-
-        def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-
-        def attend_by_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            out: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, is_causal=True)[0]
-            return out
-
-        def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-            left, right = x.chunk(2, dim=-1)
-            return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1).to(x.dtype)
-
-        run = problem.bind(inputs, attend=attend_by_flash if self._backend == "flash" else attend, rotate=rotate)
+        attend, rotate = operators(self._backend == "flash", grouped)
+        run = problem.bind(inputs, attend=attend, rotate=rotate)
 
         def call() -> Any:
             with sdpa_kernel(backend):
                 return run()
 
         return call
+
+
+@cache
+def operators(flash: bool, grouped: bool) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+    """Attention and rotary embedding, the same two for all calls, so that a model with them in is compiled once."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+
+    def attend_by_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, is_causal=True)[0]
+        return out
+
+    def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        left, right = x.chunk(2, dim=-1)
+        return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1).to(x.dtype)
+
+    return attend_by_flash if flash else attend, rotate
 
 
 class GptTraining(_Model):

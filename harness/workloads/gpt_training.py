@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -78,9 +79,15 @@ def call_of(
     """The steps with these operators, each part of the model called as `part` says."""
     weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
     tokens, shape = inputs["tokens"], problem.shape
-    loss = training.loss_of(Decoder(shape, torch.bfloat16, torch.float32, attend, rotate, part=part))
+    loss = _loss_of(problem, attend, rotate, part)
     cos, sin = decoder.tables(shape, problem.T, tokens.device, torch.float32)
     return lambda: training.trained(loss, shape, weights, tokens, cos, sin)
+
+
+@lru_cache(maxsize=decoder.KEPT)
+def _loss_of(problem: Problem, attend: Attend, rotate: Rotate, part: Part) -> training.Loss:
+    """The loss of one contestant, which is compiled once for all input sets of a problem."""
+    return training.loss_of(Decoder(problem.shape, torch.bfloat16, torch.float32, attend, rotate, part=part))
 
 
 def flops(problem: Problem) -> int:

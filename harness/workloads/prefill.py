@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import torch
@@ -77,7 +78,7 @@ def call_of(
     """A prefill with these operators, each part of the model called as `part` says."""
     weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
     tokens, shape = inputs["tokens"], problem.shape
-    run = _run(Decoder(shape, torch.bfloat16, torch.bfloat16, attend, rotate, part=part))
+    run = _run_of(problem, attend, rotate, part)
     cos, sin = decoder.tables(shape, problem.N, tokens.device, torch.float32)
 
     def call() -> tuple[torch.Tensor, ...]:
@@ -88,6 +89,12 @@ def call_of(
 
 
 Run = Callable[[Weights, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]
+
+
+@lru_cache(maxsize=decoder.KEPT)
+def _run_of(problem: Problem, attend: Attend, rotate: Rotate, part: Part) -> Run:
+    """The prefill of one contestant, which is compiled once for all input sets of a problem."""
+    return _run(Decoder(problem.shape, torch.bfloat16, torch.bfloat16, attend, rotate, part=part))
 
 
 def _run(model: Decoder) -> Run:

@@ -58,6 +58,28 @@ def test_all_layers_run_one_compiled_block(workload: str) -> None:
 
 
 @pytest.mark.parametrize("who", ["tk", "sdpa"])
+@pytest.mark.parametrize("workload", sorted(SMALL))
+def test_a_contestants_model_is_compiled_once_for_all_input_sets(
+    monkeypatch: pytest.MonkeyPatch, workload: str, who: str
+) -> None:
+    """Guard: it was for each set, and again in the audit. Another problem has a model of its own."""
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = decoder.compiled
+    monkeypatch.setattr(decoder, "as_it_is", lambda function: compiled(function, counter))
+    module, made = workloads.load(workload), getattr(ours if who == "tk" else sdpa, CLASSES[workload])
+    frames, held = [], []
+    for seed, keys in enumerate(({}, {}, {"L": 1})):
+        one = problem(workload, **keys)
+        inputs = module.make_inputs(one, torch.Generator().manual_seed(seed), "normal")
+        call = made(**({} if who == "tk" else {"backend": "math"})).prepare(one, inputs)
+        held.append((inputs, call, call()))
+        frames.append(counter.frame_count)
+    assert frames == [3, 3, 6]  # before the blocks, a block, behind them
+    first, second = (outputs for _, _, outputs in held[:2])
+    assert not torch.equal(first[0], second[0]), "each set is its own"
+
+
+@pytest.mark.parametrize("who", ["tk", "sdpa"])
 def test_ours_and_sdpa_are_right_and_repeat_themselves(case: Any, who: str) -> None:
     workload, one, inputs, _ = case
     made = getattr(ours, CLASSES[workload])() if who == "tk" else getattr(sdpa, CLASSES[workload])(backend="math")

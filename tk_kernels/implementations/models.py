@@ -13,6 +13,11 @@ from ..ops.rotary import rotary
 from .kernel import Kernel, Outputs
 
 
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One function for all calls, so that a model with it in is compiled once."""
+    return cast(Tensor, attention(q, k, v, causal=True))
+
+
 class _Model(Kernel):
     """A model that the problem brings, compiled on a GPU, with `tk.attention` and `tk.rotary` inside."""
 
@@ -47,10 +52,7 @@ class _Model(Kernel):
         for name in self._folders(self._target):
             toolchain.load(name, self._target)
 
-        def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return cast(Tensor, attention(q, k, v, causal=True))
-
-        call: Callable[[], Outputs] = problem.bind(inputs, attend=attend, rotate=rotary)
+        call: Callable[[], Outputs] = problem.bind(inputs, attend=_attend, rotate=rotary)
         return call
 
     def kernel_names(self, problem: Any) -> tuple[str, ...]:

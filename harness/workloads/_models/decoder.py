@@ -34,6 +34,9 @@ SCORES_AT_ONCE = 2**28
 EPSILON = 1e-6
 """Of the norms, beside the mean square."""
 
+KEPT = 16
+"""Compiled models that a process keeps: those of the newest problems and contestants."""
+
 _numbers = count()
 
 
