@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, cast
 
 from torch import Tensor
@@ -13,9 +14,14 @@ from ..ops.rotary import rotary
 from .kernel import Kernel, Outputs
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """One function for all calls, so that a model with it in is compiled once."""
-    return cast(Tensor, attention(q, k, v, causal=True))
+@cache
+def _attending(target: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Causal attention, one function for all calls on a target, so that a model with it in is compiled once."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return cast(Tensor, attention(q, k, v, causal=True))
+
+    return attend
 
 
 class _Model(Kernel):
@@ -52,7 +58,7 @@ class _Model(Kernel):
         for name in self._folders(self._target):
             toolchain.load(name, self._target)
 
-        call: Callable[[], Outputs] = problem.bind(inputs, attend=_attend, rotate=rotary)
+        call: Callable[[], Outputs] = problem.bind(inputs, attend=_attending(self._target), rotate=rotary)
         return call
 
     def kernel_names(self, problem: Any) -> tuple[str, ...]:
