@@ -4,6 +4,7 @@ import pytest
 import torch
 from harness_support import contestant, only_run, small
 
+from harness import verification
 from harness.cli import main
 from harness.planning import TIMERS
 from harness.results import load_run
@@ -84,6 +85,25 @@ def test_kernel_names_are_those_that_ran(device):
     assert names
     assert not any("Memcpy" in name or "Memset" in name for name in names)
     assert device.kernel_names(lambda: a.add_(1)) != names
+
+
+def test_memory_and_kernels_of_one_call(device):
+    """Guard: looking at the memory launches no kernel, and the profiler takes no memory of PyTorch's."""
+    a = torch.randn(512, 512, device="cuda").bfloat16()
+    peaks = []
+    names = device.kernel_names(lambda: peaks.append(device.peak_memory_mib(lambda: torch.matmul(a, a))))
+    assert names == device.kernel_names(lambda: torch.matmul(a, a))
+    assert peaks == [device.peak_memory_mib(lambda: torch.matmul(a, a))]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_one_pass_finds_what_is_not_finite_here_too(dtype, bad):
+    for place in (0, 12_345, 2**20 - 1):
+        tensor = torch.randn(2**20, device="cuda").to(dtype)
+        assert verification._all_finite(tensor)
+        tensor[place] = bad
+        assert not verification._all_finite(tensor)
 
 
 def test_an_illegal_address_costs_its_case_only(tmp_path):
