@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("tk_kernels", "harness", "configs"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "tests" / "tk_kernels").mkdir(parents=True)
-    for path in ("pyproject.toml", "tests/conftest.py", "tests/tk_kernels/conftest.py"):
+    for path in ("pyproject.toml", "tests/conftest.py", "tests/which_gpu.py", "tests/tk_kernels/conftest.py"):
         shutil.copy(ROOT / path, copy / path)
     for name in ("operator_examples.py", *OF_EVERY_OPERATOR):
         shutil.copy(ROOT / "tests" / "tk_kernels" / name, copy / "tests" / "tk_kernels" / name)
