@@ -219,6 +219,18 @@ def test_in_a_capture_a_plan_has_to_be_there(hopper: pytest.MonkeyPatch) -> None
     assert asked(k=short)
 
 
+def test_launches_in_graphs_have_counters_of_their_own() -> None:
+    """Guard: two graphs captured on one stream shared them, and disturbed each other where both were replayed."""
+    q, k, *_ = operands((1, 2, 1, 1, 70), 64, "cpu")
+    kept = attention_decode.new_plan(q, k, False)
+    kept.counters = kept.plan.words.new_zeros((2, len(kept.plan.words)))  # as on a GPU
+    assert kept.words(capturing=False) is kept.words(capturing=False) is kept.plan.words
+    given = [kept.words(capturing=True) for _ in range(4)]
+    places = {words.data_ptr() for words in given}
+    assert len(places | {kept.plan.words.data_ptr()}) == 5
+    assert all(words.shape == kept.plan.words.shape and not words.any() for words in given)
+
+
 def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The constant is off; on a CPU, whose kernels are emulated, it would change nothing."""
     assert not attention_decode.AUTOMATIC
@@ -266,7 +278,7 @@ def test_its_plan_can_be_timed() -> None:
     inputs = {"q": q, "k": k, "v": v}
     plan = Attention(path="decode").planning(forward, inputs)
     assert plan is not None
-    (made, _, _), (again, _, _) = plan(), plan()
+    made, again = plan().plan, plan().plan
     assert made is not again
     assert (made.lengths, made.new_tokens, made.heads) == ((70, 70), 3, 4)
     assert Attention(path="decode").planning(backward, inputs) is None
@@ -287,3 +299,21 @@ def test_a_graph_needs_a_plan_that_is_there() -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(out, wanted)
+
+
+@pytest.mark.gpu
+def test_graphs_captured_on_one_stream_can_be_replayed_at_once() -> None:
+    q, k, v, _ = operands((1, 8, 2, 1, 3001), 64, "cuda")
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    graphs, outs = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()], []
+    with torch.cuda.stream(streams[0]):
+        wanted = tk.attention(q, k, v, path="decode")
+    for graph in graphs:
+        with torch.cuda.graph(graph, stream=streams[0]):
+            outs.append(tk.attention(q, k, v, path="decode"))
+    for _ in range(50):
+        for stream, graph in zip(streams, graphs, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, wanted) for out in outs)

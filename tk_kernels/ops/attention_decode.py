@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -43,9 +44,32 @@ WHOLE_ROWS, WHOLE_KEYS, WHOLE_STEP_US = 128, 128, 1.6
 """A block of `attention`'s own kernel: its rows, and what so many keys take it at head dim 128. The last is worked out
 of the recorded 1572 us of 16 heads, 16384 causal tokens on 132 multiprocessors."""
 
+SPARE_COUNTERS = 32
+"""Launches in CUDA graphs that find counters of their own: two graphs may be replayed at once. Those of later launches
+are cleared in the graph."""
+
 Key = tuple[object, ...]
-Kept = tuple[DecodePlan, Tensor, list[int]]
-"""A plan, its table of pages, and its sizes."""
+
+
+@dataclass
+class Kept:
+    """A plan, its table of pages, its sizes, and rows of counters, zeros, of which the first so many are given away."""
+
+    plan: DecodePlan
+    table: Tensor
+    sizes: list[int]
+    counters: Tensor
+    given: int = 0
+
+    def words(self, capturing: bool) -> Tensor:
+        """The counters of a launch: the plan's own, which the stream's launches share, or in a capture no other's."""
+        if not capturing:
+            return self.plan.words
+        if self.given == len(self.counters):
+            return torch.zeros_like(self.plan.words)
+        self.given += 1
+        return self.counters[self.given - 1]
+
 
 _plans: OrderedDict[Key, Kept] = OrderedDict()
 _captured: dict[Key, Kept] = {}
@@ -114,18 +138,21 @@ def attention_by_decode(key: Key, q: Tensor, k: Tensor, v: Tensor, causal: bool,
 
     Raises ValueError for too many rows, RuntimeError in a CUDA graph's capture where there is no plan.
     """
-    plan, table, sizes = _plan(key, q, k, causal)
+    kept, words = _plan(key, q, k, causal)
     out = like(q)
     by_row = causal and out.stride(1) < out.stride(2)
     result = out if by_row or out.is_contiguous() else q.new_empty(q.shape)
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
-    rest = (table, plan.buffer, plan.words, result, lse, *sizes, causal, scale)
+    rest = (kept.table, kept.plan.buffer, words, result, lse, *kept.sizes, causal, scale)
     launch("paged_attention_decode", "attention_decode", {"q": q, "k": k, "v": v}, rest)
     return out if result is out else out.copy_(result), lse
 
 
-def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
-    """The plan that is kept for a key, or a new one. In a CUDA graph's capture only one that is there can be taken."""
+def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
+    """The plan that is kept for a key, or a new one, and the counters of this call.
+
+    In a CUDA graph's capture only a plan that is there can be taken.
+    """
     capturing = q.is_cuda and torch.cuda.is_current_stream_capturing()
     with _lock:
         found = _captured.get(key) or _plans.get(key)
@@ -139,7 +166,7 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> Kept:
         _plans.move_to_end(key)
         if len(_plans) > KEPT:
             _plans.popitem(last=False)
-    return found
+        return found, found.words(capturing)
 
 
 def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
@@ -159,4 +186,5 @@ def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
         device=q.device,
     )
     table = torch.arange(batch, dtype=torch.int32, device=q.device)[:, None]
-    return plan, table, plan.sizes
+    spare = SPARE_COUNTERS if q.is_cuda else 0
+    return Kept(plan, table, plan.sizes, plan.words.new_zeros((spare, len(plan.words))))

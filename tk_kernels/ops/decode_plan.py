@@ -72,8 +72,9 @@ class DecodePlan:
     `buffer` (int32) has a header of 16 numbers and then a queue of instructions for each block; the layout is in
     `tk_kernels/kernels/decode_plan/layout.h`. Its address and sizes stay, so that a CUDA graph that was captured
     with it runs the plan of the last `refill`. `counters` and `slots` are the sizes of the kernel's scratch memory,
-    whatever the lengths. `words` are the counters: zero, and left so by each launch. `predicted_us` is what the costs
-    say.
+    whatever the lengths. `words` are the counters: zero, and left so by each launch. So launches with one plan run one
+    after the other, on one stream: two graphs that share a plan must not be replayed at once. `predicted_us` is what
+    the costs say.
     """
 
     def __init__(
