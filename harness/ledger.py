@@ -23,7 +23,7 @@ ACTIVITIES = {
     "roofs": "measuring the roofs",
     "profile": "Nsight Compute",
     "lost": "workers that died or were killed, and what they had measured",
-    "store": "statistics, files and tables, unless a worker is at the next problem meanwhile",
+    "store": "statistics, files and tables, while no worker is at the next problem",
     "other": "everything else",
 }
 """What a second may be spent on, and what that means."""

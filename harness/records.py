@@ -130,7 +130,7 @@ class Measurement(_Row):
     timer: str
     """`cuda_events`, `cuda_graph` or `cuda_events_clean`; empty where nothing was timed."""
     cache: str
-    """State of the L2 before each call: `flushed` or `warm`; empty where nothing was timed."""
+    """State of the L2 before each call: `flushed`, `flushed, clean` or `warm`; empty where nothing was timed."""
     latency_us_p10: float | None
     latency_us_p50: float | None
     latency_us_p90: float | None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +19,7 @@ from harness.naming import build_keys
 from harness.planning import Group, Plan
 from harness.records import FAILURES, IDLE, ProfileMetric, Status
 from harness.settings import differences, settings_of
-from harness.store import Store, StoredGroup, covers, newest_settings
+from harness.store import Store, StoredGroup, covers, newest_settings, undisturbed
 from harness.worker.messages import CaseOutcome, Inspected, Machine
 from harness.worker.supervisor import GroupResult
 
@@ -118,11 +120,21 @@ def builds_of(group: Group, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[s
 
 
 def _measure(plan: Plan, group: Group, invocation: Invocation, meanwhile: Callable[[], None]) -> GroupResult:
-    """What the worker saw; `meanwhile` is done while it is at work, and takes no time of its own."""
+    """What the worker saw; `meanwhile` is done while it is at work, and takes time where it ends behind the worker."""
+    spent = 0.0
+
+    def timed() -> None:
+        nonlocal spent
+        began = time.perf_counter()
+        meanwhile()
+        spent = time.perf_counter() - began
+
     with invocation.ledger.during("lost"):
-        result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits, meanwhile)
+        result = invocation.supervisor(plan.device).measure(group, plan.timer, plan.limits, timed)
     for activity, seconds in result.seconds.items():
         invocation.ledger.move("lost", activity, seconds)
+    if result.seconds:  # else no worker came to the end, and what all of them took is lost
+        invocation.ledger.move("lost", "store", max(0.0, spent - sum(result.seconds.values())))
     return result
 
 
@@ -136,14 +148,15 @@ def _keep(
     store: Store,
     screen: Screen,
 ) -> None:
-    """Stores a group and shows it."""
-    stored = dataclasses.replace(assemble(plan, group, result, machine, store.run_id), settings=settings)
-    builds = builds_of(group, result.outcomes)
-    if plan.profile_metrics and machine.timed:
-        with invocation.ledger.during("profile"):
-            stored = _profiled(plan, group, result, stored, store, screen)
-    store.manifest.update(kernel_builds={**store.manifest["kernel_builds"], **builds}, **invocation.account())
-    store.append(stored)
+    """Stores a group and shows it; Ctrl-C waits until it is stored, but not for Nsight Compute."""
+    with nullcontext() if plan.profile_metrics else undisturbed():
+        stored = dataclasses.replace(assemble(plan, group, result, machine, store.run_id), settings=settings)
+        builds = builds_of(group, result.outcomes)
+        if plan.profile_metrics and machine.timed:
+            with invocation.ledger.during("profile"):
+                stored = _profiled(plan, group, result, stored, store, screen)
+        store.manifest.update(kernel_builds={**store.manifest["kernel_builds"], **builds}, **invocation.account())
+        store.append(stored)
     screen.result(plan, group, stored)
     invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
     invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]

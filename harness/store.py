@@ -87,7 +87,7 @@ class Store:
         lock = _lock(beside)
         store = cls(beside, {"schema_version": SCHEMA_VERSION, **manifest, "groups": [], "notes": []}, lock)
         try:
-            with _said(folder), _undisturbed():
+            with _said(folder), undisturbed():
                 for name, record in _TABLES[:2]:
                     _replace(beside / name, _csv([record.columns()]).encode())
                 _replace(beside / results.SAMPLES, _parquet(stored_samples.empty()))
@@ -140,7 +140,7 @@ class Store:
     def update(self, **entries: Any) -> None:
         """Changes entries of the manifest and writes it."""
         self.manifest.update(entries)
-        with _said(self.folder), _undisturbed():
+        with _said(self.folder), undisturbed():
             self._write_manifest()
 
     def note(self, sentence: str) -> None:
@@ -154,7 +154,7 @@ class Store:
         groups = self.manifest["groups"]
         sizes = self._sizes()
         staged = {name: self._staged(name, len(groups) + 1) for name in (results.SAMPLES, results.SETTLED)}
-        with _said(self.folder), _undisturbed():
+        with _said(self.folder), undisturbed():
             try:
                 case_ids = [m.case_id for m in group.measurements]
                 _replace(staged[results.SAMPLES], _parquet(self._merged_samples(group.samples, case_ids)))
@@ -333,7 +333,7 @@ def _said(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Holds Ctrl-C and SIGTERM back until the files are consistent again."""
     if threading.current_thread() is not threading.main_thread():
         yield

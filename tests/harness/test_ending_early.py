@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
-from harness import cli
+from harness import cli, runner
+from harness.assemble import assemble
 from harness.results import load_run
 from harness.worker.supervisor import Supervisor
 
@@ -61,6 +62,38 @@ def test_interrupting(tmp_path, number):
 
 
 MIRRORED = [word for word in FAST if not word.startswith("wandb")]
+TWO = [*FAST, *contestant("good", "Good"), "implementations=[good]", "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]"]
+
+
+def test_interrupting_the_statistics(tmp_path, monkeypatch, capsys):
+    """Guard: the problem that was measured last was lost, where its samples had not reached the disk yet."""
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return assemble(*arguments)
+
+    monkeypatch.setattr(runner, "assemble", interrupted)
+    assert main([*TWO, f"results_dir={tmp_path}"]) == 130
+    assert "interrupted; what was measured is stored" in capsys.readouterr().err
+    run = load_run(only_run(tmp_path))
+    assert len(run.manifest["groups"]) == len(run.measurements) == 1
+
+
+def test_interrupting_before_the_next_problem_begins(tmp_path, monkeypatch):
+    """Guard: a problem that waits for the next one to begin is stored where none does."""
+    measured, measure = [], Supervisor.measure
+
+    def once(self, group, timer, limits, meanwhile):
+        if measured:
+            raise KeyboardInterrupt
+        measured.append(group)
+        return measure(self, group, timer, limits, meanwhile)
+
+    monkeypatch.setattr(Supervisor, "measure", once)
+    assert main([*TWO, f"results_dir={tmp_path}"]) == 130
+    assert len(load_run(only_run(tmp_path)).measurements) == 1
+
+
 NOT_MIRRORED = "the run is stored but not mirrored to wandb (interrupted); later: python -m harness.publish"
 
 

@@ -190,8 +190,8 @@ def test_the_account_is_written_with_each_group(tmp_path):
     assert sum(first["seconds"].values()) < sum(second["seconds"].values())
 
 
-def test_a_group_is_stored_while_the_next_is_measured(tmp_path):
-    """Guard: the device does not wait for statistics and the disk, but behind the last group, and that is noted."""
+def _stored_slowly(tmp_path, *words):
+    """The account of two problems, the first of which takes a second to store, and how many groups there were then."""
     began = []
 
     class Slow(Store):
@@ -200,16 +200,24 @@ def test_a_group_is_stored_while_the_next_is_measured(tmp_path):
             time.sleep(1.0 if len(began) == 1 else 0.0)
             super().append(stored)
 
-    words = [
-        *FAST,
-        *contestant("good", "Slow", seconds=0.01),
-        "implementations=[good]",
-        "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]",
-        "timer.budget_seconds=3",
-    ]
+    problems = "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.invocation.Store", Slow)
-        assert main([*words, f"results_dir={tmp_path}"]) == 0
+        assert main([*FAST, *words, "implementations=[good]", problems, f"results_dir={tmp_path}"]) == 0
+    return load_run(only_run(tmp_path)).manifest["seconds"], began
+
+
+def test_a_group_is_stored_while_the_next_is_measured(tmp_path):
+    """Guard: the device does not wait for statistics and the disk, but behind the last group, and that is noted."""
+    words = [*contestant("good", "Slow", seconds=0.01), "timer.budget_seconds=3"]
+    seconds, began = _stored_slowly(tmp_path, *words)
     assert began == [0, 1], "each once, in order"
-    seconds = load_run(only_run(tmp_path)).manifest["seconds"]
     assert seconds["store"] < 0.9
+    assert seconds.get("lost", 0.0) < 0.5, "the worker was at work meanwhile"
+
+
+def test_what_storing_takes_beyond_the_next_group_is_storing(tmp_path):
+    """Guard: it was noted as lost, where no worker had died."""
+    seconds, _ = _stored_slowly(tmp_path, *contestant("good", "Good"))
+    assert seconds["store"] > 0.5
+    assert seconds.get("lost", 0.0) < 0.3
