@@ -21,8 +21,9 @@ import torch
 from harness.errors import HarnessError
 from harness.workloads._models import bound, decoder, training
 from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape
+from harness.workloads._models.problem import ModelProblem
 from harness.workloads._models.text import pieces, text
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, Tolerance, Traffic
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
@@ -37,7 +38,7 @@ LEAST = 2.0**-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(ProblemSpec):
+class Problem(ModelProblem):
     """L layers, H heads of D entries, vocabulary V; B sequences of T tokens a step, and how many steps."""
 
     L: int
@@ -65,23 +66,15 @@ class Problem(ProblemSpec):
         """Tokens that a call learns from."""
         return self.steps * self.B * self.T
 
-    def bind(
-        self, inputs: Mapping[str, torch.Tensor], *, attend: Attend, rotate: Rotate
+    def call_of(
+        self, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
     ) -> Callable[[], tuple[torch.Tensor, ...]]:
-        """The call of a contestant that brings these operators; on a GPU the model's parts are compiled."""
-        part = decoder.compiled if inputs["tokens"].is_cuda else decoder.as_it_is
-        return call_of(self, inputs, attend, rotate, part)
-
-
-def call_of(
-    problem: Problem, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
-) -> Callable[[], tuple[torch.Tensor, ...]]:
-    """The steps with these operators, each part of the model called as `part` says."""
-    weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
-    tokens, shape = inputs["tokens"], problem.shape
-    loss = _loss_of(problem, attend, rotate, part)
-    cos, sin = decoder.tables(shape, problem.T, tokens.device, torch.float32)
-    return lambda: training.trained(loss, shape, weights, tokens, cos, sin)
+        """The steps with these operators, each part of the model called as `part` says."""
+        weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
+        tokens, shape = inputs["tokens"], self.shape
+        loss = _loss_of(self, attend, rotate, part)
+        cos, sin = decoder.tables(shape, self.T, tokens.device, torch.float32)
+        return lambda: training.trained(loss, shape, weights, tokens, cos, sin)
 
 
 @lru_cache(maxsize=decoder.KEPT)

@@ -20,7 +20,8 @@ import torch
 from harness.errors import HarnessError
 from harness.workloads._models import bound, decoder
 from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape, Weights
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
+from harness.workloads._models.problem import ModelProblem
+from harness.workloads.spec import Expected, Output, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
@@ -33,7 +34,7 @@ ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(ProblemSpec):
+class Problem(ModelProblem):
     """L layers, H heads on Hkv key heads of D entries, feed-forward width F, vocabulary V; B prompts of N tokens."""
 
     L: int
@@ -64,28 +65,20 @@ class Problem(ProblemSpec):
         """Tokens that a call takes in."""
         return self.B * self.N
 
-    def bind(
-        self, inputs: Mapping[str, torch.Tensor], *, attend: Attend, rotate: Rotate
+    def call_of(
+        self, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
     ) -> Callable[[], tuple[torch.Tensor, ...]]:
-        """The call of a contestant that brings these operators; on a GPU the model's parts are compiled."""
-        part = decoder.compiled if inputs["tokens"].is_cuda else decoder.as_it_is
-        return call_of(self, inputs, attend, rotate, part)
+        """A prefill with these operators, each part of the model called as `part` says."""
+        weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
+        tokens, shape = inputs["tokens"], self.shape
+        run = _run_of(self, attend, rotate, part)
+        cos, sin = decoder.tables(shape, self.N, tokens.device, torch.float32)
 
+        def call() -> tuple[torch.Tensor, ...]:
+            with torch.no_grad():
+                return run(weights, tokens, cos, sin)
 
-def call_of(
-    problem: Problem, inputs: Mapping[str, torch.Tensor], attend: Attend, rotate: Rotate, part: Part
-) -> Callable[[], tuple[torch.Tensor, ...]]:
-    """A prefill with these operators, each part of the model called as `part` says."""
-    weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
-    tokens, shape = inputs["tokens"], problem.shape
-    run = _run_of(problem, attend, rotate, part)
-    cos, sin = decoder.tables(shape, problem.N, tokens.device, torch.float32)
-
-    def call() -> tuple[torch.Tensor, ...]:
-        with torch.no_grad():
-            return run(weights, tokens, cos, sin)
-
-    return call
+        return call
 
 
 Run = Callable[[Weights, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...]]

@@ -49,7 +49,7 @@ def test_all_layers_run_one_compiled_block(workload: str) -> None:
     inputs = module.make_inputs(one, torch.Generator().manual_seed(1), "normal")
     counter = CompileCounterWithBackend("aot_eager")
     plain, compiled = (
-        module.call_of(one, inputs, attend, rotate, part)
+        one.call_of(inputs, attend, rotate, part)
         for part in (decoder.as_it_is, lambda function: decoder.compiled(function, counter))
     )
     expected, got = plain(), compiled()
