@@ -94,13 +94,11 @@ def test_device_code_is_short() -> None:
 
 
 @pytest.mark.long
-def test_no_more_is_spilled_than_the_kernel_allows() -> None:
+def test_no_build_spills() -> None:
     manifest = toolchain.manifest("attention_warps", "sm_80")
-    for machine in ("sm_80", "sm_86", "sm_89"):
+    for machine in ("sm_80", "sm_86", "sm_89", "sm_90"):
         code = manifest["machine_codes"][machine]
-        assert code["spills"] <= 16  # stored and loaded, together
-        spilling = [entry["function"] for entry in manifest["entries"] if entry["spills"]]
-        assert all("warps_kernel<128, 64>" in function for function in spilling)
+        assert (machine, code["spills"]) == (machine, 0)
         assert code["registers"] <= 255
         assert code["hgmma_count"] in (0, None)
         assert code["hmma_count"] is None or code["hmma_count"] > 0

@@ -34,24 +34,28 @@ template <int Dim, int Keys> struct warps_kernel {
     };
     static constexpr int shared_bytes = warps * int(sizeof(strip)) + 2 * int(sizeof(tile));
 
+    struct place {
+        int batch, head, first;  // of the block's rows
+    };
+    // A head's blocks of rows come from either end in turn: neighbours are as long as any two.
+    kittens_device static place own_place(const globals& g) {
+        int nth, head;
+        const int batch = g.heads.divide(g.row_blocks.divide(block_index(), nth), head);
+        return {batch, head, rows * (nth % 2 == 0 ? g.row_blocks.value - 1 - nth / 2 : nth / 2)};
+    }
+
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
         strip& q = memory.allocate<strip>("q", warps)[warp_index()];
         tile& k = *memory.allocate<tile>("k");
         tile& v = *memory.allocate<tile>("v");
-        int nth, head;  // a head's blocks of rows from either end in turn: neighbours are as long as any two
-        const int batch = g.heads.divide(g.row_blocks.divide(block_index(), nth), head);
-        const int first = rows * (nth % 2 == 0 ? g.row_blocks.value - 1 - nth / 2 : nth / 2);
-        attend(g, {batch, head, 0, 0}, first, q, k, v);
-    }
-
-    kittens_device static void attend(const globals& g, coord of_head, int first, strip& q, tile& k, tile& v) {
         rt_fl<warp_rows, Keys> scores;
         rt_bf<warp_rows, Keys> weights;
         rt_fl<warp_rows, Dim> o;
         online_softmax<warp_rows> state;
         typename rt_fl<warp_rows, Dim>::col_vec shrink, factor, lse;
-        const int batch = of_head.b, head = of_head.d, head_kv = g.group.divide(head);
+        const auto [batch, head, first] = own_place(g);
+        const int head_kv = g.group.divide(head);
         const int row = first + warp_rows * warp_index();
         const int last = first + rows < g.q.rows() ? first + rows : g.q.rows();
         const int blocks = g.visible.tiles_before(last, Keys);
@@ -79,8 +83,10 @@ template <int Dim, int Keys> struct warps_kernel {
         copy_wait();  // of the queries, where they see no key
         state.finish(factor, lse);
         mul_row(o, o, factor);
-        store_through(g.o, o, q, element_coord{batch, head, row, 0});
-        store(g.lse, lse, element_coord{batch, head, 0, row});
+        const place end = own_place(unhoisted(g));  // worked out again: in the loop its registers are not free
+        const int own = end.first + warp_rows * warp_index();
+        store_through(g.o, o, q, element_coord{end.batch, end.head, own, 0});
+        store(g.lse, lse, element_coord{end.batch, end.head, 0, own});
         store_read_wait();
     }
 };
