@@ -178,8 +178,7 @@ def asked(q: Any = ONE, k: Any = LONG, causal: bool = False) -> bool:
 
 @pytest.fixture
 def hopper(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The switch is on, and there is a GPU of 132 multiprocessors with a copy engine, which captures nothing."""
-    monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
+    """There is a GPU of 132 multiprocessors with a copy engine, which captures nothing."""
     monkeypatch.setattr(attention_decode, "has_copy_engine", lambda device: True)
     monkeypatch.setattr(attention_decode, "key_of", lambda q, k, causal: (q.shape, k.shape, causal))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=132))
@@ -191,6 +190,7 @@ def test_the_rule_is_asked_where_it_is_on(hopper: pytest.MonkeyPatch) -> None:
     assert asked()
     assert asked(causal=True)
     assert not asked(q=OnGpu(1, 32, 4096, 128))
+    assert not asked(q=OnGpu(1, 32, 1, 128), k=OnGpu(1, 8, 3, 128))
     hopper.setattr(attention_decode, "HOST_US", whole_us(ONE.shape, LONG.shape, 132))
     assert not asked()
     hopper.setattr(attention_decode, "AUTOMATIC", False)
@@ -231,10 +231,9 @@ def test_launches_in_graphs_have_counters_of_their_own() -> None:
     assert all(words.shape == kept.plan.words.shape and not words.any() for words in given)
 
 
-def test_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The constant is off; on a CPU, whose kernels are emulated, it would change nothing."""
-    assert not attention_decode.AUTOMATIC
-    monkeypatch.setattr(attention_decode, "AUTOMATIC", True)
+def test_on_a_cpu_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There kernels are emulated, and it would change nothing."""
+    assert attention_decode.AUTOMATIC
     monkeypatch.setattr(attention_decode, "launch", lambda *a: pytest.fail("taken"))
     q, k, v, _ = operands((1, 8, 2, 1, 300), 64, "cpu")
     tk.attention(q, k, v)

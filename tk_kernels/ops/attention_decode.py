@@ -19,20 +19,15 @@ from .decode_plan import COSTS, GQA_KEY_STEP, GQA_ROWS_PER_TILE, DecodePlan, dec
 from .library import has_copy_engine
 from .operands import launch, like
 
-AUTOMATIC = False
-"""Whether `attention` takes this path by itself where `takes` says so; until HOST_US is measured, only path="decode"
-does. On an H200, 32:8 heads of 128 and 4097 keys, this path takes 17.5 us in a CUDA graph where the other takes 52.6,
-and 29.3 of 53.8 with 17 queries.
-
-Set it to True once HOST_US is measured, where a run of the experiment `few_queries` has tk[path=decode] ahead of
-tk[path=whole] on each problem that `python -m tools.host_time` says is taken. What else changes is
-`test_nothing_takes_it_unasked`, and what `attention` says of a `path` that is left out."""
-HOST_US = 76.0
+AUTOMATIC = True
+"""Whether `attention` takes this path by itself where `takes` says so. On an H200, 32:8 heads of 128 and 4097 keys, it
+takes 17.5 us in a CUDA graph where the other takes 52.6, and 29.3 of 53.8 with 17 queries."""
+KEYS_PER_QUERY = 4
+"""With fewer keys a query than this, `takes` says no without a look at the cost model, which costs the host 5 us."""
+HOST_US = 67.4
 """What the host takes for a call of this path outside a CUDA graph: the wall time of a call in a loop that waits for
-nothing. Measured on an H200 when a call made its scratch memory and views in Python.
-
-Set it to what `python -m tools.host_time` prints in its last line: the slowest problem's. Of two GPUs' hosts the slower
-one's counts."""
+nothing. It is the last line of `python -m tools.host_time`, of the slowest problem, beside an H100. The other path takes
+43 to 67 us there. Of two GPUs' hosts the slower one's counts."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
@@ -81,7 +76,9 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
 
     Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path.
     """
-    if not AUTOMATIC or not q.is_cuda or k.dim() != 4 or k.shape[1] == 0 or not has_copy_engine(q.device):
+    if not AUTOMATIC or not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
+        return False
+    if k.shape[1] == 0 or not has_copy_engine(q.device):
         return False
     if _too_many_rows(q.shape[1], q.shape[2], causal):
         return False
