@@ -51,14 +51,23 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
     assert asked > 8
 
 
+DECODE = ("decode_plan", "paged_attention_decode")
+"""What attention loads for few queries."""
+
+
 @pytest.mark.parametrize(
     ("names", "parts", "libraries", "kernels"),
     [
-        (["fig8_attention"], "core quack flash_attn_4 kernels", "flash_attn_3 thunderkittens", {"gpu": ["attention"]}),
+        (
+            ["fig8_attention"],
+            "core quack flash_attn_4 kernels",
+            "flash_attn_3 thunderkittens",
+            {"gpu": ["attention", *DECODE]},
+        ),
         (["fig7"], "core quack nvmath kernels", "thunderkittens", {"gpu": ["gemm"]}),
         (["fig9_mamba2"], "core linear kernels", "thunderkittens", {"gpu": ["linear_attention"]}),
         (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", {"gpu": ["rotary"]}),
-        (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps", "attention_warps_backward"]}),
+        (["ampere_attention"], "core kernels", "", {"sm_80": ["attention_warps", "attention_warps_backward", *DECODE]}),
         (["ampere_rotary"], "core kernels", "", {"gpu": ["rotary"], "sm_80": ["rotary"]}),
         (["thundermla"], "core vllm_decode kernels", "", {"gpu": ["decode_plan", "mla_decode"]}),
         (["nightly_gemm"], "core kernels", "", {"gpu": ["gemm"]}),
@@ -84,7 +93,7 @@ def test_experiments_want_what_their_contestants_run_on(groups, names, parts, li
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [
-        ("fig8_attention", {"sm_80": ("attention_warps", "attention_warps_backward")}),
+        ("fig8_attention", {"sm_80": ("attention_warps", "attention_warps_backward", *DECODE)}),
         ("gpt_training", {"sm_80": ("attention_warps", "attention_warps_backward", "rotary")}),
         ("fig9_hedgehog", {"sm_80": ("hedgehog_warps",)}),
         ("thundermla", {"sm_80": ("decode_plan",)}),
@@ -130,7 +139,7 @@ def test_what_is_wanted_and_not_packed_is_known(monkeypatch, tmp_path):
     monkeypatch.setenv("TK_SOURCES", str(tmp_path))
     order, wanted = planned("--for", "fig8_attention")
     assert [name for name in wanted if name not in order.parts] == ["flash_attn_3", "thunderkittens"]
-    assert order.kernels == {"gpu": ("attention",)}
+    assert order.kernels == {"gpu": ("attention", *DECODE)}
     order, wanted = planned()
     assert {"quack", "flash_attn_4", "deep_gemm"} <= {*wanted} - {*order.parts}
     assert "wandb" not in wanted

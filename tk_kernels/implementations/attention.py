@@ -27,6 +27,7 @@ class Attention(Kernel):
     options = (*attention_options.OPTIONS, "deterministic")
     of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
+    helpers = ("paged_attention_decode", "decode_plan")  # of the decode path
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
