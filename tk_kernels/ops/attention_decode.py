@@ -26,8 +26,8 @@ KEYS_PER_QUERY = 4
 """With fewer keys a query than this, `takes` says no without a look at the cost model, which costs the host 5 us."""
 HOST_US = 67.4
 """What the host takes for a call of this path outside a CUDA graph: the wall time of a call in a loop that waits for
-nothing. It is the last line of `python -m tools.host_time`, of the slowest problem, beside an H100. The other path takes
-43 to 67 us there. Of two GPUs' hosts the slower one's counts."""
+nothing. It is the last line of `python -m tools.host_time`, of the slowest problem, beside an H100. The other path
+takes 43 to 67 us there. Of two GPUs' hosts the slower one's counts."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
