@@ -23,10 +23,10 @@ CONFIGS = DATA / "configs"
 RECORDED = DATA / "results"
 """Recorded runs, `<gpu>/<campaign>/<run>/`."""
 
-FIRST = "results/h200-sxm/2026-11-paper"
-"""The recorded campaign that the report, README and a wheel are of."""
+FIRST = "results/h100-sxm/2026-11-paper"
+"""The recorded campaign that the report, README and a wheel are of: of the paper's own GPU."""
 
-SECOND = "results/h100-sxm/2026-11-paper"
+SECOND = "results/h200-sxm/2026-11-paper"
 """The one on another GPU that stands beside it, from when its folder exists."""
 
 WORK = CODE if CHECKOUT else Path.cwd()

@@ -95,7 +95,7 @@ def test_the_harness_verifies_away_from_the_checkout(run: Run, tmp_path: Path) -
 
 
 def test_the_report_is_made_from_the_runs_that_the_wheel_carries(run: Run, tmp_path: Path) -> None:
-    done = run("reproduce-paper", "--from", RECORDED, "--exhibit", "table2")
+    done = run("reproduce-paper", "--from", RECORDED, "--exhibit", "table1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "recorded, not measured here (campaign 2026-11-paper, 1 run)" in done.stdout
     assert (tmp_path / "report-part" / "index.html").is_file()
@@ -105,16 +105,16 @@ def test_the_report_is_made_from_the_runs_that_the_wheel_carries(run: Run, tmp_p
 def test_a_second_campaign_goes_with_it_and_stands_beside_the_first(run: Run, tmp_path: Path) -> None:
     done = run("reproduce-paper", "--recorded", "--exhibit", "fig9_rotary")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "report-part" / "h100-sxm" / "index.html").is_file()
+    assert (tmp_path / "report-part" / "h200-sxm" / "index.html").is_file()
     text = (tmp_path / "report-part" / "index.html").read_text()
-    assert 0 < text.index(">ours, H100 SXM</a>") < text.index("On two GPUs")  # the chart's last column
-    assert re.findall(r'data-name="ours, H100 SXM">([0-9.]+)', text)
+    assert 0 < text.index(">ours, H200 SXM</a>") < text.index("On two GPUs")  # the chart's last column
+    assert re.findall(r'data-name="ours, H200 SXM">([0-9.]+)', text)
 
 
 def test_its_runs_are_read_as_one_table(run: Run) -> None:
     program = (
-        "from harness.places import RECORDED; from harness.results import frame; import harness; "
-        "run = next((RECORDED / 'h200-sxm' / '2026-11-paper').iterdir()); print(harness.__file__, len(frame(run)) > 0)"
+        "from harness.places import DATA, FIRST; from harness.results import frame; import harness; "
+        "run = next((DATA / FIRST).glob('*/manifest.json')).parent; print(harness.__file__, len(frame(run)) > 0)"
     )
     done = run("python", "-c", program)
     assert done.returncode == 0, done.stderr

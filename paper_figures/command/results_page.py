@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from paper_figures.judged.evaluation import NOT_MEASURED
@@ -9,7 +10,7 @@ from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.page.two_gpus import also, also_text, other_gpu, two_gpus_values
+from paper_figures.shown.page.two_gpus import also_lines, measured_there, other_gpu, two_gpus_values
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
@@ -88,9 +89,11 @@ def _rate(line: Line) -> str:
 
 
 def _verdict_block(report: Report) -> list[str]:
-    """Every claim on what was measured, in the paper's order with its numbers; then what was not measured."""
-    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
-    others = {name: also_text(other_gpu(report), text) for name, text in also(report).items()}
+    """Every claim on what was measured, on the other GPU at least, with its numbers; then what was not measured."""
+    there = measured_there(report)
+    shown = [one for one in report.exhibits if one.measured or one.exhibit.id in there]
+    results = [one for exhibit in shown for one in exhibit.results]
+    others = also_lines(report)
     lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
     for result in results:
         said = (claim_numbers(result).rstrip("; "), result.notes, others.get(result.claim.id))
@@ -98,8 +101,14 @@ def _verdict_block(report: Report) -> list[str]:
         lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
-        names = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
         claims = sum(len(one.results) for one in missing)
         unjudged = f"; {claims} claims are not judged yet" if claims else ""
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {names}{unjudged}."]
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {_named(missing)}{unjudged}."]
+    if there:
+        lines += ["", f"Of these the {other_gpu(report)} has {_named(list(there.values()))}."]
     return lines
+
+
+def _named(exhibits: Sequence[ExhibitReport]) -> str:
+    """`Table 2 (Persistent grid), Table 3 (Block order)`."""
+    return ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in exhibits)

@@ -172,9 +172,16 @@ def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
 
 
 def lost_subjects(subjects: Sequence[Headline]) -> str:
-    """The names of the subjects with a claim that does not hold against the fastest of today, in a sentence."""
-    lost = [one for one in subjects if one.lost is not None]
+    """The subjects with a margin of the paper that does not hold against the fastest of today, in a sentence."""
+    lost = [
+        one for one in subjects if any(result.verdict is Verdict.SHORT and _of_paper(result) for result in one.today)
+    ]
     return "".join(_listed("A margin of the paper does not stand against today's fastest library in", lost))
+
+
+def _of_paper(result: ClaimResult) -> bool:
+    """Whether a claim has a published number; without one its bar is this project's own."""
+    return any(point.published is not None for point in result.points)
 
 
 def _listed(before: str, subjects: Sequence[Headline]) -> list[str]:

@@ -49,13 +49,13 @@ def copy_run(run: Path, campaign: Path, run_id: str, gpu: str = H100, todays: bo
 if __name__ == "__main__":  # python -m tests.paper_figures.copied FOLDER EXPERIMENT...: a campaign to look at
     import argparse
 
-    from harness.places import CODE, FIRST
+    from harness.places import CODE, SECOND
 
     options = argparse.ArgumentParser(prog="python -m tests.paper_figures.copied")
     options.add_argument("folder", type=Path, help="where to write copies of recorded runs, of another GPU")
     options.add_argument("experiments", nargs="+", help="whose newest recorded runs to copy")
     asked = options.parse_args()
-    recorded = [load_run(path.parent) for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))]
+    recorded = [load_run(path.parent) for path in sorted((CODE / SECOND).glob(f"*/{MANIFEST}"))]
     for number, experiment in enumerate(asked.experiments):
         newest = [one for one in recorded if one.manifest["experiment"] == experiment][-1]
         name = f"20261201T0000{number:02}Z-c0b1{number:02}"

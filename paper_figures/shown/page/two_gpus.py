@@ -194,6 +194,19 @@ def other_gpu(report: Report) -> str:
     return report.beside.report.gpu if report.beside is not None else ""
 
 
-def also_text(name: str, text: Text) -> str:
-    """`also on H100 SXM: holds, 1.02 to 1.09×, of today's kernel`."""
-    return f"also on {name}: {', '.join(filter(None, (text.text, text.detail)))}"
+def also_lines(report: Report) -> Mapping[str, str]:
+    """`also on H100 SXM: holds, 1.02 to 1.09×, of today's kernel`, by the claim's id; `on` where it is open here."""
+    here = {one.claim.id for one in report.results if decided(one)}
+    return {
+        name: f"{'also on' if name in here else 'on'} {other_gpu(report)}: "
+        f"{', '.join(filter(None, (text.text, text.detail)))}"
+        for name, text in also(report).items()
+    }
+
+
+def measured_there(report: Report) -> Mapping[str, ExhibitReport]:
+    """The exhibits that the other GPU's campaign measured and this one did not, by name."""
+    if report.beside is None:
+        return {}
+    here = {one.exhibit.id for one in report.exhibits if one.measured}
+    return {one.exhibit.id: one for one in report.beside.report.exhibits if one.measured and one.exhibit.id not in here}

@@ -99,7 +99,8 @@ def _markdown_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
-        parts.append(f"Not measured yet in this campaign. On a Hopper GPU: `{exhibit['to_run']}`")
+        there = f" On the other GPU: {escape(exhibit['there'])}." if exhibit["there"] else ""
+        parts.append(f"Not measured yet in this campaign.{there} On a Hopper GPU: `{exhibit['to_run']}`")
     claims = [
         f'- <a id="{anchor(one["claim"].id)}"></a>**{one["verdict"]}**: {escape(_claim(one))}'
         for one in exhibit["results"]
@@ -194,7 +195,8 @@ def _latex_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
-        lines.append(r"\par Not measured yet in this campaign. On a Hopper GPU:")
+        there = f" On the other GPU: {escape(exhibit['there'])}." if exhibit["there"] else ""
+        lines.append(rf"\par Not measured yet in this campaign.{there} On a Hopper GPU:")
         lines.append(rf"\texttt{{{escape(exhibit['to_run'])}}}")
     items = [
         rf"\item \hypertarget{{{_target(one['claim'].id)}}}{{}}\textbf{{{escape(one['verdict'])}}}: "

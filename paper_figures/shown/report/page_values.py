@@ -30,7 +30,7 @@ from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
-from paper_figures.shown.page.two_gpus import also, also_text, other_gpu, two_gpus_values
+from paper_figures.shown.page.two_gpus import also, also_lines, measured_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -67,10 +67,10 @@ def every_run(report: Report) -> list[Run]:
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
     """The values of the templates; `drawings`: the figures as SVG, by the exhibit's id."""
-    others = also(report)
-    lines = {name: also_text(other_gpu(report), text) for name, text in others.items()}
+    lines, there = also_lines(report), _found_there(report)
     exhibits = [
         _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit), lines)
+        | {"there": there.get(exhibit.exhibit.id, "")}
         for exhibit in report.exhibits
     ]
     rows = speedups(report.exhibits)
@@ -110,7 +110,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
         "beside": two_gpus_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
-        "claims": claims_table(report.results, gpu=other_gpu(report), also=others),
+        "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
         "exhibits": exhibits,
         "machine": shared_facts(every_run(report)),
         "roofs": roofs_table(every_run(report)),
@@ -207,6 +207,17 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
         for one, result in every
         if result.claim.id in also or (result.claim.where == place and result.claim.against != "released")
     ]
+
+
+def _found_there(report: Report) -> dict[str, str]:
+    """What the other GPU's campaign finds where this one has no run, by the exhibit's id."""
+    found = {}
+    for name, part in measured_there(report).items():
+        assert report.beside is not None
+        every = [*part.results, *(result for _, result in _judged_elsewhere(report.beside.report, part))]
+        title = part.exhibit.title
+        found[name] = alone(title, headline(part, every)) or title
+    return found
 
 
 def _exhibit_values(

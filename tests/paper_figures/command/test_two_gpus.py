@@ -16,7 +16,7 @@ from reproduction_support import FEW, TABLE1, Processes, run
 
 from harness.datasheets import find_datasheet
 from harness.naming import Contestant
-from harness.places import CODE, FIRST
+from harness.places import CODE, FIRST, SECOND
 from harness.results import MANIFEST, load_manifest
 from paper_figures.command import digest, second
 from paper_figures.exhibits import choose_exhibits
@@ -84,6 +84,24 @@ def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: 
     assert any(cell == "–" for cell in cells)
 
 
+def test_what_has_no_run_here_leads_to_the_other_gpus(place: Path, recorded: Path, h100: Path) -> None:
+    """Guard: a claim that was not decided here was `also` decided there, and an exhibit without a run led nowhere."""
+    assert run(place, "--from", str(h100), "--beside", str(recorded)) == 0
+    out, table2 = place / "report", FEW[1].id
+    page = (out / "exhibits" / f"{table2}.html").read_text()
+    banner = page[page.index("Not measured yet in this campaign.") :].partition("</p>")[0]
+    assert f'On the {HERE}:\n<a href="../synthetic-h200/exhibits/{table2}.html">' in banner
+    assert (out / "synthetic-h200" / "exhibits" / f"{table2}.html").is_file()
+    assert f"<b>on {HERE}: " in page
+    assert f"also on {HERE}: " not in page
+    assert f"also on {HERE}: " in (out / "exhibits" / f"{TABLE1.id}.html").read_text()
+    cards = {one.partition('"')[0]: one for one in (out / "index.html").read_text().split('<li id="')[1:]}
+    assert f"On the {HERE}: " in cards[table2]
+    assert f"On the {HERE}: " not in cards[TABLE1.id]
+    for name in ("report.md", "report.tex"):
+        assert "Not measured yet in this campaign. On the other GPU: " in (out / name).read_text()
+
+
 def test_the_other_report_is_whole_and_linked_both_ways(
     place: Path, recorded: Path, h100: Path, synthetic: ModuleType
 ) -> None:
@@ -116,7 +134,7 @@ def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> 
     """A copy of a recorded run under an H100's name, by the harness's own schema: all agree, and the reason is said."""
     source = next(
         path.parent
-        for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))
+        for path in sorted((CODE / SECOND).glob(f"*/{MANIFEST}"))
         if load_manifest(path.parent)["experiment"] == "table1_stages"
     )
     copy_run(source, tmp_path / "h100-sxm" / "2026-11-paper", "20261201T000000Z-c0b1ed")

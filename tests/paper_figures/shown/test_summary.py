@@ -12,7 +12,14 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
-from paper_figures.shown.summary import headlines, kinds_table, load_subjects, subjects_table, summary_sentences
+from paper_figures.shown.summary import (
+    headlines,
+    kinds_table,
+    load_subjects,
+    lost_subjects,
+    subjects_table,
+    summary_sentences,
+)
 
 ALL: dict[str, Claim] = {
     claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
@@ -67,6 +74,17 @@ def test_what_falls_short_today_without_having_held_is_not_called_overtaken() ->
     said = sentences(fig9_mamba2_rates=Verdict.SHORT, fig9_mamba2_over_todays_best=Verdict.SHORT)
     assert any(one.startswith("Not true: Mamba-2 is") for one in said)
     assert "Falls short of the paper itself, in part or in all: Mamba-2." in said
+
+
+def test_a_bar_of_the_projects_own_is_no_margin_of_the_paper() -> None:
+    """Guard: README had a claim without a published number among the margins of the paper that do not stand."""
+    own = results(
+        fig9_mamba2_over_todays_best=Verdict.SHORT,
+        few_queries_as_fast_as_todays_best=Verdict.SHORT,
+        unaligned_attention_matches_todays_best=Verdict.SHORT,
+    )
+    assert lost_subjects(headlines(own)).endswith("today's fastest library in: Mamba-2.")
+    assert lost_subjects(headlines(own[1:])) == ""
 
 
 def test_what_holds_today_is_in_no_sentence_but_the_counts() -> None:
