@@ -10,7 +10,7 @@ from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.page.two_gpus import also_lines, measured_there, other_gpu, two_gpus_values
+from paper_figures.shown.page.two_gpus import also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
@@ -90,7 +90,7 @@ def _rate(line: Line) -> str:
 
 def _verdict_block(report: Report) -> list[str]:
     """Every claim on what was measured, on the other GPU at least, with its numbers; then what was not measured."""
-    there = measured_there(report)
+    there = found_there(report)
     shown = [one for one in report.exhibits if one.measured or one.exhibit.id in there]
     results = [one for exhibit in shown for one in exhibit.results]
     others = also_lines(report)
@@ -104,8 +104,8 @@ def _verdict_block(report: Report) -> list[str]:
         claims = sum(len(one.results) for one in missing)
         unjudged = f"; {claims} claims are not judged yet" if claims else ""
         lines += ["", f"{NOT_MEASURED.capitalize()}: {_named(missing)}{unjudged}."]
-    if there:
-        lines += ["", f"Of these the {other_gpu(report)} has {_named(list(there.values()))}."]
+    if found := [one for one in missing if one.exhibit.id in there]:
+        lines += ["", f"Of these the {other_gpu(report)} has {_named(found)}."]
     return lines
 
 

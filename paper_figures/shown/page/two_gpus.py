@@ -204,9 +204,14 @@ def also_lines(report: Report) -> Mapping[str, str]:
     }
 
 
-def measured_there(report: Report) -> Mapping[str, ExhibitReport]:
-    """The exhibits that the other GPU's campaign measured and this one did not, by name."""
+def found_there(report: Report) -> Mapping[str, ExhibitReport]:
+    """The exhibits of which the other GPU's campaign alone has a finding, by name."""
     if report.beside is None:
         return {}
-    here = {one.exhibit.id for one in report.exhibits if one.measured}
-    return {one.exhibit.id: one for one in report.beside.report.exhibits if one.measured and one.exhibit.id not in here}
+    here = {one.exhibit.id for one in report.exhibits if _finds(one)}
+    return {one.exhibit.id: one for one in report.beside.report.exhibits if _finds(one) and one.exhibit.id not in here}
+
+
+def _finds(report: ExhibitReport) -> bool:
+    """Whether an exhibit was measured, and decides a claim if it has one."""
+    return report.measured and (not report.results or any(map(decided, report.results)))

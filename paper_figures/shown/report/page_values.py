@@ -30,7 +30,7 @@ from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
-from paper_figures.shown.page.two_gpus import also, also_lines, measured_there, other_gpu, two_gpus_values
+from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -210,9 +210,9 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
 
 
 def _found_there(report: Report) -> dict[str, str]:
-    """What the other GPU's campaign finds where this one has no run, by the exhibit's id."""
+    """What the other GPU's campaign finds where this one finds nothing, by the exhibit's id."""
     found = {}
-    for name, part in measured_there(report).items():
+    for name, part in found_there(report).items():
         assert report.beside is not None
         every = [*part.results, *(result for _, result in _judged_elsewhere(report.beside.report, part))]
         title = part.exhibit.title
