@@ -39,6 +39,7 @@ STRIP_AND_STAGE = (
     r"store(_async)? at by_warps.cuh:\d+ .* ring.* while (mma_AB|copy_async) at by_warps.cuh:\d+ .* may still",
     r"(mma_AB|copy_async) at by_warps.cuh:\d+ .* ring.* while store(_async)? at by_warps.cuh:\d+ .* may still",
 )
+OVERTAKES = r"load_async at (gemm|swapped).cuh:\d+ .*global memory .*of an earlier kernel may still write"
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
@@ -53,6 +54,7 @@ TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
 TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
 PROMOTED_RELEASE = "s.in.release(at.stage_before());\n            add(acc, acc, recent);"
 LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
+COPY_WAIT = "if (step == 0) wait_previous_kernel();"
 FILLED = "stage == 0 ? stages - 1 : stage - 1"
 FIRST_FILLS = "for (int step = 0; step < stages - 1; step++) fill(step, step);"
 COPY_B = "group<warps>::copy_async(ring[stage].b, g.b, coord{0, 0, step, col});"
@@ -452,6 +454,26 @@ MUTANTS = (
             *STRIP_AND_STAGE,
             r"ends while store_async at by_warps.cuh:\d+ .* is in flight and may still read shared memory",
         ),
+    ),
+    Mutant("copy_of_a_not_waited_for", SHARED, KERNEL, COPY_WAIT, "", (OVERTAKES,)),
+    Mutant(
+        "copy_of_a_waited_for_after_the_first_step",
+        ALTERNATE,
+        KERNEL,
+        COPY_WAIT,
+        "if (step == 1) wait_previous_kernel();",
+        (OVERTAKES,),
+    ),
+    Mutant(
+        "copy_of_a_waited_for_by_half_a_cluster",
+        CLUSTER,
+        KERNEL,
+        COPY_WAIT,
+        "if (step == 0 && cluster_rank() == 0) wait_previous_kernel();",
+        (OVERTAKES,),
+    ),
+    Mutant(
+        "copy_of_a_not_waited_for_by_swapped", SWAPPED, SWAPPED_KERNEL, "wait_previous_kernel();", "", (OVERTAKES,)
     ),
     Mutant("sums_of_the_tile_before", BY_WARPS, BY_WARPS_KERNEL, "zero(sums);", "", (NUMBERS,)),
     Mutant("quarters_exchanged", BY_WARPS, BY_WARPS_KERNEL, "cols * (warp_index() % 2)", "cols * 0", (NUMBERS,)),

@@ -180,18 +180,18 @@ def test_a_cluster_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> N
     assert all(kernel is not None and "cluster 2x1" in kernel for kernel in found)
 
 
-# On an H200's 132 multiprocessors, as measured there (README.md of the kernel): blocks that divide K, 0 for none.
+# On 132 multiprocessors, as measured on an H200 or H100 (README.md of the kernel): blocks that divide K, 0 for none.
 NAMED = {
-    (1, 4096, 4096): ("16x128 swapped", 3),
+    (1, 4096, 4096): ("16x128 swapped", 2),
     (16, 6144, 4096): ("16x128 swapped", 2),
     (16, 14336, 4096): ("16x128 swapped", 1),
-    (1, 4096, 14336): ("16x128 swapped", 3),
-    (64, 4096, 4096): ("64x128 swapped", 2),
+    (1, 4096, 14336): ("16x128 swapped", 2),
+    (64, 4096, 4096): ("64x64 swapped", 1),
     (64, 6144, 4096): ("64x128 cooperative", 0),
     (64, 14336, 4096): ("64x128 cooperative", 0),
     (1, 8192, 28672): ("16x128 swapped", 1),
     (16, 8192, 28672): ("16x128 swapped", 1),
-    (64, 4096, 14336): ("64x128 swapped", 2),
+    (64, 4096, 14336): ("64x64 swapped", 1),
     (128, 4096, 4096): ("128x64 swapped", 2),
     (128, 6144, 4096): ("64x128 cooperative", 0),
     (128, 14336, 4096): ("128x128 pingpong", 0),
@@ -203,7 +203,8 @@ NAMED = {
     (1536, 1536, 1536): ("128x192 pingpong", 0),
     (2048, 2048, 2048): ("128x128 pingpong", 0),
     (4096, 4096, 4096): ("128x256 cooperative", 0),
-    (5120, 5120, 5120): ("128x128 pingpong", 0),
+    (3584, 3584, 3584): ("128x256 cooperative", 0),
+    (5120, 5120, 5120): ("128x192 pingpong", 0),
     (8192, 8192, 8192): ("128x192 pingpong", 0),
     (16384, 16384, 16384): ("128x192 pingpong", 0),
     (1000, 1000, 1000): ("64x128 2x1 cooperative", 0),
@@ -249,8 +250,8 @@ def test_what_is_not_forced_is_chosen_to_fit_for_sm_80(a100: ctypes.CDLL, shape:
 NAMED_FOR_SM_80 = {
     (1, 4096, 4096): BUILT_FOR_SM_80[2],
     (16, 14336, 4096): BUILT_FOR_SM_80[2],
-    (64, 4096, 4096): BUILT_FOR_SM_80[1],
-    (512, 512, 512): BUILT_FOR_SM_80[1],
+    (64, 4096, 4096): BUILT_FOR_SM_80[3],
+    (512, 512, 512): BUILT_FOR_SM_80[3],
     (128, 14336, 4096): BY_WARPS,
     (1024, 1024, 1024): BY_WARPS,
     (4096, 4096, 4096): BY_WARPS,

@@ -22,7 +22,8 @@ def launch_gemm(
     `options` are encoded, None for those that choose by shape.
 
     Of what it asks for (1: a, 2: b, 4: the result) it gets copies that `aligned_like` made. Where the
-    result needs none, its rows are whole 16-byte units; a copy's padding is its own, which the function is told.
+    result needs none, its rows are whole 16-byte units; a copy's padding is its own. The function is told which are
+    copies: those of a and b are on their way, and its kernel begins while they are.
     """
     a, b, out = matrices.values()
     device = a.device
@@ -31,14 +32,14 @@ def launch_gemm(
             return launch_gemm(kernel, matrices, options, rest)
     function = compiled(kernel, device)
     arguments = (*rest, *(options or AUTOMATIC))
-    copies = function(a, b, out, False, *arguments)
+    copies = function(a, b, out, 0, *arguments)
     if copies:
         asked = {name: matrix for bit, (name, matrix) in enumerate(matrices.items()) if copies >> bit & 1}
         operands.log_copies_once(kernel, asked, "an aligned copy; row strides of multiples of 16 bytes avoid it")
         left = aligned_like(a).copy_(a) if copies & 1 else a
         right = aligned_like(b).copy_(b) if copies & 2 else b
         result = aligned_like(out) if copies & 4 else out
-        remaining = function(left, right, result, True, *arguments)
+        remaining = function(left, right, result, copies, *arguments)
         if remaining:
             raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
         if copies & 4:

@@ -62,11 +62,11 @@ void require_output(const matrix& o, const matrix& a, const matrix& b) {
 }
 
 // Computes out = a b. Returns 0 when it is launched, else launches nothing and returns which
-// operands need a copy that the TMA can address: 1 for a, 2 for b, 4 for out. A TMA store writes
-// whole 16-byte units, so rows of another length need an `out` whose padding is its own (`padded`).
-std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::int64_t stages, std::int64_t persistent,
-                  std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
-                  std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
+// operands need a copy that the TMA can address: 1 for a, 2 for b, 4 for out; `copied` says which are. A TMA store
+// writes whole 16-byte units, so rows of another length need an `out` that is such a copy, whose padding is its own.
+std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t copied, std::int64_t stages,
+                  std::int64_t persistent, std::int64_t order, std::int64_t tile_m, std::int64_t tile_n,
+                  std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
     for (const auto& [name, tensor] : {std::pair{"a", a}, std::pair{"b", b}, std::pair{"out", out}}) {
         require_tensor(name, tensor, 2, {bfloat16}, tk::gemm::largest_size);
         require_device(name, tensor, {"a", a});
@@ -77,7 +77,7 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::
     }
     const matrix ma = as_matrix(a), mb = as_matrix(b), mo = as_matrix(out);
     require_output(mo, ma, mb);
-    const bool whole_units = mo.cols % stride_alignment == 0 || padded;
+    const bool whole_units = mo.cols % stride_alignment == 0 || (copied & 4) != 0;
     const std::int64_t copies =
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
@@ -86,9 +86,9 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, bool padded, std::
                                     narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
                                     narrow(cluster_n), narrow(schedule),   narrow(split)};
     launching([&] {
-        tk::gemm::launch(
-            {mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride, mo.row_stride},
-            options, stream_of(a));
+        tk::gemm::launch({mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
+                          mo.row_stride, (copied & 3) != 0},
+                         options, stream_of(a));
     });
     return 0;
 }

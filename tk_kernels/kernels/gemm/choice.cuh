@@ -53,9 +53,11 @@ template <config C, operation Operation>
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = swapped_kernel<C, Operation>;
     const int rows = int(divide_up(p.m, C.tile_m)), cols = int(divide_up(p.n, C.tile_n)), split = best_split(C, p, o);
-    kittens::launch<kernel>(
-        {.blocks = rows * cols * split, .shared_bytes = kernel::shared_bytes, .cluster_blocks = split}, stream,
-        globals_of<kernel>(p, divisor(rows), divisor(split)));
+    kittens::launch<kernel>({.blocks = rows * cols * split,
+                             .shared_bytes = kernel::shared_bytes,
+                             .cluster_blocks = split,
+                             .first = !p.behind_copies},
+                            stream, globals_of<kernel>(p, divisor(rows), divisor(split)));
 }
 
 template <config C, operation Operation>
@@ -76,8 +78,10 @@ void start(const problem<Operation>& p, const options& o, void* stream) {
     const tile_bands tiles = tiles_of(C, p, o);
     const int resident = multiprocessors() / kernel::cluster_blocks;
     const int clusters = o.persistent == 0 || tiles.tiles() < resident ? tiles.tiles() : resident;
-    kittens::launch<pipeline>({clusters * kernel::cluster_blocks, pipeline::shared_bytes}, stream,
-                              globals_of<kernel>(p, tiles));
+    kittens::launch<pipeline>({.blocks = clusters * kernel::cluster_blocks,
+                               .shared_bytes = pipeline::shared_bytes,
+                               .first = !p.behind_copies},
+                              stream, globals_of<kernel>(p, tiles));
 }
 
 template <operation Operation> struct built {
@@ -104,14 +108,20 @@ constexpr built<Operation> built_kernels[] = {{fitted<Operation>(Shapes), start_
 
 // Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
 // lies in two lines and costs 2.8 times as much, of which blocks that share a tile of B share the surplus (H200, N =
-// 1000 to 5000). Rows along K, whose next step begins where this one ends, cost less: those of A in bf16 nothing more,
-// those of both operands of 8 bits half as much again (2000^3: 26.3 us by 128x128, 21.3 by 128x256).
+// 1000 to 5000). Where rows are along K, the next step begins where this one ends: those of A in bf16 cost nothing
+// more, those of both operands of 8 bits 2.2 times as much, of B 1.35 times where blocks share rows that begin inside a
+// sector of 32 bytes (by 128x256 in 1x1 and 2x1: 24 and 21 us at 2000^3, 139 and 107 at 4016^3, but 16 and 17 at 1504^3;
+// H100).
 template <operation Operation> double arrive_clocks(const config& c, const problem<Operation>& p) {
-    const bool in_two_lines = p.ldb * int(sizeof(typename Operation::operand)) % 64 != 0;
+    const int64_t row_bytes = p.ldb * int(sizeof(typename Operation::operand));
     double a_rows = 1, b_rows = 1;
-    if (in_two_lines && Operation::transposed_b) a_rows = b_rows = 1.5;
-    else if (in_two_lines) b_rows = 1 + 1.8 / c.cluster_m;
-    return (a_rows * c.tile_m + b_rows * c.tile_n) * 128 / limits::operand_bytes * 1.035;
+    if (row_bytes % 64 != 0 && Operation::transposed_b) {
+        a_rows = 2.2;
+        b_rows = c.cluster_m > 1 && row_bytes % 32 != 0 ? 1.35 : 2.2;
+    } else if (row_bytes % 64 != 0) {
+        b_rows = 1 + 1.8 / c.cluster_m;
+    }
+    return (a_rows * c.tile_m + b_rows * c.tile_n) * 128 / limits::operand_bytes * 1.04;
 }
 // Where multiplies end when they return, shared memory bounds them: 16 rows a warp have 237 of 630 TFLOPS at 4096
 // (H200). Warps of 64 x 64 should have 0.8 of them, by count.
@@ -148,16 +158,19 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     return std::fmax(least, rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish);
 }
 
-// The same of C's transpose with K divided. Loads take 2,100 clocks when all of the memory is at work, and a ring holds
-// so many of them; a block has one tile, whose start nothing hides; a cluster exchanges its sums; and rows of tiles,
-// which are not in step, do not share B.
+// The same of C's transpose with K divided. Loads take 2,000 clocks when all of the memory is at work, and a ring holds
+// so many of them; a block has one tile, whose start nothing hides; sums go through shared memory, and a cluster
+// exchanges them; and rows of tiles, which are not in step, do not share B. By 64x64, B comes slower: 64 x 6144 x 4096
+// takes 32.4 us, and 30.1 by 64x128 (H100).
 template <operation Operation> double swapped_clocks(const config& c, const problem<Operation>& p, int split) {
     const double blocks = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n) * split;
-    const double under_way = 2100.0 / (c.stages - 1), start = 1000;
+    const double under_way = 2000.0 / (c.stages - 1), start = 1000;
     const double step = std::fmax(std::fmax(multiply_clocks(c), arrive_clocks(c, p)), under_way);
     const double rounds = std::ceil(blocks / multiprocessors()) * (divide_up(steps_of(p), split) * step + start);
-    const double exchange = split > 1 ? 500 * split + 70 * c.tile_m : 0;
-    return std::fmax(rounds, memory_clocks(c, p, divide_up(p.m, c.tile_m))) + write_clocks(c) + exchange;
+    const double exchange = split > 1 ? 500 * split + 75 * c.tile_m : 10 * c.tile_m;
+    const double slower = c.tile_m + c.tile_n == 128 ? 1.3 : 1;
+    const double least = slower * memory_clocks(c, p, divide_up(p.m, c.tile_m));
+    return std::fmax(rounds, least) + write_clocks(c) + exchange;
 }
 
 // The split that a problem gets: the one that is forced, or the least of the quickest; not more than K has steps.

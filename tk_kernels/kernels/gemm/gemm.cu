@@ -10,7 +10,7 @@ constexpr int choices = 12;
 constexpr auto& kernels = built_kernels<
     product, config{128, 256, 4, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
     config{128, 128, 6, 1, 1, in_turn}, config{64, 128, 8, 1, 1, cooperative}, config{16, 128, 6, 1, 1, swapped},
-    config{64, 128, 8, 1, 1, swapped}, config{128, 64, 8, 1, 1, swapped}, config{128, 256, 4, 2, 1, cooperative},
+    config{64, 64, 12, 1, 1, swapped}, config{128, 64, 8, 1, 1, swapped}, config{128, 256, 4, 2, 1, cooperative},
     config{128, 192, 4, 2, 1, pingpong}, config{128, 128, 6, 2, 1, pingpong}, config{64, 128, 8, 2, 1, cooperative},
     config{128, 128, 3, 1, 1, by_warps}, config{128, 256, 3, 1, 1, cooperative}, config{128, 256, 2, 1, 1, cooperative},
     config{128, 256, 1, 1, 1, cooperative}, config{128, 256, 4, 1, 2, cooperative},

@@ -90,6 +90,7 @@ template <config C, operation Operation = product> struct kernel {
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
     static constexpr bool pingpong = C.consumers == schedule::pingpong;
     static constexpr int promotion = C.promotion;
+    static constexpr bool starts_early = true;  // behind the copies of its operands, where there are some
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = Operation::consumer_registers;
     static constexpr int tile_k = 128 / sizeof(operand);
@@ -135,6 +136,7 @@ template <config C, operation Operation = product> struct kernel {
     }
 
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
+        if (step == 0) wait_previous_kernel();
         const int row = cluster_rank() / C.cluster_n, col = cluster_rank() % C.cluster_n;
         // Blocks of this cluster row need the same A, blocks of this column the same B; one block needs no multicast.
         const int same_a = C.cluster_n == 1 ? 0 : ((1 << C.cluster_n) - 1) << row * C.cluster_n;

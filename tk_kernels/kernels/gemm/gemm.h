@@ -31,6 +31,7 @@ struct matrices {
     void* out;
     const void *a, *b;
     std::int64_t m, n, k, lda, ldb, ldo;
+    bool behind_copies = false;  // the kernels before it on the stream have made a or b
 };
 
 // out[i, j] = sum over l of a[i, l] * b[l, j]; bf16 in, fp32 sums, bf16 out.

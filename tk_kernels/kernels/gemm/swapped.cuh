@@ -21,6 +21,7 @@ template <config C, operation Operation = product> struct swapped_kernel {
     using operand = typename Operation::operand;
     using result = typename Operation::result;
     static constexpr int stages = C.stages;
+    static constexpr bool starts_early = true;  // as in gemm.cuh
     static constexpr int consumers = C.tile_n / 64, consumer_warps = consumers * warpgroup_warps;
     static constexpr int warps = consumer_warps + 1;
     static constexpr int cluster_blocks = any_cluster;
@@ -85,6 +86,7 @@ template <config C, operation Operation = product> struct swapped_kernel {
     }
 
     kittens_device static void load(inputs& in, const task& t, const globals& g) {
+        wait_previous_kernel();
         typename inputs::position at;
 #pragma unroll 1
         for (int step = t.from; step < t.to; step++, at.advance()) {

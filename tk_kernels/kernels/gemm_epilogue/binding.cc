@@ -43,9 +43,8 @@ void require_pairs(const char* name, const matrix& m) {
 // Computes out = residual + gate activation(a b + bias); bias (1, N), gate (batches, N), residual (M, N), all with
 // dense columns and rows that begin at multiples of 4 bytes; where N is odd, each row is followed by an element that
 // may be read. Returns 0 when it is launched, else launches nothing and returns which operands need a copy that the TMA
-// can address: 1 for a, 2 for b, 4 for out, whose rows are written to the next 16 bytes unless `padded` says that it
-// has those.
-std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padded, Optional<TensorView> bias,
+// can address: 1 for a, 2 for b, 4 for out, whose rows are written to the next 16 bytes; `copied` says which are.
+std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, std::int64_t copied, Optional<TensorView> bias,
                            std::int64_t function, Optional<TensorView> gate, Optional<TensorView> residual,
                            std::int64_t stages, std::int64_t persistent, std::int64_t order, std::int64_t tile_m,
                            std::int64_t tile_n, std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule,
@@ -78,7 +77,7 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
         require_pairs("residual", m);
         e.residual = m.data, e.residual_stride = m.row_stride;
     }
-    const bool whole_units = N % stride_alignment == 0 || padded;
+    const bool whole_units = N % stride_alignment == 0 || (copied & 4) != 0;
     const std::int64_t copies =
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
@@ -87,8 +86,9 @@ std::int64_t gemm_epilogue(TensorView a, TensorView b, TensorView out, bool padd
                                              narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
                                              narrow(cluster_n), narrow(schedule),   narrow(split)};
     launching([&] {
-        tk::gemm_epilogue::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride}, e,
-                                  options, stream_of(a));
+        tk::gemm_epilogue::launch(
+            {mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride, (copied & 3) != 0}, e,
+            options, stream_of(a));
     });
     return 0;
 }

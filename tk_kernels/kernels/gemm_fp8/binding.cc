@@ -68,12 +68,13 @@ tk::gemm_fp8::factors as_factors(const char* name, const Optional<TensorView>& g
 }
 
 // Computes out = scale_a scale_b a b_transposed^T. Returns 0 when it is launched, else launches nothing and returns
-// which operands need a copy that the TMA can address: 1 for a, 2 for b_transposed, 4 for out. A TMA store writes whole
-// 16-byte units, so rows of another length need an `out` whose padding is its own (`padded`).
-std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, bool padded, Optional<TensorView> scale_a,
-                      Optional<TensorView> scale_b, bool fast_accum, std::int64_t stages, std::int64_t persistent,
-                      std::int64_t order, std::int64_t tile_m, std::int64_t tile_n, std::int64_t cluster_m,
-                      std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
+// which operands need a copy that the TMA can address: 1 for a, 2 for b_transposed, 4 for out; `copied` says which are.
+// A TMA store writes whole 16-byte units, so rows of another length need an `out` that is such a copy, whose padding is
+// its own.
+std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, std::int64_t copied,
+                      Optional<TensorView> scale_a, Optional<TensorView> scale_b, bool fast_accum, std::int64_t stages,
+                      std::int64_t persistent, std::int64_t order, std::int64_t tile_m, std::int64_t tile_n,
+                      std::int64_t cluster_m, std::int64_t cluster_n, std::int64_t schedule, std::int64_t split) {
     require_matrix("a", a, {e4m3}, a);
     require_matrix("b", b_transposed, {e4m3}, a);
     require_matrix("out", out, {bfloat16, e4m3}, a);
@@ -87,7 +88,7 @@ std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, boo
     require_shape("out", out, {M, N}, "the rows of a and the columns of b");
     const matrix ma = as_matrix(a), mb = as_matrix(b_transposed), mo = as_matrix(out);
     const auto rows = as_factors("scale_a", scale_a, M, true, a), cols = as_factors("scale_b", scale_b, N, false, a);
-    const bool whole_units = mo.cols * mo.element_bytes % alignment == 0 || padded;
+    const bool whole_units = mo.cols * mo.element_bytes % alignment == 0 || (copied & 4) != 0;
     const std::int64_t copies =
         (is_addressable(ma) ? 0 : 1) | (is_addressable(mb) ? 0 : 2) | (is_addressable(mo) && whole_units ? 0 : 4);
     if (copies != 0) return copies;
@@ -97,8 +98,9 @@ std::int64_t gemm_fp8(TensorView a, TensorView b_transposed, TensorView out, boo
                                         narrow(cluster_n), narrow(schedule),   narrow(split)};
     const auto type = mo.element_bytes == 2 ? tk::gemm_fp8::result::bf16 : tk::gemm_fp8::result::e4m3;
     launching([&] {
-        tk::gemm_fp8::launch({mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride},
-                             {type, rows, cols, fast_accum}, options, stream_of(a));
+        tk::gemm_fp8::launch(
+            {mo.data, ma.data, mb.data, M, N, K, ma.row_stride, mb.row_stride, mo.row_stride, (copied & 3) != 0},
+            {type, rows, cols, fast_accum}, options, stream_of(a));
     });
     return 0;
 }

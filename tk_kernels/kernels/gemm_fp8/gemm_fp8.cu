@@ -15,7 +15,7 @@ constexpr auto& fast_kernels =
     built_kernels<Operation, config{128, 256, 4, 1, 1, cooperative}, config{128, 128, 6, 1, 1, pingpong},
                   config{64, 128, 8, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
                   config{128, 160, 5, 1, 1, pingpong}, config{16, 128, 6, 1, 1, swapped},
-                  config{64, 128, 8, 1, 1, swapped}, config{128, 128, 6, 1, 1, swapped},
+                  config{64, 128, 8, 1, 1, swapped}, config{128, 64, 8, 1, 1, swapped},
                   config{128, 256, 4, 2, 1, cooperative}, config{128, 192, 4, 2, 1, pingpong}>;
 template <typename Operation>
 constexpr auto& fast_vector_kernels =
@@ -40,7 +40,7 @@ void start(const gemm::matrices& m, const scaling& s, const options& o, void* st
     };
     if (!s.fast_accum) run(precise_kernels<operation>, 2);
     else if constexpr (Vectors) run(fast_vector_kernels<operation>, 2);
-    else run(fast_kernels<operation>, 8);
+    else run(fast_kernels<operation>, 10);
 }
 
 }  // namespace

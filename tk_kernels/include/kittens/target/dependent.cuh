@@ -6,7 +6,7 @@
 namespace kittens {
 
 // Of a kernel, or of a pipeline's: a constant of that name; false unless given. The first kernel of an operator leaves
-// it out, since nothing is known of what comes before.
+// it out, or is launched as the `first`, since nothing is known of what comes before.
 template <typename Kernel> inline constexpr bool starts_early = [] {
     if constexpr (requires { Kernel::starts_early; }) return Kernel::starts_early;
     else return false;
