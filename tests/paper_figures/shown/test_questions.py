@@ -114,8 +114,12 @@ def test_how_far_from_both_roofs(reader: Reader, cases: list[dict[str, Any]]) ->
 
 def test_did_table_2_hold(reader: Reader) -> None:
     card = reader.text(".cards li:has-text('Table 2')")
-    assert re.search(r"\d of \d hold|all \d hold", card)
     reader.click(".cards a:has-text('Table 2')")
+    if reader.page.locator(".banner a").count():  # the first campaign has no run of it: the other GPU's has
+        assert re.search("On the .*: A persistent grid", card)
+        reader.click(".banner a")
+    else:
+        assert re.search(r"\d of \d hold|all \d hold", card)
     assert "tested claims" in reader.text(".boxes")
 
 
