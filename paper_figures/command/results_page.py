@@ -102,7 +102,7 @@ def _verdict_block(report: Report) -> list[str]:
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
         claims = sum(len(one.results) for one in missing)
-        unjudged = f"; {claims} claims are not judged yet" if claims else ""
+        unjudged = f"; {claims} claim{'s are' if claims > 1 else ' is'} not judged yet" if claims else ""
         lines += ["", f"{NOT_MEASURED.capitalize()}: {_named(missing)}{unjudged}."]
     if found := [one for one in missing if one.exhibit.id in there]:
         lines += ["", f"Of these the {other_gpu(report)} has {_named(found)}."]

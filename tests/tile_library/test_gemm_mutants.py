@@ -472,9 +472,7 @@ MUTANTS = (
         "if (step == 0 && cluster_rank() == 0) wait_previous_kernel();",
         (OVERTAKES,),
     ),
-    Mutant(
-        "copy_of_a_not_waited_for_by_swapped", SWAPPED, SWAPPED_KERNEL, "wait_previous_kernel();", "", (OVERTAKES,)
-    ),
+    Mutant("copy_of_a_not_waited_for_by_swapped", SWAPPED, SWAPPED_KERNEL, "wait_previous_kernel();", "", (OVERTAKES,)),
     Mutant("sums_of_the_tile_before", BY_WARPS, BY_WARPS_KERNEL, "zero(sums);", "", (NUMBERS,)),
     Mutant("quarters_exchanged", BY_WARPS, BY_WARPS_KERNEL, "cols * (warp_index() % 2)", "cols * 0", (NUMBERS,)),
 )

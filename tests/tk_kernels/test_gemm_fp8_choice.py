@@ -1,4 +1,4 @@
-"""Which kernels the FP8 GEMM has, and which of them a product gets on 132 multiprocessors: choice.cuh, for the cpu target."""
+"""Which kernels the FP8 GEMM has, and which a product gets on 132 multiprocessors: choice.cuh, for the cpu target."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(output))
 
 
-# As trials had them (README.md of the kernel): on an H200 160 columns make fewer rounds; on an H100 a cluster pays where
-# rows begin inside a sector of 32 bytes, and not at 1504.
+# As trials had them (README.md of the kernel): on an H200 160 columns make fewer rounds; on an H100 a cluster pays
+# where rows begin inside a sector of 32 bytes, and not at 1504.
 CHOSEN = {
     5120: "128x160 pingpong",
     1504: "128x160 pingpong",

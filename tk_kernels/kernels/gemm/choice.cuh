@@ -110,8 +110,8 @@ constexpr built<Operation> built_kernels[] = {{fitted<Operation>(Shapes), start_
 // lies in two lines and costs 2.8 times as much, of which blocks that share a tile of B share the surplus (H200, N =
 // 1000 to 5000). Where rows are along K, the next step begins where this one ends: those of A in bf16 cost nothing
 // more, those of both operands of 8 bits 2.2 times as much, of B 1.35 times where blocks share rows that begin inside a
-// sector of 32 bytes (by 128x256 in 1x1 and 2x1: 24 and 21 us at 2000^3, 139 and 107 at 4016^3, but 16 and 17 at 1504^3;
-// H100).
+// sector of 32 bytes (by 128x256 in 1x1 and 2x1: 24 and 21 us at 2000^3, 139 and 107 at 4016^3, but 16 and 17 at
+// 1504^3; H100).
 template <operation Operation> double arrive_clocks(const config& c, const problem<Operation>& p) {
     const int64_t row_bytes = p.ldb * int(sizeof(typename Operation::operand));
     double a_rows = 1, b_rows = 1;
