@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -277,6 +279,49 @@ def test_launches_in_graphs_have_counters_of_their_own() -> None:
     places = {words.data_ptr() for words in given}
     assert len(places | {kept.plan.words.data_ptr()}) == 5
     assert all(words.shape == kept.plan.words.shape and not words.any() for words in given)
+
+
+def test_a_default_device_is_not_the_hosts() -> None:
+    """Guard: a plan's own tensors, which the host fills, came to lie on the default device."""
+    q, k, v, _ = operands((1, 8, 2, 1, 301), 64, "cpu")
+    with torch.device("meta"):
+        out = tk.attention(q, k, v, path="decode")
+    assert torch.equal(out, tk.attention(q, k, v, path="decode"))
+
+
+def test_a_gpus_plan_is_made_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: the calling thread may allocate from a CUDA graph's pool, from which nothing may be kept."""
+    made: list[tuple[int, str]] = []
+    given: list[str] = []
+
+    def new_plan(q: Any, k: Any, causal: bool) -> str:
+        if causal:
+            raise ValueError("path: refused")
+        made.append((threading.get_ident(), given[-1]))
+        return "a plan"
+
+    monkeypatch.setattr(attention_decode, "new_plan", new_plan)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext(given.append(stream)))
+    query: Any = ONE
+    assert attention_decode._planned_aside(query, query, causal=False) == "a plan"
+    [(thread, stream)] = made
+    assert thread != threading.get_ident()
+    assert stream == f"the stream of {ONE.device}"
+    with pytest.raises(ValueError, match="path: refused"):
+        attention_decode._planned_aside(query, query, causal=True)
+
+
+@pytest.mark.gpu
+def test_nothing_is_kept_from_the_pool_of_a_graph() -> None:
+    q, k, v, _ = operands((1, 8, 2, 1, 3003), 64, "cuda")
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        out = tk.attention(q, k, v, path="decode")
+    assert any(one["active_size"] for one in pool.snapshot())  # of the result
+    assert torch.equal(out, tk.attention(q, k, v, path="decode"))
+    del out
+    assert not any(one["active_size"] for one in pool.snapshot())
 
 
 def test_on_a_cpu_nothing_takes_it_unasked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -79,7 +80,7 @@ _lock = threading.Lock()
 
 
 def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
-    """Whether a call that does not say which path takes this one. In a capture a plan has to be there.
+    """Whether a call that does not say which path takes this one. In a capture a plan of its stream has to be there.
 
     Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path. It does not
     count the plan of a shape's first call: 0.22 to 0.55 ms in the run that DECODE_STEP_US is fitted to, median 0.28.
@@ -99,8 +100,8 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
 def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, host_more_us: float) -> bool:
     """Whether the cost model says that this path gains, for shapes (B, H, N, D) and (B, Hkv, Nkv, D).
 
-    host_more_us: what a call of it costs the host more than one of the other, which the kernels' difference has to
-    exceed; none in a CUDA graph, whose replays spare the host's time.
+    host_more_us: what a call of it costs the host more than one of the other. The kernels' difference has to exceed
+    it. It is 0 in a CUDA graph, whose replays spare the host's time.
     """
     return decode_us(q, k, multiprocessors) + host_more_us < whole_us(q, k, multiprocessors)
 
@@ -164,8 +165,10 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
         found = _captured.get(key) or _plans.get(key)
         if found is None:
             if capturing:
-                raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
-            found = new_plan(q, k, causal)
+                raise RuntimeError(
+                    "path: 'decode' plans at the first call of a shape; call it once before the capture, on its stream"
+                )
+            found = _planned_aside(q, k, causal) if q.is_cuda else new_plan(q, k, causal)
         if capturing:
             _captured[key] = found
         _plans[key] = found
@@ -173,6 +176,22 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
         if len(_plans) > KEPT:
             _plans.popitem(last=False)
         return found, found.words(capturing)
+
+
+def _planned_aside(q: Tensor, k: Tensor, causal: bool) -> Kept:
+    """A new plan, made in a thread of its own on the stream that is current here.
+
+    A plan outlives the call, and its memory may not come from the pool of a CUDA graph. There the calling thread
+    allocates in the first run of what `torch.compile` makes graphs of; what is kept from it is an error.
+    """
+    stream = torch.cuda.current_stream(q.device)
+
+    def made() -> Kept:
+        with torch.cuda.stream(stream):
+            return new_plan(q, k, causal)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(made).result()
 
 
 def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:

@@ -104,10 +104,10 @@ class DecodePlan:
         self.capacity = int(self._function("usual_capacity")(tiles, blocks)) if capacity is None else capacity
         self.counters, self.slots = blocks, 2 * blocks
         sizes = [*self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
-        self._sizes = torch.tensor(sizes, dtype=torch.int32)
-        self._costs = torch.tensor(astuple(costs), dtype=torch.float64)
+        self._sizes = torch.tensor(sizes, dtype=torch.int32, device="cpu")
+        self._costs = torch.tensor(astuple(costs), dtype=torch.float64, device="cpu")
         ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
-        self._host = torch.empty(ints, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._host = torch.empty(ints, dtype=torch.int32, device="cpu", pin_memory=device.type == "cuda")
         self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
         self._make(lengths)
         self.buffer = self._host.clone() if device.type == "cpu" else self._host.to(device)
@@ -295,7 +295,7 @@ def _lengths(seqlens: Sequence[int] | Tensor) -> Tensor:
             raise ValueError("seqlens: needs whole numbers")
         if any(abs(one) > LARGEST for one in listed):
             raise ValueError(f"seqlens: needs lengths from 0 to {LARGEST}")
-        lengths = torch.tensor(listed, dtype=torch.int64)
+        lengths = torch.tensor(listed, dtype=torch.int64, device="cpu")
     if lengths.dim() != 1 or len(lengths) == 0:
         raise ValueError(f"seqlens: got shape {tuple(lengths.shape)}, needs one length for each sequence")
     wrong = ((lengths < 0) | (lengths > LARGEST)).nonzero()
