@@ -182,10 +182,14 @@ def _as_printed(selected: Selected, exhibit: Compared, published: dict[str, floa
 
 
 def sketch(report: ExhibitReport) -> Markup:
-    """A small picture of a card: ours over the baseline, a bar a problem, up from 1 or down; empty without ratios."""
+    """A small picture of a card: ours over the baseline, a bar a problem, up from 1 or down; empty without ratios.
+
+    Ours is what a user gets unasked, or every variant of an exhibit that has nothing else.
+    """
     if not report.exhibit.baselines:
         return Markup("")
-    ours = [one for one in report.lines if one.cell.contestant.implementation == OURS_DEFAULT.implementation]
+    every = [one for one in report.lines if one.cell.contestant.implementation == OURS_DEFAULT.implementation]
+    ours = [one for one in every if one.cell.contestant == OURS_DEFAULT] or every
     ratios = [one.ratio.value for one in ours if one.ratio is not None]
     if not ratios:
         return Markup("")

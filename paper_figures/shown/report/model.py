@@ -81,9 +81,10 @@ class Report:
 
     @property
     def used(self) -> tuple[Run, ...]:
-        """The runs that at least one cell is from, newest first; all if none is."""
-        used = runs_used([selected for exhibit in self.exhibits for selected in exhibit.selections])
-        return tuple(used) or self.runs
+        """The runs that at least one cell is from, or that a table names, newest first; all if none is."""
+        names = {run.run_id for one in self.exhibits for run in runs_used(one.selections)}
+        names |= {text.run for one in self.exhibits for row in one.table.rows for text in row if text.run}
+        return tuple(run for run in self.runs if run.run_id in names) or self.runs
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,25 @@ def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> No
     assert str(sketch(conv)).endswith("×</b>; absent: FlashFFTConv (unavailable)</span>")
 
 
+def test_a_card_is_of_what_a_user_gets_unasked(report: Report) -> None:
+    """Guard: `fastest on all 5 problems` stood over a range from 0.569, of a variant that is told to be slower."""
+    persistent = next(one for one in report.exhibits if one.exhibit.id == "table2_persistent")
+    stages = next(one for one in report.exhibits if one.exhibit.id == "table1_stages")
+    named = {str(line.cell.contestant) for line in persistent.lines if line.cell.contestant.implementation == "tk"}
+    assert named == {"tk", "tk[persistent=0]"}
+    own = [line for line in persistent.lines if str(line.cell.contestant) != "tk[persistent=0]"]
+    slower = [slowed(line) if line not in own else line for line in persistent.lines]
+    assert sketch(replace(persistent, lines=tuple(slower))) == sketch(replace(persistent, lines=tuple(own)))
+    assert "tk" not in {str(line.cell.contestant) for line in stages.lines}
+    assert "Ours over 1 stage: <b>" in str(sketch(stages))
+
+
+def slowed(line: Line) -> Line:
+    """The same, at a hundredth of its ratio."""
+    assert line.ratio is not None
+    return replace(line, ratio=replace(line.ratio, value=line.ratio.value / 100))
+
+
 def test_the_fastest_of_today_is_of_all_libraries(report: Report) -> None:
     """Guard: Figure 7's ratios are to cuBLAS, as the paper's; rivals were left out of "the fastest library"."""
     gemm = next(one for one in report.exhibits if one.exhibit.id == "fig7_gemm")

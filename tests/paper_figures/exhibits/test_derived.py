@@ -149,6 +149,9 @@ def test_a_library_that_the_newest_run_lacks_has_the_size_that_an_older_run_foun
     assert (own["Headers MB"].text, own["Run"].run) == ("0.41", "20260103T030400Z-0e3e01")
     cutlass = next(one for one in report.results if one.claim.id == "table5-cutlass-is-larger")
     assert (cutlass.verdict, cutlass.points[0].run_id) == (Verdict.HOLDS, "20260102T030400Z-01de01")
+    both = make_report(folder, choose_exhibits(["table1", "table5"]))
+    assert [run.run_id for run in both.used] == ["20260103T030400Z-0e3e01", "20260102T030400Z-01de01"]  # a link's end
+    assert len(make_report(folder, choose_exhibits(["table1"])).used) == 1
 
 
 def test_without_recorded_sizes_there_is_no_verdict(tmp_path: Path, synthetic: ModuleType) -> None:
