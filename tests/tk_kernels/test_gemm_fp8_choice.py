@@ -79,7 +79,7 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(output))
 
 
-# As trials had them (README.md of the kernel): on an H200 160 columns make fewer rounds; on an H100 a cluster pays
+# As trials had them (README.md of the kernel). On an H200 160 columns make fewer rounds. On an H100 a cluster pays
 # where rows begin inside a sector of 32 bytes, and not at 1504.
 CHOSEN = {
     5120: "128x160 pingpong",
