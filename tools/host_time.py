@@ -2,8 +2,8 @@
 
 It is the wall time of a call in a loop that waits for nothing, on the GPU that there is and the problems of the
 experiment `few_queries`. `more` is what the decode path costs more, and HOST_MORE_US in
-`tk_kernels/ops/attention_decode.py` is its median, which the last line says. Whether a problem is taken by the decode
-path then, stands beside it. `question` is what deciding it costs every call. It takes seconds.
+`tk_kernels/ops/attention_decode.py` is its median, which the last line says. Each line also says whether its problem
+is then taken by the decode path. `question` is what deciding it costs every call. It takes seconds.
 """
 
 from __future__ import annotations
