@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import OrderedDict
 from types import SimpleNamespace
 from typing import Any
 
@@ -269,6 +270,34 @@ def test_in_a_capture_a_plan_has_to_be_there(hopper: pytest.MonkeyPatch) -> None
     assert asked(k=short)
 
 
+def test_a_capture_takes_the_plan_of_any_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: `torch.cuda.graph` captures a stream of its own, where no call before had planned."""
+    q, k, *_ = operands((1, 2, 1, 1, 70), 64, "cpu")
+    kept = attention_decode.new_plan(q, k, False)
+    kept.counters = kept.plan.words.new_zeros((2, len(kept.plan.words)))  # as on a GPU
+    capturing = False
+    monkeypatch.setattr(attention_decode, "_plans", OrderedDict())
+    monkeypatch.setattr(attention_decode, "_captured", {})
+    monkeypatch.setattr(attention_decode, "_planned_aside", lambda q, k, causal: kept)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+    query: Any = OnGpu(*q.shape)
+    eager, graph = ((*attention_decode.key_of(q, k, False)[:-2], stream, 1) for stream in (0, 77))
+    assert attention_decode._plan(eager, query, query, False) == (kept, kept.plan.words)
+    capturing = True
+    plan, words = attention_decode._plan(graph, query, query, False)
+    assert plan is kept
+    assert words.data_ptr() == kept.counters[0].data_ptr()
+    attention_decode._plans.clear()
+    assert attention_decode._plan(graph, query, query, False)[0] is kept  # for as long as the graph may be replayed
+    longer = (torch.Size((1, 2, 2, 64)), *graph[1:])
+    with pytest.raises(RuntimeError, match="call it once before the capture"):
+        attention_decode._plan(longer, query, query, False)
+    capturing = False
+    own = attention_decode.new_plan(q, k, False)
+    monkeypatch.setattr(attention_decode, "_planned_aside", lambda q, k, causal: own)
+    assert attention_decode._plan(graph, query, query, False)[0] is own  # a stream's launches share its counters
+
+
 def test_launches_in_graphs_have_counters_of_their_own() -> None:
     """Guard: two graphs captured on one stream shared them, and disturbed each other where both were replayed."""
     q, k, *_ = operands((1, 2, 1, 1, 70), 64, "cpu")
@@ -301,13 +330,20 @@ def test_a_gpus_plan_is_made_aside(monkeypatch: pytest.MonkeyPatch) -> None:
         return "a plan"
 
     monkeypatch.setattr(attention_decode, "new_plan", new_plan)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext(given.append(stream)))
+    waited: list[str] = []
+    stream = SimpleNamespace(synchronize=lambda: waited.append(made[-1][1]))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(
+        torch.cuda,
+        "stream",
+        lambda one: contextlib.nullcontext(given.append("its own" if one is stream else "another")),
+    )
     query: Any = ONE
     assert attention_decode._planned_aside(query, query, causal=False) == "a plan"
-    [(thread, stream)] = made
+    [(thread, where)] = made
     assert thread != threading.get_ident()
-    assert stream == f"the stream of {ONE.device}"
+    assert where == "its own"
+    assert waited == ["its own"]
     with pytest.raises(ValueError, match="path: refused"):
         attention_decode._planned_aside(query, query, causal=True)
 
@@ -383,14 +419,16 @@ def test_a_graph_needs_a_plan_that_is_there() -> None:
     graph = torch.cuda.CUDAGraph()
     with pytest.raises(RuntimeError, match="call it once before the capture"), torch.cuda.graph(graph):
         tk.attention(q, k, v, path="decode")
-    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         wanted = tk.attention(q, k, v, path="decode")
-    with torch.cuda.graph(graph, stream=stream):
-        out = tk.attention(q, k, v, path="decode")
-    graph.replay()
-    torch.cuda.synchronize()
-    assert torch.equal(out, wanted)
+    for where in (stream, None):  # None: a stream that the capture brings along
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=where):
+            out = tk.attention(q, k, v, path="decode")
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, wanted)
 
 
 @pytest.mark.gpu

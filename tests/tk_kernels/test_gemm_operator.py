@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
+from tk_kernels.ops import gemm_launch
 from tk_kernels.ops.gemm_options import encode_options
 
 
@@ -141,6 +142,54 @@ def test_cuda_graph_replays_on_new_inputs() -> None:
     torch.cuda.synchronize()
     for result, (x, y) in zip(results, [(a, b), (a, b), (a[:, :509], b[:509, :381])], strict=True):
         torch.testing.assert_close(result.float(), x.float() @ y.float(), rtol=2**-7, atol=2**-4)
+
+
+def misaligned(rows: int, cols: int, device: str, seed: int) -> Tensor:
+    """A dense matrix that begins at an odd element, and whose copy lies as it does."""
+    return matrix(1, rows * cols + 1, device, seed)[0, 1:].view(rows, cols)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "told"),
+    [
+        (matrix(40, 30, "cpu"), matrix(30, 24, "cpu"), 1),
+        (matrix(40, 32, "cpu"), matrix(32, 25, "cpu"), 2 | 4),
+        (matrix(40, 30, "cpu"), matrix(30, 25, "cpu"), 1 | 2 | 4),
+        (misaligned(40, 32, "cpu", 1), matrix(32, 24, "cpu"), 0),
+        (matrix(40, 30, "cpu"), misaligned(30, 24, "cpu", 1), 0),
+        (misaligned(40, 32, "cpu", 1), matrix(32, 25, "cpu"), 1 | 2 | 4),
+        (matrix(40, 32, "cpu"), misaligned(32, 24, "cpu", 1), 0),
+    ],
+    ids=["a", "b_and_out", "all", "a_alike", "b_alike", "a_alike_then_b", "b_alone_alike"],
+)
+def test_the_kernel_begins_behind_copies_by_kernels_alone(
+    a: Tensor, b: Tensor, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: what lies as its copy does may be copied without a kernel, which none can begin behind."""
+    real, heard = gemm_launch.compiled("gemm", a.device), []
+
+    def function(*arguments: Any) -> int:
+        heard.append(arguments[3])
+        return int(real(*arguments))
+
+    monkeypatch.setattr(gemm_launch, "compiled", lambda kernel, device: function)
+    out = tk.gemm(a, b)
+    assert heard == [0, told]
+    torch.testing.assert_close(out.float(), a.float() @ b.float(), rtol=2**-7, atol=2**-4)
+
+
+@pytest.mark.gpu
+def test_cuda_graph_of_copies_without_a_kernel() -> None:
+    a, b = misaligned(256, 512, "cuda", 1), misaligned(512, 384, "cuda", 2)
+    tk.gemm(a, b)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = [tk.gemm(a, b) for _ in range(3)]
+    a.copy_(matrix(256, 512, "cuda", 7))
+    graph.replay()
+    torch.cuda.synchronize()
+    for result in results:
+        torch.testing.assert_close(result.float(), a.float() @ b.float(), rtol=2**-7, atol=2**-4)
 
 
 @pytest.mark.gpu

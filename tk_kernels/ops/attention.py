@@ -85,8 +85,8 @@ def attention(
     `paged_attention_decode`, without a copy of k and v. It plans at the first call of a shape, which a CUDA graph's
     capture cannot; a plan took 0.22 to 0.55 ms beside an H100. "whole" is the kernel whose blocks each go over all keys
     of a head. Left out, Hopper GPUs take "decode" where a cost model says that its kernel ends first. Outside a graph
-    it has to gain more than a call of it costs the host beyond one of "whole". A capture takes it where a call on the
-    stream that is captured has planned it before. (`torch.cuda.graph` captures a stream of its own unless told.)
+    it has to gain more than a call of it costs the host beyond one of "whole". A capture takes it where a call
+    of the same shapes has planned it before, on whichever stream.
     Another number of keys is another shape: say "whole" where it grows at every call and few calls share it. Results of
     the two differ by rounding.
 

@@ -76,11 +76,12 @@ class Kept:
 
 _plans: OrderedDict[Key, Kept] = OrderedDict()
 _captured: dict[Key, Kept] = {}
+"""By the shapes alone: launches in graphs have counters of their own, so that one plan serves all streams."""
 _lock = threading.Lock()
 
 
 def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
-    """Whether a call that does not say which path takes this one. In a capture a plan of its stream has to be there.
+    """Whether a call that does not say which path takes this one. In a capture a plan has to be there.
 
     Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path. It does not
     count the plan of a shape's first call: 0.22 to 0.55 ms in the run that DECODE_STEP_US is fitted to, median 0.28.
@@ -94,7 +95,10 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
     count = torch.cuda.get_device_properties(q.device).multi_processor_count
     captured = torch.cuda.is_current_stream_capturing()
     faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, 0.0 if captured else HOST_MORE_US)
-    return faster and (not captured or is_planned(key_of(q, k, causal)))
+    if not faster or not captured:
+        return faster
+    with _lock:
+        return _found(key_of(q, k, causal), captured) is not None
 
 
 def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, host_more_us: float) -> bool:
@@ -124,7 +128,7 @@ def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> f
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:
-    """What a plan and its counters are kept by: shapes and the mask, and one stream and thread."""
+    """What a plan and its counters are kept by: shapes, the mask and the device, and one stream and thread."""
     device = q.device
     stream = torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
     return q.shape, k.shape, causal and q.shape[2] > 1, device, stream, threading.get_ident()
@@ -137,7 +141,21 @@ def _too_many_rows(heads: int, queries: int, causal: bool) -> bool:
 
 def is_planned(key: Key) -> bool:
     """Whether there is a plan: then shapes have been checked."""
-    return key in _plans or key in _captured
+    return key in _plans or _of_shapes(key) in _captured
+
+
+def _of_shapes(key: Key) -> Key:
+    """A key without its stream and thread."""
+    return key[:-2]
+
+
+def _found(key: Key, capturing: bool) -> Kept | None:
+    """The plan that a call takes, if there is one; in a capture whichever stream's it is."""
+    if not capturing:
+        return _plans.get(key)
+    shapes = _of_shapes(key)
+    same = (kept for other, kept in _plans.items() if _of_shapes(other) == shapes)
+    return _captured.get(shapes) or next(same, None)
 
 
 def attention_by_decode(key: Key, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
@@ -162,15 +180,14 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
     """
     capturing = q.is_cuda and torch.cuda.is_current_stream_capturing()
     with _lock:
-        found = _captured.get(key) or _plans.get(key)
-        if found is None:
-            if capturing:
-                raise RuntimeError(
-                    "path: 'decode' plans at the first call of a shape; call it once before the capture, on its stream"
-                )
-            found = _planned_aside(q, k, causal) if q.is_cuda else new_plan(q, k, causal)
+        found = _found(key, capturing)
         if capturing:
-            _captured[key] = found
+            if found is None:
+                raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
+            _captured[_of_shapes(key)] = found
+            return found, found.words(capturing)
+        if found is None:
+            found = _planned_aside(q, k, causal) if q.is_cuda else new_plan(q, k, causal)
         _plans[key] = found
         _plans.move_to_end(key)
         if len(_plans) > KEPT:
@@ -179,7 +196,7 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
 
 
 def _planned_aside(q: Tensor, k: Tensor, causal: bool) -> Kept:
-    """A new plan, made in a thread of its own on the stream that is current here.
+    """A new plan, made in a thread of its own on the stream that is current here, and complete for all streams.
 
     A plan outlives the call, and its memory may not come from the pool of a CUDA graph. There the calling thread
     allocates in the first run of what `torch.compile` makes graphs of; what is kept from it is an error.
@@ -188,7 +205,9 @@ def _planned_aside(q: Tensor, k: Tensor, causal: bool) -> Kept:
 
     def made() -> Kept:
         with torch.cuda.stream(stream):
-            return new_plan(q, k, causal)
+            plan = new_plan(q, k, causal)
+        stream.synchronize()
+        return plan
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(made).result()

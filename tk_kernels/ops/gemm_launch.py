@@ -23,7 +23,8 @@ def launch_gemm(
 
     Of what it asks for (1: a, 2: b, 4: the result) it gets copies that `aligned_like` made. Where the
     result needs none, its rows are whole 16-byte units; a copy's padding is its own. The function is told which are
-    copies: those of a and b are on their way, and its kernel begins while they are.
+    copies: those of a and b are on their way, and its kernel begins while the last one runs. It is told of neither
+    where the last may be no kernel: PyTorch copies the driver's way where both lie alike.
     """
     a, b, out = matrices.values()
     device = a.device
@@ -39,7 +40,9 @@ def launch_gemm(
         left = aligned_like(a).copy_(a) if copies & 1 else a
         right = aligned_like(b).copy_(b) if copies & 2 else b
         result = aligned_like(out) if copies & 4 else out
-        remaining = function(left, right, result, copies, *arguments)
+        last, copy = (b, right) if copies & 2 else (a, left)
+        told = copies if last.stride() != copy.stride() else copies & 4
+        remaining = function(left, right, result, told, *arguments)
         if remaining:
             raise RuntimeError(f"{kernel}: aligned copies were refused (code {remaining}); this is a bug in tk_kernels")
         if copies & 4:
