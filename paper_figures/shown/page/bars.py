@@ -29,6 +29,8 @@ WIDTHS = {1: 1120, 2: 550, 3: 365}
 NARROW = 275
 HEIGHT, TOP, LEFT, BOTTOM = 250, 18, 34, 46
 """Of a panel and of the margins around its bars, in CSS pixels of a wide window."""
+LINE = 14
+"""What another line of an axis's title needs."""
 LETTER = 5.6
 """Average width of a letter of a tick's label."""
 ALIKE = 1.1
@@ -148,15 +150,20 @@ def _panel(
                 diamonds.append(_diamond(line, group, place, left + wide / 2, axis))
     label = f"{exhibit.where}, {name or exhibit.title}: its numbers are in the table below"
     ticks = _grid(axis, width) + _group_names([tick for tick, _ in groups], width)
-    title = exhibit.axis_of(name).title
-    fits = len(title) * LETTER < 0.92 * width
+    titles, height = _axis_title(exhibit.axis_of(name).title, width)
     heading = f'<div class="name">{escape(name)}</div>' if name else ""
     return (
-        f'<div class="panel" role="group" aria-label="{escape(label)}">{heading}<svg viewBox="0 0 {width} {HEIGHT}" '
-        f'data-groups="{len(groups)}">{ticks}<text class="{"title" if fits else "title long"}" '
-        f'x="{(width + LEFT) / 2 if fits else width / 2}" y="{HEIGHT - 5}">{escape(title)}'
-        f"</text>{''.join(bars)}{''.join(diamonds)}</svg></div>\n"
+        f'<div class="panel" role="group" aria-label="{escape(label)}">{heading}<svg viewBox="0 0 {width} {height}" '
+        f'data-groups="{len(groups)}">{ticks}{titles}{"".join(bars)}{"".join(diamonds)}</svg></div>\n'
     )
+
+
+def _axis_title(title: str, width: int) -> tuple[str, int]:
+    """The title below the problems, in lines as wide as the panel, and the panel's height with those."""
+    x, letters = _text((width + LEFT) / 2), int(0.92 * (width - LEFT) / LETTER)
+    first, *more = textwrap.wrap(title, letters) or [""]
+    lines = [escape(first), *(f'<tspan x="{x}" dy="1.15em">{escape(line)}</tspan>' for line in more)]
+    return f'<text class="title" x="{x}" y="{HEIGHT - 5}">{"".join(lines)}</text>', HEIGHT + LINE * len(more)
 
 
 def _place(group: int, groups: int, place: int, contestants: int, width: int) -> tuple[float, float]:
