@@ -122,7 +122,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("tools.host_time: needs a CUDA GPU, PyTorch finds none here", file=sys.stderr)
         return 2
-    attention_decode.AUTOMATIC = True  # of this process, so that the question is asked to its end
     rows = [timed(problem, on_gpu(problem), torch.cuda.synchronize) for problem in problems()]
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     print(report(rows, properties.name, properties.multi_processor_count))

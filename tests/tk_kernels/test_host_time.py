@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from harness.workloads.attention import Problem
-from tk_kernels.ops import attention_decode
 from tools import host_time
 from tools.host_time import Calls, Timed
 
@@ -98,7 +97,6 @@ def test_without_a_gpu_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys:
 
 @pytest.mark.gpu
 def test_on_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(attention_decode, "AUTOMATIC", attention_decode.AUTOMATIC)  # it is put back
     monkeypatch.setattr(host_time, "problems", lambda: [of(1, 1, 128)])
     assert host_time.main([]) == 0
     assert -100 < float(capsys.readouterr().out.split()[-1]) < 100

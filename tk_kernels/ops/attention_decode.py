@@ -20,11 +20,9 @@ from .decode_plan import GQA_KEY_STEP, GQA_ROWS_PER_TILE, DecodePlan, decode_pla
 from .library import has_copy_engine
 from .operands import launch, like
 
-AUTOMATIC = True
-"""Whether `attention` takes this path by itself where `takes` says so. On an H200, 32:8 heads of 128 and 4097 keys, it
-takes 17.5 us in a CUDA graph where the other takes 52.6, and 29.3 of 53.8 with 17 queries."""
 KEYS_PER_QUERY = 4
-"""With fewer keys a query than this, `takes` says no without a look at the cost model, which costs the host 5 us."""
+"""With fewer keys a query than this, `takes` says no without a look at the cost model, which costs the host 6 to
+9 us beside an H100."""
 HOST_MORE_US = 7.2
 """What a call of this path costs the host more than one of the other, outside a CUDA graph. A loop that the host bounds
 loses it; one that the GPU bounds gains the difference of the kernels. It is the last line of `python -m
@@ -86,7 +84,7 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
     Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path. It does not
     count the plan of a shape's first call: 0.22 to 0.55 ms in the run that DECODE_STEP_US is fitted to, median 0.28.
     """
-    if not AUTOMATIC or not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
+    if not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
         return False
     if k.shape[1] == 0 or q.shape[3] not in WHOLE_STEP_US or not has_copy_engine(q.device):
         return False
@@ -185,14 +183,14 @@ def _plan(key: Key, q: Tensor, k: Tensor, causal: bool) -> tuple[Kept, Tensor]:
             if found is None:
                 raise RuntimeError("path: 'decode' plans at the first call of a shape; call it once before the capture")
             _captured[_of_shapes(key)] = found
-            return found, found.words(capturing)
+            return found, found.words(capturing=True)
         if found is None:
             found = _planned_aside(q, k, causal) if q.is_cuda else new_plan(q, k, causal)
         _plans[key] = found
         _plans.move_to_end(key)
         if len(_plans) > KEPT:
             _plans.popitem(last=False)
-        return found, found.words(capturing)
+        return found, found.words(capturing=False)
 
 
 def _planned_aside(q: Tensor, k: Tensor, causal: bool) -> Kept:
