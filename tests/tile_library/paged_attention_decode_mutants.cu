@@ -2,6 +2,8 @@
 // keys in pages of 16, whose tails are poisoned; the first one in three pieces, of which one is longer than the ring.
 // Its rows are reduced by two blocks, few by all warps together and the others by a warp each; the second sequence's
 // block writes its rows itself. A second plan leaves both to whoever is the last, the second one's in one piece.
+//
+// SCHEDULE 0: 24 rows in a tile of 64, which one warpgroup multiplies. 1: 90 rows in a tile of 128, by two.
 #include <cmath>
 #include <vector>
 
@@ -13,7 +15,9 @@ using namespace kittens;
 
 namespace {
 
-constexpr int B = 2, R = 4, H = 6, D = 64, page = 16, width = 40, blocks = 4, capacity = 3, slots = 8, rows = 64;
+constexpr int groups = 1 + SCHEDULE;
+constexpr int B = 2, R = groups == 1 ? 4 : 15, H = 6, D = 64, page = 16, width = 40;
+constexpr int blocks = 4, capacity = 3, slots = 8, rows = 64 * groups;
 constexpr int lengths[B] = {620, 40};
 namespace layout = tk::decode_plan;
 
