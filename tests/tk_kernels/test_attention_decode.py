@@ -33,7 +33,7 @@ def test_it_is_right(shape: tuple[int, int, int, int, int], D: int, causal: bool
     assert_good(attend(*inputs, causal=causal, path="decode"), inputs, causal)
 
 
-@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("queries", [1, 3, 33])
 def test_layouts(queries: int, device: str) -> None:
     """Heads inside rows, keys as a part of a longer cache, and a stride that only a copy can serve."""
     q, k, v, _ = operands((2, 4, 2, queries, 70), 64, device)
