@@ -226,7 +226,8 @@ COMES_LAST = f"reduces = instructions.comes_last(t, g.ready, consumer() == 0, si
 PARTIAL_HERE, LSE_HERE = "element_coord{0, t.slot, first_row, 0}", "element_coord{0, 0, t.slot, first_row}"
 Q_HERE, OUT_HERE = (f"return place(g.{name}_order, first_row + row, t, g);" for name in ("q", "out"))
 SHARE_BEGIN = "first + t.slots * consumer() / consumers"
-ROWS_FROM, ROWS_STEP = "t.first_row + rows_together * consumer()", "row += rows_together * consumers"
+ROWS_FROM, ROWS_STEP = "t.first_row + Rows * consumer()", "row += Rows * consumers"
+ROW_EACH = "reduce_by_warp<1, 8>(first, end, t, g)"
 ARRIVE = "if (consumer() == 0 && t.last) arrive(counted);"
 OF_GROUP = "consumer()", "warp_in_group()"
 OVER = "first_row", "first_row % 64"
@@ -293,6 +294,7 @@ OF_TWO = tuple(
             (UNORDERED, WRITTEN_TWICE),
         ),
         ("both_groups_merge_the_same_slots", SHARE_BEGIN, SHARE_BEGIN.replace(*OF_GROUP), (NUMBERS,)),
+        ("a_slot_left_out_by_each_warp", ROW_EACH, ROW_EACH.replace("end", "end - 1"), (NUMBERS,)),
         ("slots_of_one_group_alone", "i < consumers", "i < warpgroup_warps", (NUMBERS,)),
     )
 )

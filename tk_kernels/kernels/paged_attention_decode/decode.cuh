@@ -38,8 +38,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int registers = 232;  // that they have then
     static constexpr int keys = plan::gqa_key_step;
-    static constexpr int all = 1;            // the barrier of the consumers
-    static constexpr int rows_together = 4;  // whose slots a warp merges side by side
+    static constexpr int all = 1;  // the barrier of the consumers
 
     using tile = st_bf<keys, Dim>;
     using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
@@ -257,23 +256,13 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
         sync_named(all, consumers);
     }
 
-    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
-    // all.
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are few, each by all.
     kittens_device static void reduce(per_warp<part, Groups>& parts, const instruction& t, const globals& g,
                                       Recorder& record) {
-        const int first = t.first_slot, end = t.first_slot + t.slots;
+        const int first = t.first_slot, end = t.first_slot + t.slots, rows = t.end_row - t.first_row;
         record.waited();
-        if (t.end_row - t.first_row >= consumers) {
-            for (int row = t.first_row + rows_together * consumer(); row < t.end_row;
-                 row += rows_together * consumers) {
-                plan::merged_row<Dim> whole[rows_together];
-                plan::add_slots<2>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
-#pragma unroll
-                for (int i = 0; i < rows_together; i++)
-                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
-            }
-            return;
-        }
+        if (rows >= (Groups == 1 ? consumers : consumers + 1)) return reduce_by_warp<4, 2>(first, end, t, g);
+        if (Groups > 1 && rows >= consumers / 2) return reduce_by_warp<1, 8>(first, end, t, g);
         for (int row = t.first_row; row < t.end_row; row++) {
             plan::merged_row<Dim> own[1];
             plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * consumer() / consumers,
@@ -295,6 +284,18 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
                 put(whole, row, t, g);
             }
             sync_named(all, consumers);  // the parts have been read
+        }
+    }
+
+    // A warp merges so many rows side by side, and so many of their slots at once.
+    template <int Rows, int Slots> kittens_device static void reduce_by_warp(int first, int end, const instruction& t,
+                                                                             const globals& g) {
+        for (int row = t.first_row + Rows * consumer(); row < t.end_row; row += Rows * consumers) {
+            plan::merged_row<Dim> whole[Rows];
+            plan::add_slots<Slots>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
+#pragma unroll
+            for (int i = 0; i < Rows; i++)
+                if (row + i < t.end_row) put(whole[i], row + i, t, g);
         }
     }
 
