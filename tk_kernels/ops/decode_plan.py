@@ -18,8 +18,8 @@ HEADER_INTS, INSTRUCTION_INTS = 16, 16
 """Of a plan's buffer, as layout.h has them; so are the next two."""
 DIGEST = slice(12, 14)
 GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64, 128), 64
-"""Of grouped heads: rows of a tile, the first number that is enough or the last, and keys of a step. Before Hopper a
-tile has 64 rows at most (`decode_plan/tiles.cuh`)."""
+"""Of grouped heads: rows of a tile, the first number that is enough or the last, and keys of a step. On
+GPUs other than Hopper's a tile has 64 rows at most (`decode_plan/tiles.cuh`)."""
 SCHEDULES = ("static", "makespan", "last")
 CPU_BLOCKS = 4
 """Blocks of a plan for CPU tensors: each is emulated."""

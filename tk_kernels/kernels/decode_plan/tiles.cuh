@@ -1,8 +1,8 @@
 // Rows of the largest tile of grouped heads that a target has a kernel for.
 //
-// Two warpgroups that multiply need more registers at head dim 128 than each thread of a block can have: 168 with the
-// loader's warp. Where registers move between warpgroups the loader's go to them. Where they do not, 364 bytes are
-// spilled (sm_80), and more than 64 rows are several tiles.
+// Two warpgroups that multiply need more registers at head dim 128 than the 168 that a thread of their block can have.
+// Where registers move between warpgroups the loader's go to them. Where they do not (sm_80) 364 bytes were spilled, and
+// more than 64 rows are several tiles.
 #pragma once
 
 #include <kittens_base.cuh>
