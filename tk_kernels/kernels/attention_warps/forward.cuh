@@ -83,20 +83,15 @@ template <int Dim, int Keys> struct warps_kernel {
         copy_wait();  // of the queries, where they see no key
         state.finish(factor, lse);
         mul_row(o, o, factor);
+        const auto put = [&](int batch, int head, int row) {
+            store_through(g.o, o, q, element_coord{batch, head, row, 0});
+            store(g.lse, lse, element_coord{batch, head, 0, row});
+        };
         if constexpr (Dim == 128) {  // worked out again: in the loop its registers are not free
             const place end = own_place(unhoisted(g));
-            put(g, o, lse, q, end.batch, end.head, end.first + warp_rows * warp_index());
-        } else {
-            put(g, o, lse, q, batch, head, row);
-        }
+            put(end.batch, end.head, end.first + warp_rows * warp_index());
+        } else put(batch, head, row);
         store_read_wait();
-    }
-
-    template <typename Values>
-    kittens_device static void put(const globals& g, const rt_fl<warp_rows, Dim>& o, const Values& lse, strip& staging,
-                                   int batch, int head, int row) {
-        store_through(g.o, o, staging, element_coord{batch, head, row, 0});
-        store(g.lse, lse, element_coord{batch, head, 0, row});
     }
 };
 
