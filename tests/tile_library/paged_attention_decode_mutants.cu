@@ -1,7 +1,10 @@
 // The project's paged decode kernel: what test_decode_mutants.py changes, a line at a time. Two sequences of 620 and 40
 // keys in pages of 16, whose tails are poisoned; the first one in three pieces, of which one is longer than the ring.
-// Its rows are reduced by two blocks, few by all warps together and the others by a warp each; the second sequence's
-// block writes its rows itself. A second plan leaves both to whoever is the last, the second one's in one piece.
+// Its rows are reduced by three blocks: two rows by all warps together, six by a warp each where there are eight, the
+// others by warps that merge four each. The second sequence's block writes its rows itself. A second plan leaves both to
+// whoever is the last, the second one's in one piece.
+//
+// SCHEDULE 0: 24 rows in a tile of 64, which one warpgroup multiplies. 1: 90 rows in a tile of 128, by two.
 #include <cmath>
 #include <vector>
 
@@ -13,7 +16,9 @@ using namespace kittens;
 
 namespace {
 
-constexpr int B = 2, R = 4, H = 6, D = 64, page = 16, width = 40, blocks = 4, capacity = 3, slots = 8, rows = 64;
+constexpr int groups = 1 + SCHEDULE;
+constexpr int B = 2, R = groups == 1 ? 4 : 15, H = 6, D = 64, page = 16, width = 40;
+constexpr int blocks = 4, capacity = 3, slots = 8, rows = 64 * groups;
 constexpr int lengths[B] = {620, 40};
 namespace layout = tk::decode_plan;
 
@@ -53,7 +58,8 @@ struct data : handwritten_plan<blocks, capacity, 3> {
         put(0, 0, attend, 0, 0, 64, 0), put(0, 1, reduce, 0, 0, 0, 0), part(0, 1, 0, 2);
         put(1, 0, attend, 0, 64, 576, 1);
         put(2, 0, attend, 1, 0, 40, -1), put(2, 1, attend, 0, 576, 620, 2);
-        put(3, 0, reduce, 0, 0, 0, 0), part(3, 0, 2, R * H);
+        put(3, 0, reduce, 0, 0, 0, 0), part(3, 0, 2, 8);
+        put(1, 1, reduce, 0, 0, 0, 0), part(1, 1, 8, R * H);
         plan_of_last.resize(plan.size()), plan.swap(plan_of_last);
         put(0, 0, attend, 0, 0, 64, 0), put(1, 0, attend, 0, 64, 576, 1);
         put(2, 0, attend, 0, 576, 620, 2), put(2, 1, attend, 1, 0, 40, 3);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from mutation import NUMBERS, Carrier, Mutant, check_reports
 
@@ -20,17 +22,35 @@ NO_SIGNAL = r"deadlock.*counter 0 of 4 to hold 3; it holds 0"
 NOT_RETIRED = r"counter 0 of 4 still holds 3 at the launch's end .*: nobody|no block retires"
 
 
-def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL) -> Mutant:
-    return Mutant(name, 0, file, old, new, reports)
+ONE_GROUP, TWO_GROUPS = 0, 1
+"""Warpgroups that multiply, of paged decode with grouped heads: schedules of its program."""
+
+
+def mutant(name: str, old: str, new: str, *reports: str, file: str = KERNEL, schedule: int = ONE_GROUP) -> Mutant:
+    return Mutant(name, schedule, file, old, new, reports)
 
 
 AWAIT = "await(g.ready[t.counter], t.slots);"
-AWAITED = f"if (warp_in_group() == 0) {{ {AWAIT} if (t.last) arrive(counted); }}"
-SIGNAL = "if (warp_in_group() == 0) signal(g.ready[t.counter]);"
+AWAITED = f"if (consumer() == 0) {{ {AWAIT} if (t.last) arrive(counted); }}"
+SIGNAL = "if (consumer() == 0) signal(g.ready[t.counter]);"
+SYNC = "sync_named(all, consumers);"
+
+CLEAR_TAIL = f"""
+if (Groups == 1 || warpgroup_index() == 0) {{
+    rt_bf<16, Dim> own;
+    auto& strip = subtile<16, Dim>(v, warp_in_group(), 0);
+    load(own, strip);
+    lower_fill(own, own, tail - 16 * warp_in_group());
+    store(strip, own);
+    fence_async();
+}}
+{SYNC}"""
+STORE_LOG, PARTS_READ = "store_value(parts.own().log, 0, log);", f"{SYNC}  // the parts have been read"
+SHARE_END = "first + t.slots * (consumer() + 1) / consumers"
 
 PAGED = (
     mutant("reduces_without_waiting", AWAIT, "", UNORDERED, NOT_RETIRED),
-    mutant("signals_before_all_warps_have_stored", f"warpgroup::sync(consumers); {SIGNAL}", SIGNAL, UNORDERED),
+    mutant("signals_before_all_warps_have_stored", f"{SYNC} {SIGNAL}", SIGNAL, UNORDERED),
     mutant("retires_while_counters_are_used", "if (instructions.n > 0) wait(counted, 0);", "", RETIRES_EARLY),
     mutant("values_behind_the_end", "if (key + keys > t.length) clear_tail(v, t.length - key);", "", NUMBERS),
     mutant("awaits_one_piece_fewer", AWAIT, AWAIT.replace("t.slots", "t.slots - 1"), UNORDERED, FEWER),
@@ -38,20 +58,20 @@ PAGED = (
     mutant("never_retires", "retire(g.ready);", "", NOT_RETIRED),
     mutant(
         "reduces_before_the_awaiting_warp",
-        f"{AWAITED} warpgroup::sync(consumers);",
+        f"{AWAITED} {SYNC}",
         AWAITED,
         UNORDERED,
     ),
     mutant(
         "tail_cleared_without_a_fence",
-        "fence_async(); warpgroup::sync(consumers);",
-        "warpgroup::sync(consumers);",
+        CLEAR_TAIL,
+        CLEAR_TAIL.replace("fence_async();", ""),
         NO_FENCE,
     ),
     mutant(
         "tail_cleared_without_a_barrier",
-        "fence_async(); warpgroup::sync(consumers);",
-        "fence_async();",
+        CLEAR_TAIL,
+        CLEAR_TAIL.replace(SYNC, ""),
         READS_TOO_EARLY,
         OVERWRITTEN,
         NO_FENCE,
@@ -74,22 +94,22 @@ PAGED = (
     ),
     mutant(
         "parts_read_before_they_are_there",
-        "store_value(parts.own().log, 0, log); warpgroup::sync(consumers);",
-        "store_value(parts.own().log, 0, log);",
+        f"{STORE_LOG} {SYNC}",
+        STORE_LOG,
         READS_TOO_EARLY,
         OVERWRITTEN,
     ),
     mutant(
         "parts_overwritten_while_they_are_read",
-        "warpgroup::sync(consumers);  // the parts have been read",
+        PARTS_READ,
         "",
         READS_TOO_EARLY,
         OVERWRITTEN,
     ),
     mutant(
         "a_slot_left_out",
-        "first + t.slots * (warp_in_group() + 1) / warpgroup_warps",
-        "first + t.slots * (warp_in_group() + 1) / warpgroup_warps - (warp_in_group() == 3)",
+        SHARE_END,
+        f"{SHARE_END} - (consumer() == consumers - 1)",
         NUMBERS,
     ),
     mutant(
@@ -199,6 +219,87 @@ LAST_REDUCES = tuple(
 PAGED += LAST_REDUCES
 MLA += LAST_REDUCES
 
+# Two groups: the mistakes of one, and those that one cannot make.
+OWN_SYNC = "warpgroup::sync(all + 1 + warpgroup_index());"
+FIRST_SYNC = "if (warpgroup_index() == 0) warpgroup::sync(all + 1);"
+COMES_LAST = f"reduces = instructions.comes_last(t, g.ready, consumer() == 0, signals, [] {{ {SYNC} }});"
+PARTIAL_HERE, LSE_HERE = "element_coord{0, t.slot, first_row, 0}", "element_coord{0, 0, t.slot, first_row}"
+Q_HERE, OUT_HERE = (f"return place(g.{name}_order, first_row + row, t, g);" for name in ("q", "out"))
+SHARE_BEGIN = "first + t.slots * consumer() / consumers"
+ROWS_FROM, ROWS_STEP = "t.first_row + Rows * consumer()", "row += Rows * consumers"
+ROW_EACH = "reduce_by_warp<1, 8>(first, end, t, g)"
+ARRIVE = "if (consumer() == 0 && t.last) arrive(counted);"
+OF_GROUP = "consumer()", "warp_in_group()"
+OVER = "first_row", "first_row % 64"
+RACES = (READS_TOO_EARLY, OVERWRITTEN)
+PARITY = r"parity cannot tell them apart"
+
+OF_TWO = tuple(
+    mutant(name, old, new, *reports, schedule=TWO_GROUPS)
+    for name, old, new, reports in (
+        # the tail of the values, which one group clears for both
+        (
+            "other_group_does_not_wait_for_the_tail",
+            CLEAR_TAIL,
+            CLEAR_TAIL.replace(SYNC, FIRST_SYNC),
+            (*RACES, NO_FENCE),
+        ),
+        ("groups_wait_for_the_tail_apart", CLEAR_TAIL, CLEAR_TAIL.replace(SYNC, OWN_SYNC), (*RACES, NO_FENCE)),
+        ("both_groups_clear_the_tail", "Groups == 1 || warpgroup_index() == 0", "true", RACES),
+        ("no_group_clears_the_tail", "warpgroup_index() == 0", "warpgroup_index() == 2", (NUMBERS,)),
+        # barriers of one group where both are meant
+        ("signals_before_the_other_group_has_stored", f"{SYNC} {SIGNAL}", f"{OWN_SYNC} {SIGNAL}", (UNORDERED,)),
+        (
+            "counts_before_the_other_group_has_stored",
+            COMES_LAST,
+            COMES_LAST.replace(SYNC, OWN_SYNC),
+            (UNORDERED, NOT_TOLD),
+        ),
+        ("only_one_group_awaits", f"{AWAITED} {SYNC}", f"{AWAITED} {OWN_SYNC}", (UNORDERED,)),
+        ("parts_of_one_group_are_there", f"{STORE_LOG} {SYNC}", f"{STORE_LOG} {OWN_SYNC}", RACES),
+        ("parts_overwritten_by_the_other_group", PARTS_READ, OWN_SYNC, RACES),
+        ("only_the_first_group_waits_to_signal", f"{SYNC} {SIGNAL}", f"{FIRST_SYNC} {SIGNAL}", (UNORDERED,)),
+        # what counts warps
+        (
+            "keys_released_by_one_group",
+            "in.init(1, consumers);",
+            "in.init(1, warpgroup_warps);",
+            (*RACES, RUNS_AHEAD, PARITY),
+        ),
+        ("each_group_signals", SIGNAL, SIGNAL.replace(*OF_GROUP), (UNORDERED, RETIRES_EARLY)),
+        ("each_group_has_counted", ARRIVE, ARRIVE.replace(*OF_GROUP), (RUNS_AHEAD, PARITY, RETIRES_EARLY)),
+        # whose rows are whose
+        ("partial_over_the_other_groups", PARTIAL_HERE, PARTIAL_HERE.replace(*OVER), (UNORDERED, WRITTEN_TWICE)),
+        ("lse_over_the_other_groups", LSE_HERE, LSE_HERE.replace(*OVER), (UNORDERED, WRITTEN_TWICE)),
+        ("rows_of_the_other_group", OUT_HERE, OUT_HERE.replace(*OVER), (UNORDERED, WRITTEN_TWICE)),
+        ("queries_of_the_other_group", Q_HERE, Q_HERE.replace(*OVER), (NUMBERS,)),
+        (
+            "sees_what_the_other_group_sees",
+            "g.group.divide(row0 + row)",
+            "g.group.divide((row0 + row) % 64)",
+            (NUMBERS,),
+        ),
+        (
+            "rows_of_a_warp_left_out",
+            "place(g.out_order, first_row, t, g)",
+            "place(g.out_order, first_row + 15, t, g)",
+            (NUMBERS,),
+        ),
+        # who reduces what
+        ("both_groups_reduce_the_same_rows", ROWS_FROM, ROWS_FROM.replace(*OF_GROUP), (UNORDERED, WRITTEN_TWICE)),
+        (
+            "one_group_reduces_all_rows",
+            ROWS_STEP,
+            ROWS_STEP.replace("consumers", "warpgroup_warps"),
+            (UNORDERED, WRITTEN_TWICE),
+        ),
+        ("both_groups_merge_the_same_slots", SHARE_BEGIN, SHARE_BEGIN.replace(*OF_GROUP), (NUMBERS,)),
+        ("a_slot_left_out_by_each_warp", ROW_EACH, ROW_EACH.replace("end", "end - 1"), (NUMBERS,)),
+        ("slots_of_one_group_alone", "i < consumers", "i < warpgroup_warps", (NUMBERS,)),
+    )
+)
+PAGED += tuple(replace(one, name=f"{one.name}_of_two_groups", schedule=TWO_GROUPS) for one in PAGED) + OF_TWO
+
 
 @pytest.fixture(scope="module")
 def paged(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
@@ -210,9 +311,9 @@ def mla(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
     return Carrier(tmp_path_factory.mktemp("mla"), "mla_decode", MLA)
 
 
-@pytest.mark.parametrize("kernel", ["paged", "mla"])
-def test_the_kernels_themselves_have_no_report(request: pytest.FixtureRequest, kernel: str) -> None:
-    run = request.getfixturevalue(kernel).itself()
+@pytest.mark.parametrize(("kernel", "schedule"), [("paged", ONE_GROUP), ("paged", TWO_GROUPS), ("mla", 0)])
+def test_the_kernels_themselves_have_no_report(request: pytest.FixtureRequest, kernel: str, schedule: int) -> None:
+    run = request.getfixturevalue(kernel).itself(schedule)
     for seed in range(15):
         assert run(seed) == (0, "")
 

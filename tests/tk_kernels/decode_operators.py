@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from operator_examples import bf16
 from torch import Tensor
@@ -15,8 +16,10 @@ import tk_kernels as tk
 from harness import workloads
 from harness.verification import check_outputs
 from tests.baselines.problems import small
+from tk_kernels.trace import record
 
 WIDTH = 576
+COUNTER = 7
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,18 @@ class Decode(ABC):
         again = self(*inputs.values(), plan=plan, return_lse=True)
         assert torch.equal(out, again[0])
         assert torch.equal(lse, again[1])
+
+    def assert_same_whoever_is_last(self, one: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The same bits, with schedule "last", by seeds of which not all let the same block end a sequence."""
+        inputs, plan = self.poisoned(one, "cpu"), self.plan(one, "cpu", schedule="last")
+        results: list[Any] = []
+        lasts = set()
+        for seed in range(12):
+            monkeypatch.setenv("KITTENS_SEED", str(seed))
+            trace = record(plan, lambda: results.append(self(*inputs.values(), plan=plan, return_lse=True)))
+            lasts.add(max((event.end, event.block) for event in trace.events if event.fields[COUNTER] == 0)[1])
+        assert len(lasts) > 1
+        assert all(torch.equal(a, b) for other in results for a, b in zip(results[0], other, strict=True))
 
 
 class Latent(Decode):

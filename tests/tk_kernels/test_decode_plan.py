@@ -59,7 +59,14 @@ def random_batch(chosen: random.Random) -> dict[str, Any]:
         chosen.choice((0, 1, 16, scale, chosen.randint(0, scale), chosen.randint(0, scale))) for _ in range(batch)
     ]
     kv_heads = chosen.choice((1, 1, 2, 3))
-    sizes = [chosen.choice((1, 2, 3, 7, 16, 33, 132)), 0, 0, 0, chosen.choice((16, 64)), chosen.choice((16, 32, 64))]
+    sizes = [
+        chosen.choice((1, 2, 3, 7, 16, 33, 132)),
+        0,
+        0,
+        0,
+        chosen.choice((16, 64, 128)),
+        chosen.choice((16, 32, 64)),
+    ]
     new_tokens, group = chosen.choice((1, 2, 4, 17)), chosen.choice((1, 4, 16, 33))
     row_tiles = -(-new_tokens * group // sizes[4])
     tiles = batch * kv_heads * row_tiles
@@ -337,7 +344,10 @@ def test_mla_has_costs_of_its_own() -> None:
 
 
 def test_tiles_are_those_of_the_kernels() -> None:
-    assert [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n).rows_per_tile for n in (1, 4, 5)] == [16, 16, 64]
+    few = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n) for n in (1, 4, 5, 16)]
+    assert [(one.rows_per_tile, one.row_tiles) for one in few] == [(16, 1), (16, 1), (64, 1), (64, 1)]
+    many = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n) for n in (17, 32, 33, 64, 65)]
+    assert [(one.rows_per_tile, one.row_tiles) for one in many] == [(128, 1), (128, 1), (128, 2), (128, 2), (128, 3)]
     wide = plan([5], heads=128, new_tokens=4)
     assert (wide.rows_per_tile, wide.row_tiles, wide.key_step) == (64, 8, 32)
 
@@ -355,7 +365,7 @@ def test_python_has_the_layouts_numbers() -> None:
     assert (HEADER_INTS, INSTRUCTION_INTS) == (layout("header_ints"), layout("instruction_ints"))
     assert (DIGEST.start, DIGEST.stop - 1) == (layout("digest_low"), layout("digest_high"))
     assert GQA_KEY_STEP == layout("gqa_key_step")
-    assert GQA_ROWS_PER_TILE == (layout("gqa_few_rows_per_tile"), layout("gqa_rows_per_tile"))
+    assert GQA_ROWS_PER_TILE == tuple(layout(f"gqa_{which}rows_per_tile") for which in ("few_", "", "many_"))
     assert [trace.COUNTER, trace.LAST_REDUCES] == [layout("counter"), layout("last_reduces")]
     assert [trace.FIRST_ROW, trace.END_ROW] == [layout("first_row"), layout("end_row")]
     assert trace.OPCODES == {layout(name): name for name in ("attend", "reduce")}

@@ -39,11 +39,50 @@ EXAMPLES: dict[str, Example] = {"paged_attention_decode": Example(short_call, sh
         ("200+97", 3, 5, 1, 64, 128),
         ("300+17", 16, 16, 1, 128, 256),
         ("450", 5, 16, 1, 64, 128),
+        ("0+1+63+64+65", 17, 4, 1, 64, 16),
+        ("65+64+63+1+0", 13, 10, 2, 128, 32),
+        ("700+65", 9, 8, 1, 128, 16),
+        ("130+0+63", 32, 8, 2, 128, 64),
+        ("64+65+1", 43, 3, 1, 64, 32),
+        ("450+63", 25, 8, 1, 64, 64),
+        ("65", 70, 4, 1, 128, 64),
     ],
 )
 def test_every_shape(lengths: str, Q: int, H: int, Hkv: int, D: int, page: int, schedule: str, device: str) -> None:
     one = GQA.problem(lengths, Q, H, page, Hkv=Hkv, D=D)
     GQA.assert_right(one, GQA.poisoned(one, device), GQA.plan(one, device, schedule=schedule))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("rows", [65, 80, 81, 127, 128, 129, 192, 193])
+def test_rows_of_two_warpgroups(rows: int, schedule: str, device: str) -> None:
+    """Each a token of its own, which sees one key more than the row before; the last warp's rows are there in part."""
+    one = GQA.problem("200+65", rows, 1, 16, Hkv=1)
+    plan = GQA.plan(one, device, schedule=schedule)
+    plan.verify()
+    GQA.assert_right(one, GQA.poisoned(one, device), plan)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_order_of_blocks_of_two_warpgroups(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sequence in pieces of all blocks; each reduces a part of its rows, or the last one all of them."""
+    monkeypatch.setenv("KITTENS_SEED", str(seed))
+    one = GQA.problem("450+3", 17, 4, 16, Hkv=1)
+    plan = GQA.plan(one, "cpu", schedule=schedule)
+    GQA.assert_right(one, GQA.poisoned(one, "cpu", seed), plan)
+
+
+def test_bits_of_two_warpgroups_do_not_depend_on_who_is_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    GQA.assert_same_whoever_is_last(GQA.problem("450+300", 17, 4, 16, Hkv=1), monkeypatch)
+
+
+def test_tiles_that_no_kernel_takes_are_refused() -> None:
+    one = GQA.problem("20+30", 1, 4, 16)
+    inputs, plan = GQA.poisoned(one, "cpu"), GQA.plan(one, "cpu")
+    sizes = [*plan.sizes[:4], 256]
+    with pytest.raises(ValueError, match="^plan: got tiles of 256 rows, the kernels that this device runs take up to"):
+        torch.ops.tk_kernels.paged_attention_decode(*inputs.values(), plan.buffer, plan.words, sizes, None, False)
 
 
 def test_scores_of_every_size(device: str) -> None:

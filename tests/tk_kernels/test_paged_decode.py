@@ -16,9 +16,6 @@ from decode_operators import OPERATORS, Decode
 import tk_kernels as tk
 from tk_kernels import toolchain
 from tk_kernels.ops import decode_call
-from tk_kernels.trace import record
-
-COUNTER = 7
 
 
 @pytest.fixture(params=list(OPERATORS))
@@ -38,16 +35,7 @@ def test_every_order_of_blocks(decode: Decode, seed: int, schedule: str, monkeyp
 @pytest.mark.parametrize("tokens", [1, 3])
 def test_bits_do_not_depend_on_who_is_last(decode: Decode, tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sequences in pieces, many rows and few, each block the last of some seed: the sums have one order."""
-    one = decode.problem("450+300", tokens, 2, 16, Hkv=1)
-    inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu", schedule="last")
-    results: list[Any] = []
-    lasts = set()
-    for seed in range(12):
-        monkeypatch.setenv("KITTENS_SEED", str(seed))
-        trace = record(plan, lambda: results.append(decode(*inputs.values(), plan=plan, return_lse=True)))
-        lasts.add(max((event.end, event.block) for event in trace.events if event.fields[COUNTER] == 0)[1])
-    assert len(lasts) > 1
-    assert all(torch.equal(a, b) for other in results for a, b in zip(results[0], other, strict=True))
+    decode.assert_same_whoever_is_last(decode.problem("450+300", tokens, 2, 16, Hkv=1), monkeypatch)
 
 
 def test_a_plan_is_refilled(decode: Decode, device: str) -> None:

@@ -70,6 +70,13 @@ def test_pipelines_fit_every_machine_without_a_spill(kernel: str) -> None:
         assert code["hgmma_count"] in (0, None)
 
 
+@pytest.mark.long
+def test_a_decode_tile_has_64_rows_at_most() -> None:
+    """Two warpgroups that multiply find too few registers there: with 128 rows the kernel spilled 364 bytes."""
+    rows_per_tile = toolchain.load("decode_plan", "sm_80").rows_per_tile
+    assert [rows_per_tile(1, rows) for rows in (16, 17, 64, 65, 128, 1000)] == [16, 64, 64, 64, 64, 64]
+
+
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A GPU that is not there; its kernels are loaded by name only."""

@@ -17,8 +17,9 @@ KINDS = ("mla", "gqa")
 HEADER_INTS, INSTRUCTION_INTS = 16, 16
 """Of a plan's buffer, as layout.h has them; so are the next two."""
 DIGEST = slice(12, 14)
-GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64), 64
-"""Of grouped heads: rows of a tile, the first where no more are needed, and keys of a step."""
+GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64, 128), 64
+"""Of grouped heads: rows of a tile, the first number that is enough or the last, and keys of a step. On
+GPUs other than Hopper's a tile has 64 rows at most (`decode_plan/tiles.cuh`)."""
 SCHEDULES = ("static", "makespan", "last")
 CPU_BLOCKS = 4
 """Blocks of a plan for CPU tensors: each is emulated."""
@@ -34,7 +35,8 @@ class DecodeCosts:
     MLA, 64 keys of 512 bytes for grouped heads of 128. The others are what ThunderMLA's scheduler was fitted with on an
     H100 (its blog of 2025-03-04 and its code). A partial starts in 3.0 and stores 64 rows in 4.5. A reduction starts in
     2.0 and reads 16 rows of a source in 0.4. A signal takes 0.5. An output has half of a partial's bytes. Rows of
-    grouped heads have a quarter of the bytes of MLA's.
+    grouped heads have a quarter of the bytes of MLA's. A step of 128 rows is taken for as long as one of 64, which the
+    memory bounds; no GPU has said so yet.
 
     `MLA_COSTS` are dearer than those where an H200 said so: starts of 4 us, 0.8 for 16 rows. 64 sequences of 256 to
     1024 keys then take 40.4 us instead of 43.2, and four other problems what they took (README.md of mla_decode).

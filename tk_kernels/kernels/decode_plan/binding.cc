@@ -73,7 +73,7 @@ double predict(TensorView buffer, TensorView costs) {
 // By kind, 0 for MLA and 1 for grouped heads: rows a tile and keys a step of the kernel for so many rows a kv head.
 std::int64_t rows_per_tile(std::int64_t kind, std::int64_t rows) {
     if (kind == 0) return plans::mla_rows_per_tile;
-    return rows <= plans::gqa_few_rows_per_tile ? plans::gqa_few_rows_per_tile : plans::gqa_rows_per_tile;
+    return plans::gqa_tile_rows(narrow(rows));
 }
 std::int64_t key_step(std::int64_t kind) { return kind == 0 ? plans::mla_key_step : plans::gqa_key_step; }
 std::int64_t usual_capacity(std::int64_t tiles, std::int64_t blocks) {

@@ -25,6 +25,9 @@ struct shape {
     std::int64_t ints() const { return header_ints + std::int64_t(blocks) * capacity * instruction_ints; }
 };
 
+// Rows of a tile of the kernel for grouped heads, for so many rows a kv head; targets differ in the most that it takes.
+int gqa_tile_rows(int rows);
+
 // The least capacity that every batch of `tiles` tiles fits in, whatever its lengths: its pieces are at most the tiles
 // and the blocks, its reductions at most the blocks.
 inline int least_capacity(int tiles, int blocks) { return (tiles + blocks - 1) / blocks + 2; }

@@ -49,7 +49,7 @@ constexpr int stop = 0, attend = 1, reduce = 2;
 
 // What the kernels are built for.
 constexpr int mla_rows_per_tile = 64, mla_key_step = 32;
-// Grouped heads: tiles of 16 rows where no more are needed.
-constexpr int gqa_few_rows_per_tile = 16, gqa_rows_per_tile = 64, gqa_key_step = 64;
+// Grouped heads: tiles of 16 or 64 rows where no more are needed, and of 128 where the target has them (tiles.cuh).
+constexpr int gqa_few_rows_per_tile = 16, gqa_rows_per_tile = 64, gqa_many_rows_per_tile = 128, gqa_key_step = 64;
 
 }  // namespace tk::decode_plan

@@ -2,16 +2,17 @@
 // what to do from a plan (../decode_plan/layout.h) and hand results to one another through counters, in one launch
 // (after ThunderMLA's and ThunderGQA's design: Spector et al., 2025).
 //
-// A tile is up to 64 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece of its
-// keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with the
-// logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order: the
-// result does not depend on who was first. Or the plan leaves that to the block that is the last to signal.
+// A tile is up to 64 or 128 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece
+// of its keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with
+// the logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order:
+// the result does not depend on who was first. Or the plan leaves that to the block that is the last to signal.
 //
-// One warp loads: it runs ahead of the four that multiply, over the ends of instructions, so that the memory is always
-// at work. All pages' keys are read once a tile: a launch is bound by memory.
+// One warp loads: it runs ahead of those that multiply, over the ends of instructions, so that the memory is always at
+// work. All pages' keys are read once a tile: a launch is bound by memory. A warpgroup multiplies 64 rows. Two of them,
+// for more rows than that, share the tiles of keys and values.
 //
 // shared memory  a ring of `stages` tiles of 64 keys or values: 96 KB
-// registers      S 32, P 16, O dim / 2, Q dim / 4 a thread
+// registers      S 32, P 16, O dim / 2, Q dim / 4 a thread; a block of two groups moves the loader's to them
 // any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
 // hold anything; table entries behind the end are not used
 #pragma once
@@ -29,11 +30,15 @@ using plan::instruction;
 
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
 
-template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct paged_kernel {
-    static constexpr int warps = warpgroup_warps + 1, cluster_blocks = 1, blocks_per_sm = 1;
+// Groups: warpgroups that multiply.
+template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorded> struct paged_kernel {
+    static constexpr int consumers = Groups * warpgroup_warps;
+    // One group has registers enough beside a single warp; two take those of a whole warpgroup.
+    static constexpr int warps = Groups == 1 ? consumers + 1 : limits::pipeline_warps(Groups, 1);
+    static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr int registers = 232;  // that they have then
     static constexpr int keys = plan::gqa_key_step;
-    static constexpr int consumers = 1;      // their barrier
-    static constexpr int rows_together = 4;  // whose slots a warp merges side by side
+    static constexpr int all = 1;  // the barrier of the consumers
 
     using tile = st_bf<keys, Dim>;
     using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
@@ -41,10 +46,11 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         sv_fl<Dim> sum;
         sv_fl<16> log;
     };
-    static constexpr int stages = limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part>));
+    static constexpr int stages =
+        limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part, Groups>));
     using inputs = ring<tile, stages>;
-    static constexpr int shared_bytes =
-        stages * int(sizeof(tile)) + int(sizeof(per_warp<part>)) + (inputs::semaphores + 2) * int(sizeof(semaphore));
+    static constexpr int shared_bytes = stages * int(sizeof(tile)) + int(sizeof(per_warp<part, Groups>)) +
+                                        (inputs::semaphores + 2) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, Dim>;
     // Of a sequence, how many rows behind another one the next token's and the next head's lie.
@@ -72,20 +78,24 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         shared_allocator memory;
         inputs in;
         in.allocate_stages(memory, "ring");
-        auto& parts = *memory.allocate<per_warp<part>>("parts");
+        auto& parts = *memory.allocate<per_warp<part, Groups>>("parts");
         in.allocate_semaphores(memory, "full", "empty");
         auto& counted = *memory.allocate<semaphore>("counted");
         auto& signals = *memory.allocate<int>("signals");  // of the tile, when this block came
-        const bool loader = warp_index() == warpgroup_warps;
+        const bool loader = warp_index() == consumers;
         queue instructions(g.queues, g.capacity);
         if (loader) {
             prefetch_maps(g.k, g.v);
-            in.init(1, warpgroup_warps);
+            in.init(1, consumers);
             init(counted, 1);
         }
         start_pipeline<warps, 1>(loader);
         instruction t;
-        if (loader) {
+        if (Groups == 1 ? loader : warp_index() >= consumers) {
+            if constexpr (Groups > 1) {
+                decrease_registers<limits::producer_registers(Groups, registers)>();
+                if (!loader) return;
+            }
             typename inputs::position at;
             Recorder record(g, 0, [] { return true; });
             while (instructions.next(t)) {
@@ -96,6 +106,7 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
             if (instructions.n > 0) wait(counted, 0);
             retire(g.ready);
         } else {
+            if constexpr (Groups > 1) increase_registers<registers>();
             ring_reader<inputs> tiles{in};
             Recorder record(g, 1, [] { return warp_index() == 0; });
             while (instructions.next(t)) {
@@ -108,6 +119,9 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
             }
         }
     }
+
+    // Which of the warps that multiply this is: it has the tile's 16 rows from 16 times that number on.
+    kittens_device static int consumer() { return warp_index() % consumers; }
 
     // Keys and values in turn.
     kittens_device static void fetch(inputs& in, typename inputs::position& at, const instruction& t,
@@ -143,6 +157,12 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
         const int head = t.kv_head * g.group.value + member;
         return t.sequence * g.new_tokens * g.heads + token * of.token + head * of.head;
     }
+    // Whether a warp's part of a slot is to be stored. Of a tile for two groups rows that are not there are left out:
+    // of 68 rows they would be half as much again.
+    kittens_device static bool is_stored(int first_row, const instruction& t, const globals& g) {
+        if constexpr (Groups == 1) return first_row < g.partial.rows();
+        else return place(g.out_order, first_row, t, g) >= 0;
+    }
     kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
         return g.lse.cols() == 0 ? -1 : place({1, g.new_tokens}, row, t, g);
     }
@@ -150,7 +170,7 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
     // Returns whether the block is to reduce the tile.
     kittens_device static bool attend(ring_reader<inputs>& tiles, semaphore& counted, int& signals, queue& instructions,
                                       instruction& t, const globals& g, Recorder& record) {
-        const int first_row = 16 * warp_in_group();
+        const int first_row = 16 * consumer();
         rt_bf<16, Dim> q;
         rt_fl<16, keys> scores;
         rt_bf<16, keys> weights;
@@ -180,19 +200,19 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
             store_rows(g.out, o, [&](int row) { return place(g.out_order, first_row + row, t, g); });
             store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
         } else {
-            if (first_row < g.partial.rows()) {
+            if (is_stored(first_row, t, g)) {
                 store(g.partial, o, element_coord{0, t.slot, first_row, 0});
                 store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
             }
             if (instructions.last_reduces()) {
-                reduces = instructions.comes_last(t, g.ready, warp_in_group() == 0, signals,
-                                                  [] { warpgroup::sync(consumers); });
+                reduces =
+                    instructions.comes_last(t, g.ready, consumer() == 0, signals, [] { sync_named(all, consumers); });
             } else {
-                warpgroup::sync(consumers);
-                if (warp_in_group() == 0) signal(g.ready[t.counter]);
+                sync_named(all, consumers);
+                if (consumer() == 0) signal(g.ready[t.counter]);
             }
         }
-        if (warp_in_group() == 0 && t.last) arrive(counted);
+        if (consumer() == 0 && t.last) arrive(counted);
         return reduces;
     }
 
@@ -211,65 +231,71 @@ template <int Dim, int PageKeys, typename Recorder = plan::unrecorded> struct pa
             -INFINITY);
     }
 
-    // Zeros the rows of a tile of values from `tail` on: a weight of zero does not help against what is no number.
+    // Zeros the rows of a tile of values from `tail` on: a weight of zero does not help against what is no number. One
+    // warpgroup does it for all.
     kittens_device static void clear_tail(tile& v, int tail) {
-        rt_bf<16, Dim> own;
-        auto& strip = subtile<16, Dim>(v, warp_in_group(), 0);
-        load(own, strip);
-        lower_fill(own, own, tail - 16 * warp_in_group());
-        store(strip, own);
-        fence_async();
-        warpgroup::sync(consumers);
+        if (Groups == 1 || warpgroup_index() == 0) {
+            rt_bf<16, Dim> own;
+            auto& strip = subtile<16, Dim>(v, warp_in_group(), 0);
+            load(own, strip);
+            lower_fill(own, own, tail - 16 * warp_in_group());
+            store(strip, own);
+            fence_async();
+        }
+        sync_named(all, consumers);
     }
 
     // What counters are used for is over with the last await: the loader retires while the block reduces.
     kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
                                               const globals& g) {
         instructions.read_reduction(t);
-        if (warp_in_group() == 0) {
+        if (consumer() == 0) {
             await(g.ready[t.counter], t.slots);
             if (t.last) arrive(counted);
         }
-        warpgroup::sync(consumers);
+        sync_named(all, consumers);
     }
 
-    // The rows of a tile that are this instruction's: by a warp each, or, where there are fewer than warps, each by
-    // all.
-    kittens_device static void reduce(per_warp<part>& parts, const instruction& t, const globals& g, Recorder& record) {
-        const int first = t.first_slot, end = t.first_slot + t.slots;
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are few, each by all.
+    kittens_device static void reduce(per_warp<part, Groups>& parts, const instruction& t, const globals& g,
+                                      Recorder& record) {
+        const int first = t.first_slot, end = t.first_slot + t.slots, rows = t.end_row - t.first_row;
         record.waited();
-        if (t.end_row - t.first_row >= warpgroup_warps) {
-            for (int row = t.first_row + rows_together * warp_in_group(); row < t.end_row;
-                 row += rows_together * warpgroup_warps) {
-                plan::merged_row<Dim> whole[rows_together];
-                plan::add_slots<2>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
-#pragma unroll
-                for (int i = 0; i < rows_together; i++)
-                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
-            }
-            return;
-        }
+        if (rows >= (Groups == 1 ? consumers : consumers + 1)) return reduce_by_warp<4, 2>(first, end, t, g);
+        if (Groups > 1 && rows >= consumers / 2) return reduce_by_warp<1, 8>(first, end, t, g);
         for (int row = t.first_row; row < t.end_row; row++) {
             plan::merged_row<Dim> own[1];
-            plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * warp_in_group() / warpgroup_warps,
-                               first + t.slots * (warp_in_group() + 1) / warpgroup_warps, row, t.end_row, 0);
+            plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * consumer() / consumers,
+                               first + t.slots * (consumer() + 1) / consumers, row, t.end_row, 0);
             const float log = own[0].finish();
             store(parts.own().sum, own[0].sum);
             store_value(parts.own().log, 0, log);
-            warpgroup::sync(consumers);
-            if (warp_in_group() == 0) {
-                rv_fl<Dim> sums[warpgroup_warps];
-                float logs[warpgroup_warps];
+            sync_named(all, consumers);
+            if (consumer() == 0) {
+                rv_fl<Dim> sums[consumers];
+                float logs[consumers];
                 plan::merged_row<Dim> whole;
 #pragma unroll
-                for (int i = 0; i < warpgroup_warps; i++) {
+                for (int i = 0; i < consumers; i++) {
                     load(sums[i], parts.of_warp[i].sum);
                     logs[i] = load_value(parts.of_warp[i].log, 0);
                 }
                 whole.add(sums, logs);
                 put(whole, row, t, g);
             }
-            warpgroup::sync(consumers);  // the parts have been read
+            sync_named(all, consumers);  // the parts have been read
+        }
+    }
+
+    // A warp merges so many rows side by side, and so many of their slots at once.
+    template <int Rows, int Slots> kittens_device static void reduce_by_warp(int first, int end, const instruction& t,
+                                                                             const globals& g) {
+        for (int row = t.first_row + Rows * consumer(); row < t.end_row; row += Rows * consumers) {
+            plan::merged_row<Dim> whole[Rows];
+            plan::add_slots<Slots>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
+#pragma unroll
+            for (int i = 0; i < Rows; i++)
+                if (row + i < t.end_row) put(whole[i], row + i, t, g);
         }
     }
 

@@ -1,6 +1,8 @@
-// Which kernel a problem gets: by its head dim, and by how much of a tile of keys lies in one page.
+// Which kernel a problem gets: by its head dim, by how much of a tile of keys lies in one page, and by the plan's rows of
+// a tile.
 #pragma once
 
+#include "../decode_plan/tiles.cuh"
 #include "decode.cuh"
 
 #include <stdexcept>
@@ -14,8 +16,12 @@ template <typename Recorder> struct call {
     void* stream;
     typename Recorder::where to;
 
-    template <int Dim, int PageKeys> void run() const {
-        using kernel = paged_kernel<Dim, PageKeys, Recorder>;
+    template <int Dim, int PageKeys> void of_pages() const {
+        if (s.rows_per_tile <= plan::gqa_rows_per_tile) run<Dim, PageKeys, 1>();
+        else if constexpr (plan::gqa_most_rows_per_tile > plan::gqa_rows_per_tile) run<Dim, PageKeys, 2>();
+    }
+    template <int Dim, int PageKeys, int Groups> void run() const {
+        using kernel = paged_kernel<Dim, PageKeys, Groups, Recorder>;
         using globals = typename kernel::globals;
         const std::int64_t rows = p.batch * p.new_tokens * p.heads;
         const auto cache = [&](const tensor& t) { return typename kernel::cache(t, p.pages, p.kv_heads, p.page, Dim); };
@@ -46,9 +52,9 @@ template <typename Recorder> struct call {
     }
     template <int Dim> void of_dim() const {
         // Where a page is a whole sequence no tile lies in two, and the copy engine fills what lies behind with zeros.
-        if (p.page % 64 == 0 || p.table_width == 1) run<Dim, 64>();
-        else if (p.page == 32) run<Dim, 32>();
-        else if (p.page == 16) run<Dim, 16>();
+        if (p.page % 64 == 0 || p.table_width == 1) of_pages<Dim, 64>();
+        else if (p.page == 32) of_pages<Dim, 32>();
+        else if (p.page == 16) of_pages<Dim, 16>();
         else
             throw std::invalid_argument("page: got " + std::to_string(p.page) +
                                         ", needs 16, 32 or a multiple of 64 keys, or one page a sequence");
@@ -60,6 +66,10 @@ template <typename Recorder>
 void launch_with(const problem& p, const planned& s, void* stream, const typename Recorder::where& to) {
     require_counts("paged_attention_decode", 2,
                    {p.batch * p.new_tokens * p.heads, std::int64_t(s.blocks) * s.capacity, p.pages, p.table_width});
+    if (s.rows_per_tile > plan::gqa_most_rows_per_tile)
+        throw std::invalid_argument("plan: got tiles of " + std::to_string(s.rows_per_tile) +
+                                    " rows, the kernels that this device runs take up to " +
+                                    std::to_string(plan::gqa_most_rows_per_tile) + "; make the plan for this device");
     const call<Recorder> c{p, s, stream, to};
     if (p.dim == 64) c.template of_dim<64>();
     else c.template of_dim<128>();

@@ -62,11 +62,11 @@ struct alignas(128) sv {
     using whole = sv;
 };
 
-// One for each warp of a warpgroup, which needs no barrier before it uses its own.
-template <typename X> struct per_warp {
-    X of_warp[warpgroup_warps];
+// One for each warp of a warpgroup, or of the block's first so many, which needs no barrier before it uses its own.
+template <typename X, int Groups = 1> struct per_warp {
+    X of_warp[Groups * warpgroup_warps];
 
-    kittens_device X& own() { return of_warp[warp_in_group()]; }
+    kittens_device X& own() { return of_warp[warp_index() % (Groups * warpgroup_warps)]; }
 };
 
 template <typename X> inline constexpr bool is_st = false;
