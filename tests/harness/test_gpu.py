@@ -55,7 +55,8 @@ def test_settled_clock_power_and_energy(tmp_path):
     for row in (normal, zeros):
         assert 0.8 < row["settled_latency_us"] / row["latency_us_p50"] < 2
         assert 300 < row["settled_clock_mhz"] < 3000
-        assert row["settled_energy_mj"] == pytest.approx(row["settled_power_w"] * row["settled_latency_us"] / 1e3)
+        product = row["settled_power_w"] * row["settled_latency_us"] / 1e3
+        assert row["settled_energy_mj"] == pytest.approx(product, rel=0.02)  # means; of latency the geometric one
     assert zeros["settled_power_w"] < 0.95 * normal["settled_power_w"]
     assert zeros["settled_energy_mj"] < normal["settled_energy_mj"]
 
@@ -147,7 +148,7 @@ def test_the_reference_of_the_papers_largest_attention_takes_seconds(device, dir
     expected = attention.reference(problem, inputs, 0)
     torch.cuda.synchronize()
     assert time.monotonic() - start < 60
-    assert all(part.note == "" and bool(part.values.isfinite().all()) for part in expected)
+    assert all(part.note.startswith("checked on") and bool(part.values.isfinite().all()) for part in expected)
     del expected
     device.release()
 

@@ -24,6 +24,7 @@ from tk_kernels.ops.decode_plan import (
     HEADER_INTS,
     INSTRUCTION_INTS,
     SCHEDULES,
+    gqa_rows_per_tile,
 )
 
 OPCODE, SEQUENCE, KV_HEAD, ROW_TILE, FIRST_KEY, END_KEY, SLOT, COUNTER, FIRST_SLOT, SLOTS, LAST, FIRST_ROW, END_ROW = (
@@ -72,7 +73,7 @@ def random_batch(chosen: random.Random) -> dict[str, Any]:
     tiles = batch * kv_heads * row_tiles
     least = -(-tiles // sizes[0]) + 2
     sizes[1:4] = [chosen.choice((least, least + 1, 2 * least + 2)), sizes[0], 2 * sizes[0]]
-    costs = [chosen.choice((0.0, 1.0, 3.0)), *(chosen.choice((0.01, 1.0)) for _ in range(6))]
+    costs = [chosen.choice((0.0, 1.0, 3.0)), *(chosen.choice((0.01, 1.0)) for _ in range(6)), chosen.choice((1.0, 1.5))]
     return {
         "sizes": [*sizes, batch, kv_heads, row_tiles, new_tokens, group * kv_heads],
         "lengths": lengths,
@@ -330,6 +331,8 @@ def test_costs_decide() -> None:
         tk.DecodeCosts(step_us=0)
     with pytest.raises(ValueError, match="hand_over_us: got -1"):
         tk.DecodeCosts(hand_over_us=-1)
+    with pytest.raises(ValueError, match=r"apart: got 0.5, needs 1 or more"):
+        tk.DecodeCosts(apart=0.5)
     with pytest.raises(ValueError, match="step_us: got '1', needs 0 to a million"):
         tk.DecodeCosts(step_us="1")  # type: ignore[arg-type]
 
@@ -346,10 +349,38 @@ def test_mla_has_costs_of_its_own() -> None:
 def test_tiles_are_those_of_the_kernels() -> None:
     few = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n) for n in (1, 4, 5, 16)]
     assert [(one.rows_per_tile, one.row_tiles) for one in few] == [(16, 1), (16, 1), (64, 1), (64, 1)]
-    many = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n) for n in (17, 32, 33, 64, 65)]
+    many = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n, blocks=4) for n in (17, 32, 33, 64, 65)]
     assert [(one.rows_per_tile, one.row_tiles) for one in many] == [(128, 1), (128, 1), (128, 2), (128, 2), (128, 3)]
     wide = plan([5], heads=128, new_tokens=4)
     assert (wide.rows_per_tile, wide.row_tiles, wide.key_step) == (64, 8, 32)
+
+
+def test_few_heads_have_smaller_tiles() -> None:
+    """Where 64 rows a tile are at most half as many tiles as blocks, unless one tile of 128 is three quarters full."""
+    sizes = {(batch, rows): gqa_rows_per_tile(rows, 8 * batch, 132) for batch in (1, 4, 5, 16) for rows in (68, 128)}
+    assert {case for case, size in sizes.items() if size == 64} == {(1, 128), (4, 128)}
+    assert set(sizes.values()) == {64, 128}
+    assert [gqa_rows_per_tile(rows, 1, 132) for rows in (16, 17, 64, 65, 96, 97)] == [16, 64, 64, 128, 128, 64]
+
+
+def begun_together(planned: tk.DecodePlan) -> float:
+    """The share of whole heads' tiles that are the same instruction of their blocks as the head's first tile."""
+    begun = {}
+    for block, index in places(planned, ATTEND):
+        one = queues(planned)[block, index].tolist()
+        if one[FIRST_KEY] == 0:
+            begun[one[SEQUENCE], one[KV_HEAD], one[ROW_TILE]] = (block, index)
+    later = [(place, begun[sequence, head, 0]) for (sequence, head, row_tile), place in begun.items() if row_tile > 0]
+    return sum(at[1] == first[1] and at[0] != first[0] for at, first in later) / len(later)
+
+
+def test_row_tiles_of_a_head_are_attended_side_by_side() -> None:
+    """They read its keys from memory once. Guard: 128 rows and 4 went to one block, one after the other."""
+    for tokens in (33, 48, 65):
+        planned = plan([4097] * 16, kind="gqa", heads=32, kv_heads=8, new_tokens=tokens, blocks=132)
+        assert planned.row_tiles > 1
+        assert begun_together(planned) > 0.9
+        planned.verify()
 
 
 LAYOUT, README = (toolchain.find_kernel("decode_plan").path / name for name in ("layout.h", "README.md"))

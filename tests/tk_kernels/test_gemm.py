@@ -136,20 +136,25 @@ def forced(kernel: str) -> dict[str, Any]:
     return {**options, "order": order[1]} if order else options
 
 
+def runs_for_sm_80(device: str, config: pytest.Config) -> bool:
+    """Whether operators run code for sm_80: interpreted on a CPU by --ptx, on a GPU by --target."""
+    return bool(config.getoption("--ptx" if device == "cpu" else "--target"))
+
+
 def test_list_of_built_kernels_is_whole(device: str, request: pytest.FixtureRequest) -> None:
     with pytest.raises(ValueError, match="there are:") as failure:
         tk.gemm(matrix(16, 24, device), matrix(24, 32, device), tile="24x40")
     assert tuple(line.strip() for line in str(failure.value).splitlines()[1:]) == (
-        BUILT_FOR_SM_80 if request.config.getoption("--ptx") else BUILT
+        BUILT_FOR_SM_80 if runs_for_sm_80(device, request.config) else BUILT
     )
 
 
 @pytest.mark.parametrize("options", [{}, {"persistent": 0}, {"persistent": 1}, {"order": "row_major"}], ids=str)
 def test_warps_that_copy_for_themselves(device: str, options: dict[str, Any], request: pytest.FixtureRequest) -> None:
-    """By --ptx: tails in every dimension, fewer steps than stages, more tiles than blocks. Elsewhere in words."""
+    """For sm_80: tails in every dimension, fewer steps than stages, more tiles than blocks. Elsewhere in words."""
     for M, N, K in ((300, 520, 200), (65, 129, 333), (129, 8, 1), (1, 257, 64), (400, 700, 65)):
         a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
-        if not request.config.getoption("--ptx"):
+        if not runs_for_sm_80(device, request.config):
             with pytest.raises(ValueError, match="no kernel is built with these options together"):
                 tk.gemm(a, b, schedule="by_warps", **options)
             continue

@@ -15,6 +15,7 @@ import tk_kernels as tk
 from tests.which_gpu import missing_gpu
 from tk_kernels import implementations, ops, toolchain
 from tk_kernels.ops import library
+from tk_kernels.ops.decode_plan import gqa_rows_per_tile
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
@@ -73,8 +74,9 @@ def test_pipelines_fit_every_machine_without_a_spill(kernel: str) -> None:
 @pytest.mark.long
 def test_a_decode_tile_has_64_rows_at_most() -> None:
     """Two warpgroups that multiply find too few registers there: with 128 rows the kernel spilled 364 bytes."""
-    rows_per_tile = toolchain.load("decode_plan", "sm_80").rows_per_tile
-    assert [rows_per_tile(1, rows) for rows in (16, 17, 64, 65, 128, 1000)] == [16, 64, 64, 64, 64, 64]
+    most = toolchain.load("decode_plan", "sm_80").most_rows_per_tile(1)
+    assert most == 64
+    assert [gqa_rows_per_tile(rows, 128, 132, most) for rows in (16, 17, 64, 65, 1000)] == [16, 64, 64, 64, 64]
 
 
 @pytest.fixture

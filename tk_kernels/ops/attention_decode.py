@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .decode_plan import GQA_KEY_STEP, GQA_ROWS_PER_TILE, DecodePlan, decode_plan
+from .decode_plan import GQA_KEY_STEP, DecodePlan, decode_plan, gqa_rows_per_tile
 from .library import has_copy_engine
 from .operands import launch, like
 
@@ -42,9 +42,12 @@ WHOLE_STEP_US = {64: 1.3, 128: 1.5}
 17 queries, batches of 1 and 16. What it recorded, 50.3 to 206.3 us, is met within 7 %."""
 DECODE_STEP_US = {64: 0.78, 128: 1.44}
 """A step of the paged decode kernel in all blocks, by head dim. Fitted to the same run with DECODE_LAUNCH_US: what it
-recorded, 16.8 to 197.4 us, is met within 8 %, with the tiles of 64 rows that the kernel had then. A step of 128 rows is
-taken for as long as one of 64, which the memory bounds; no GPU has said so yet. An H200's memory is faster: at head dim
-128 a step takes 1.03 there (`GQA_COSTS`), so that the path is underrated where steps are many."""
+recorded, 16.8 to 197.4 us, is met within 8 %, with the tiles of 64 rows that the kernel had then. A step of 128 rows
+takes as long as one of 64, which the memory bounds (52 and 57 us, 95 and 99 us for 16 sequences). An H200's memory is
+faster: at head dim 128 a step takes 1.03 there (`GQA_COSTS`), so that the path is underrated where steps are many."""
+SHARED_STEP = 0.6
+"""Of such a step, where the tiles of a head's rows read its keys side by side: 112 us for two tiles of 64 rows, 95 for
+one (16 sequences of 4097 keys, head dim 128)."""
 
 SPARE_COUNTERS = 32
 """Launches in CUDA graphs that find counters of their own: two graphs may be replayed at once. Those of later launches
@@ -120,10 +123,9 @@ def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> f
     """What this path is predicted to take: whole steps of keys, divided among the blocks."""
     batch, heads, queries, dim = q
     rows = heads // k[1] * queries
-    rows_per_tile = next((most for most in GQA_ROWS_PER_TILE if rows <= most), GQA_ROWS_PER_TILE[-1])
-    tiles = batch * k[1] * math.ceil(rows / rows_per_tile)
-    steps = math.ceil(tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
-    return DECODE_LAUNCH_US + steps * DECODE_STEP_US[dim]
+    row_tiles = math.ceil(rows / gqa_rows_per_tile(rows, batch * k[1], multiprocessors))
+    steps = math.ceil(batch * k[1] * row_tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
+    return DECODE_LAUNCH_US + steps * DECODE_STEP_US[dim] * (SHARED_STEP if row_tiles > 1 else 1)
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:

@@ -18,8 +18,10 @@ HEADER_INTS, INSTRUCTION_INTS = 16, 16
 """Of a plan's buffer, as layout.h has them; so are the next two."""
 DIGEST = slice(12, 14)
 GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64, 128), 64
-"""Of grouped heads: rows of a tile, the first number that is enough or the last, and keys of a step. On
-GPUs other than Hopper's a tile has 64 rows at most (`decode_plan/tiles.cuh`)."""
+"""Of grouped heads: the rows that a tile can have, and keys of a step. On GPUs other than Hopper's a tile has 64 rows
+at most (`decode_plan/tiles.cuh`)."""
+GQA_ONE_TILE = 96
+"""So many rows get one tile of 128 instead of two of 64, however few heads there are."""
 SCHEDULES = ("static", "makespan", "last")
 CPU_BLOCKS = 4
 """Blocks of a plan for CPU tensors: each is emulated."""
@@ -29,17 +31,21 @@ MOST_BLOCKS = 4096
 
 @dataclass(frozen=True)
 class DecodeCosts:
-    """Times in microseconds of one block, by which schedules are compared.
+    """Times in microseconds of one block, by which schedules are compared, and `apart`, a factor.
 
     `step_us` is a key step of all blocks at 4.2 TB/s, which an H200 reads at, on 132 blocks: 32 keys of 1152 bytes for
     MLA, 64 keys of 512 bytes for grouped heads of 128. The others are what ThunderMLA's scheduler was fitted with on an
     H100 (its blog of 2025-03-04 and its code). A partial starts in 3.0 and stores 64 rows in 4.5. A reduction starts in
     2.0 and reads 16 rows of a source in 0.4. A signal takes 0.5. An output has half of a partial's bytes. Rows of
     grouped heads have a quarter of the bytes of MLA's. A step of 128 rows is taken for as long as one of 64, which the
-    memory bounds; no GPU has said so yet.
+    memory bounds.
 
     `MLA_COSTS` are dearer than those where an H200 said so: starts of 4 us, 0.8 for 16 rows. 64 sequences of 256 to
     1024 keys then take 40.4 us instead of 43.2, and four other problems what they took (README.md of mla_decode).
+
+    `apart` is what a partition's time counts where blocks attend the row tiles of a head one after another. Where they
+    are begun together they read its keys from memory once. One H100, grouped heads of 128, 16 sequences of 4097 keys:
+    two tiles of 64 rows took 184 us the one way and 112 the other. MLA's multiplies take longer than its keys.
     """
 
     attend_start_us: float = 3.0
@@ -49,6 +55,7 @@ class DecodeCosts:
     reduce_start_us: float = 2.0
     reduce_row_us: float = 0.4 / 16
     hand_over_us: float = 0.5
+    apart: float = 1.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -56,6 +63,8 @@ class DecodeCosts:
                 raise ValueError(f"{name}: got {value!r}, needs 0 to a million microseconds")
         if self.step_us == 0:
             raise ValueError("step_us: got 0, needs more")
+        if self.apart < 1:
+            raise ValueError(f"apart: got {self.apart!r}, needs 1 or more")
 
 
 MLA_COSTS = DecodeCosts(attend_start_us=4.0, reduce_start_us=4.0, reduce_row_us=0.8 / 16)
@@ -64,6 +73,7 @@ GQA_COSTS = DecodeCosts(
     partial_row_us=DecodeCosts.partial_row_us / 4,
     output_row_us=DecodeCosts.output_row_us / 4,
     reduce_row_us=DecodeCosts.reduce_row_us / 4,
+    apart=1.5,
 )
 COSTS = {"mla": MLA_COSTS, "gqa": GQA_COSTS}
 
@@ -97,7 +107,9 @@ class DecodePlan:
         self.new_tokens, self.heads, self.kv_heads, self.blocks = new_tokens, heads, kv_heads, blocks
         self.batch = len(lengths)
         rows = heads // kv_heads * new_tokens
-        self.rows_per_tile = int(self._function("rows_per_tile")(KINDS.index(kind), rows))
+        self.rows_per_tile = int(self._function("most_rows_per_tile")(KINDS.index(kind)))
+        if kind == "gqa":
+            self.rows_per_tile = gqa_rows_per_tile(rows, self.batch * kv_heads, blocks, self.rows_per_tile)
         self.key_step = int(self._function("key_step")(KINDS.index(kind)))
         self.row_tiles = -(-rows // self.rows_per_tile)
         tiles = self.batch * kv_heads * self.row_tiles
@@ -260,6 +272,21 @@ def decode_plan(
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )
+
+
+def gqa_rows_per_tile(rows: int, heads: int, blocks: int, most: int = GQA_ROWS_PER_TILE[-1]) -> int:
+    """Rows of a tile for so many rows of each of so many kv heads, all sequences' together.
+
+    most: what the target has. Over 64 rows the most, so that a head's keys are read once for twice as many rows. But
+    where few heads are divided among the blocks, tiles of 64 have fewer partials, and what they read twice is in the L2
+    cache. One H100, 32:8 heads, 4097 keys, head dims 64 and 128: tiles of 128 make 68 rows 1.73 and 1.86 times as fast
+    with 16 sequences and 1.2 times with one; 128 rows 1.5 and 1.1 times with 16, and 0.82 and 0.76 times with one.
+    """
+    for enough in GQA_ROWS_PER_TILE[:-1]:
+        if rows <= enough:
+            return enough
+    many = heads * -(-rows // enough) > blocks // 2
+    return most if rows <= GQA_ONE_TILE or many else enough
 
 
 def _device(device: torch.device | str) -> torch.device:

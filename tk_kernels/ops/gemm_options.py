@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypedDict, Unpack
 
 from .options import choice, given, integer
@@ -76,8 +75,9 @@ def _pair(name: str, value: str | tuple[int, int] | None) -> tuple[int, int]:
         return (0, 0)
     parts: object = value
     if isinstance(value, str):
-        match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", value)
-        parts = tuple(int(part) for part in match.groups()) if match else None
+        # Not by a pattern: torch.compile traces the making of one, and in Python 3.12 it cannot.
+        written = value.split("x")
+        parts = tuple(int(part) if part.isascii() and part.isdigit() and len(part) <= 4 else 0 for part in written)
     if not (isinstance(parts, tuple) and len(parts) == 2 and all(type(p) is int and p >= 1 for p in parts)):
         raise ValueError(f"{name}: got {value!r}, needs two positive integers, written like '128x256' or (128, 256)")
     return (parts[0], parts[1])

@@ -22,8 +22,8 @@ template <typename T> std::span<T> host(const char* name, const TensorView& tens
 
 plans::costs costs_of(const TensorView& costs) {
     const auto values = host<const double>("costs", costs, float64);
-    if (values.size() != 7) TVM_FFI_THROW(ValueError) << "costs: got " << values.size() << " numbers, needs 7";
-    return {values[0], values[1], values[2], values[3], values[4], values[5], values[6]};
+    if (values.size() != 8) TVM_FFI_THROW(ValueError) << "costs: got " << values.size() << " numbers, needs 8";
+    return {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
 }
 
 // Writes a plan into `buffer`, whose sizes are the header's ints 1 to 11 in `sizes`; returns the predicted time in us.
@@ -70,10 +70,9 @@ double predict(TensorView buffer, TensorView costs) {
     return time;
 }
 
-// By kind, 0 for MLA and 1 for grouped heads: rows a tile and keys a step of the kernel for so many rows a kv head.
-std::int64_t rows_per_tile(std::int64_t kind, std::int64_t rows) {
-    if (kind == 0) return plans::mla_rows_per_tile;
-    return plans::gqa_tile_rows(narrow(rows));
+// By kind, 0 for MLA and 1 for grouped heads: the most rows of a tile, and the keys of a step.
+std::int64_t most_rows_per_tile(std::int64_t kind) {
+    return kind == 0 ? plans::mla_rows_per_tile : plans::gqa_most_tile_rows();
 }
 std::int64_t key_step(std::int64_t kind) { return kind == 0 ? plans::mla_key_step : plans::gqa_key_step; }
 std::int64_t usual_capacity(std::int64_t tiles, std::int64_t blocks) {
@@ -85,6 +84,6 @@ std::int64_t usual_capacity(std::int64_t tiles, std::int64_t blocks) {
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(make, make);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, verify);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(predict, predict);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(rows_per_tile, rows_per_tile);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(most_rows_per_tile, most_rows_per_tile);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(key_step, key_step);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(usual_capacity, usual_capacity);

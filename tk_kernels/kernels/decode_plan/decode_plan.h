@@ -25,8 +25,8 @@ struct shape {
     std::int64_t ints() const { return header_ints + std::int64_t(blocks) * capacity * instruction_ints; }
 };
 
-// Rows of a tile of the kernel for grouped heads, for so many rows a kv head; targets differ in the most that it takes.
-int gqa_tile_rows(int rows);
+// Rows of the largest tile of the kernel for grouped heads that the target has.
+int gqa_most_tile_rows();
 
 // The least capacity that every batch of `tiles` tiles fits in, whatever its lengths: its pieces are at most the tiles
 // and the blocks, its reductions at most the blocks.
@@ -46,6 +46,9 @@ struct costs {
     double reduce_start;  // of a reduction
     double reduce_row;    // to read a row of one partial
     double hand_over;     // from a signal to whoever awaits it
+    // What a partition counts that gives the row tiles of a head to one block after another, over one that begins them
+    // together, so that they read the head's keys from memory once.
+    double apart;
 
     // Of an attend, which stores a partial of its rows, or writes the output where it has the whole tile.
     double attend(int steps, int rows, bool whole) const {

@@ -113,11 +113,15 @@ class planner {
 
     partition best(schedule kind) const {
         partition found;
-        bool any = false;
-        const auto offer = [&](partition&& p) {
+        double found_counts = 0;
+        const auto take_better = [&](partition&& p, double times) {
+            if (!found.pieces.empty() && p.time * times >= found_counts) return;
+            found_counts = p.time * times;
+            found = std::move(p);
+        };
+        const auto offer = [&](partition&& p, double times = 1) {
             kind == schedule::last ? reduce_by_last(p) : reduce_by_free(p);
-            if (!any || p.time < found.time) found = std::move(p);
-            any = true;
+            take_better(std::move(p), times);
         };
         offer(uncut());
         if (int(tiles_.size()) <= shape_.blocks) offer(shared_out());
@@ -129,13 +133,10 @@ class planner {
             // Without cuts there is nothing more to win by a longer deadline.
             const bool cut = p.pieces.size() > tiles_.size(), seen = p.pieces.size() == before;
             before = p.pieces.size();
-            if (!seen) offer(std::move(p));
-            if (!cut || (any && least * factor > found.time)) break;
+            if (!seen) offer(std::move(p), shape_.row_tiles > 1 ? costs_.apart : 1);
+            if (!cut || least * factor > found.time) break;
         }
-        if (kind == schedule::makespan) {
-            partition p = static_pieces();
-            if (p.time < found.time) found = std::move(p);
-        }
+        if (kind == schedule::makespan) take_better(static_pieces(), 1);
         return found;
     }
 
