@@ -170,6 +170,28 @@ def test_a_graph_replays_with_other_lengths(decode: Decode) -> None:
         assert torch.equal(out, decode(*inputs.values(), plan=plan))
 
 
+FIRST_CAPTURED = """
+import torch, tk_kernels as tk
+plan = tk.decode_plan([3000], new_tokens=1, heads=4, kv_heads=1, kind="mla")
+q = torch.randn(1, 1, 4, 576, device="cuda").bfloat16()
+cache = torch.randn(47, 64, 576, device="cuda").bfloat16()
+table = torch.arange(47, dtype=torch.int32, device="cuda")[None]
+lengths = torch.tensor([3000], dtype=torch.int32, device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    out = tk.mla_decode(q, cache, table, lengths, plan=plan)
+graph.replay()
+print(torch.equal(out, tk.mla_decode(q, cache, table, lengths, plan=plan)))
+"""
+
+
+@pytest.mark.gpu
+def test_the_first_launch_of_a_process_can_be_captured() -> None:
+    """Guard: what counters report to was allocated at the first launch, which a capture refuses."""
+    done = subprocess.run([sys.executable, "-c", FIRST_CAPTURED], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
 STALL = """
 import torch, tk_kernels as tk
 plan = tk.decode_plan([3000], new_tokens=1, heads=4, kv_heads=1, kind="mla")

@@ -45,9 +45,9 @@ DECODE_STEP_US = {64: 0.78, 128: 1.44}
 recorded, 16.8 to 197.4 us, is met within 8 %, with the tiles of 64 rows that the kernel had then. A step of 128 rows
 takes as long as one of 64, which the memory bounds (52 and 57 us, 95 and 99 us for 16 sequences). An H200's memory is
 faster: at head dim 128 a step takes 1.03 there (`GQA_COSTS`), so that the path is underrated where steps are many."""
-SHARED_STEP = 0.6
-"""Of such a step, where the tiles of a head's rows read its keys side by side: 112 us for two tiles of 64 rows, 95 for
-one (16 sequences of 4097 keys, head dim 128)."""
+SHARED_STEP_US = {(64, 64): 0.62, (64, 128): 0.80, (128, 64): 0.85, (128, 128): 1.05}
+"""Such a step by head dim and rows of a tile, where a head's rows are several tiles, which read its keys side by side:
+then the multiplies bound it."""
 
 SPARE_COUNTERS = 32
 """Launches in CUDA graphs that find counters of their own: two graphs may be replayed at once. Those of later launches
@@ -123,9 +123,10 @@ def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> f
     """What this path is predicted to take: whole steps of keys, divided among the blocks."""
     batch, heads, queries, dim = q
     rows = heads // k[1] * queries
-    row_tiles = math.ceil(rows / gqa_rows_per_tile(rows, batch * k[1], multiprocessors))
+    rows_per_tile = gqa_rows_per_tile(rows, batch * k[1], multiprocessors)
+    row_tiles = math.ceil(rows / rows_per_tile)
     steps = math.ceil(batch * k[1] * row_tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
-    return DECODE_LAUNCH_US + steps * DECODE_STEP_US[dim] * (SHARED_STEP if row_tiles > 1 else 1)
+    return DECODE_LAUNCH_US + steps * (DECODE_STEP_US[dim] if row_tiles == 1 else SHARED_STEP_US[dim, rows_per_tile])
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:

@@ -29,8 +29,12 @@ struct stall {
 inline int* stall_report() {
     static int* const report = [] {
         void* memory = nullptr;
-        check_cuda(cudaHostAlloc(&memory, sizeof(stall), cudaHostAllocMapped | cudaHostAllocPortable),
-                   "allocating the report of counters");
+        // A process's first launch may be one that a CUDA graph captures, where allocating is refused unless asked for.
+        cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+        check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "the capture mode of this thread");
+        const cudaError_t done = cudaHostAlloc(&memory, sizeof(stall), cudaHostAllocMapped | cudaHostAllocPortable);
+        check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "the capture mode of this thread");
+        check_cuda(done, "allocating the report of counters");
         return static_cast<int*>(std::memset(memory, 0, sizeof(stall)));
     }();
     return report;
