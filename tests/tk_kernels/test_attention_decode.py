@@ -136,7 +136,7 @@ MEASURED = {
     (16, 128, 4097, 128): (283.3, 217.4),
     (16, 1024, 4097, 64): (1672.4, 1203.3),
 }
-"""By batch, queries, keys and head dimension, the same: medians in CUDA graphs on an H100, keys and values not in L2."""
+"""By batch, queries, keys and head dimension, the same: medians in CUDA graphs on an H100, keys not in L2."""
 
 
 def recorded_shapes(batch: int, queries: int, dim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
