@@ -10,6 +10,7 @@
 //              load(input&, task, step, semaphore& full, globals)
 //              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
 //              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
+//              retire(globals)                                  where it has counters: by one warp, once all is done
 //
 // Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its
 // result the other multiplies, so the tensor cores see no epilogue.
@@ -81,6 +82,10 @@ template <typename K> struct lcf {
         }
         if constexpr (cluster_blocks > 1)
             sync_cluster();  // a neighbour may still write here, or release a stage of ours
+        if constexpr (requires { K::retire(g); }) {
+            sync_block();
+            if (warp_index() == 0) K::retire(g);
+        }
     }
 
     kittens_device static void load_step(shared& s, const globals& g, position& at, const task& t, int step) {
@@ -118,6 +123,12 @@ template <typename K> struct lcf {
                 if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);
                 warpgroup::mma_wait(acc);
                 if constexpr (releases_behind) s.in.release(at.stage_before());
+            }
+            if constexpr (requires { K::is_last(t, g); }) {
+                if (K::is_last(t, g)) {
+                    K::finish_last(acc, s.results[consumer], t, g);
+                    break;
+                }
             }
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
