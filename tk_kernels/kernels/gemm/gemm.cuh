@@ -199,9 +199,14 @@ template <config C, operation Operation = product> struct kernel {
         else warpgroup::mma_AB(acc, a, in.b, accumulate);
     }
 
+    // Of C, in units of 16 rows, the first that a warp has sums of.
+    kittens_device static int first_row(const task& t) {
+        return 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
+    }
+
     // A warp stores its own rows, so that no warp waits for another.
     kittens_device static void finish(accumulator& acc, output& out, const task& t, const globals& g) {
-        const int first_row = 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
+        const int row = first_row(t);
 #pragma unroll
         for (int i = 0; i < rows / 64; i++)
 #pragma unroll
@@ -210,53 +215,55 @@ template <config C, operation Operation = product> struct kernel {
                 rt_fl<16, unit> slice;
                 part(slice, acc, i, j);
                 Operation::template finish<rows * C.tile_n / 128>(
-                    slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), unit * (t.n + j)});
+                    slice, g.extra, element_coord{0, 0, 16 * (row + 4 * i), unit * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same
                 // one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
                 else store_read_wait<1>();
                 store(c, slice);
                 fence_async();
-                store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});
+                store_async(g.c, c, coord{0, 0, row + 4 * i, t.n + j});
             }
     }
 
+    // Whether it is a part of a tile. No cluster has a task after that.
     kittens_device static bool is_last(const task& t, const globals& g)
         requires(C.divided)
     {
         return t.steps < g.steps;
     }
-    // A warp leaves its sums, and awaits those of the same warp of the other parts. In the order of the parts, not of
-    // their arrival, it adds up every so manieth strip: the same bits every time.
+    // A warp leaves its sums, and awaits those of the same warp of the other parts. Then each part's adds up some of their
+    // strips. The order is that of the parts, not of their arrival: the same bits every time.
     kittens_device static void finish_last(const accumulator& acc, output& out, const task& t, const globals& g) {
         const divided_tiles& tiles = g.tiles;
-        const int warp = pingpong ? warp_in_group() : warp_index();
-        const int first_row = 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
         int tile;
-        const int part = tiles.rest.divide(t.share, tile), all = tiles.rest.value * cluster_blocks;
-        const int block = tile * cluster_blocks + cluster_rank(), first = warp * strips;
+        const int number = tiles.rest.divide(t.share, tile);  // of the part
+        const int block = tile * cluster_blocks + cluster_rank(), blocks = tiles.rest.value * cluster_blocks;
+        const int warp = pingpong ? warp_in_group() : warp_index();
+        const counter ready = tiles.ready[block * tile_warps + warp];
+        rt_fl<16, unit> sum;
 #pragma unroll
         for (int i = 0; i < strips; i++) {
-            rt_fl<16, unit> own;
-            kittens::part(own, acc, i / units, i % units);
-            store_packed(tiles.sums, own, coord{0, 0, part * all + block, first + i});
+            part(sum, acc, i / units, i % units);
+            store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});
         }
-        const counter ready = tiles.ready[block * tile_warps + warp];
         signal(ready);
         await(ready, tiles.parts);
 #pragma unroll 1
-        for (int i = part; i < strips; i += tiles.parts) {
-            rt_fl<16, unit> sum, next[most_parts];
+        for (int i = number; i < strips; i += tiles.parts) {
+            rt_fl<16, unit> of[most_parts];
 #pragma unroll
             for (int from = 0; from < most_parts; from++)
-                if (from < tiles.parts) load_packed(next[from], tiles.sums, coord{0, 0, from * all + block, first + i});
-            zero(sum);
+                if (from < tiles.parts)
+                    load_packed(of[from], tiles.sums, coord{0, 0, from * blocks + block, warp * strips + i});
+            copy(sum, of[0]);
 #pragma unroll
-            for (int from = 0; from < most_parts; from++)
-                if (from < tiles.parts) add(sum, sum, next[from]);
-            const element_coord at{0, 0, 16 * (first_row + 4 * (i / units)), unit * (t.n + i % units)};
+            for (int from = 1; from < most_parts; from++)
+                if (from < tiles.parts) add(sum, sum, of[from]);
+            const int row = first_row(t) + 4 * (i / units), col = t.n + i % units;
+            const element_coord at{0, 0, 16 * row, unit * col};
             Operation::template finish<rows * C.tile_n / 128>(sum, g.extra, at);
-            store_through<0>(g.c, sum, out.c[warp_in_group()][0], at);
+            store_through(g.c, sum, out.c[warp_in_group()][0], coord{0, 0, row, col});
         }
     }
 
