@@ -15,9 +15,12 @@ using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative}, {64, 128, 2, 1, 1, tk::gemm::pingpong},
-                             {64, 128, 2, 2, 1, cooperative},  {128, 128, 2, 1, 1, cooperative, false, 2},
-                             {32, 128, 2, 1, 1, swapped},      {128, 128, 3, 1, 1, by_warps},
+constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
+                             {64, 128, 2, 1, 1, tk::gemm::pingpong},
+                             {64, 128, 2, 2, 1, cooperative},
+                             {128, 128, 2, 1, 1, cooperative, false, 2},
+                             {32, 128, 2, 1, 1, swapped},
+                             {128, 128, 3, 1, 1, by_warps},
                              {128, 128, 2, 1, 1, cooperative, false, 0, true},
                              {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true},
                              {64, 128, 2, 2, 1, cooperative, false, 0, true}};

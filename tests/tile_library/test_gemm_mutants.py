@@ -44,15 +44,26 @@ OVERTAKES = r"load_async at (gemm|swapped).cuh:\d+ .*global memory .*of an earli
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
-SUMS_NOT_THERE = r"load_packed at gemm.cuh:\d+ .* reads global memory that store_packed at gemm.cuh:\d+ .* may still write"
-SUMS_STILL_READ = r"store_packed at gemm.cuh:\d+ .* writes global memory that load_packed at gemm.cuh:\d+ .* may still read"
-SUMS_OVER_SUMS = r"store_packed at gemm.cuh:\d+ .* writes global memory that store_packed at gemm.cuh:\d+ .* may still write"
+SUMS_NOT_THERE = (
+    r"load_packed at gemm.cuh:\d+ .* reads global memory that store_packed at gemm.cuh:\d+ .* may still write"
+)
+SUMS_STILL_READ = (
+    r"store_packed at gemm.cuh:\d+ .* writes global memory that load_packed at gemm.cuh:\d+ .* may still read"
+)
+SUMS_OVER_SUMS = (
+    r"store_packed at gemm.cuh:\d+ .* writes global memory that store_packed at gemm.cuh:\d+ .* may still write"
+)
 MAY_COME_WITHOUT = r"await at gemm.cuh:\d+ .* waits until counter \d+ of \d+ holds \d+, which it may without signal"
 TILE_TWICE = r"store_async at gemm.cuh:\d+ .* writes global memory that store_async at gemm.cuh:\d+ .* may still write"
 
+USED_AND_RETIRED = (
+    r"retires? .*while (signal|await) at gemm.cuh:\d+ .* may still be under way",
+    r"uses counter \d+ after retire",
+)
 LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
 AWAIT = "await(ready, tiles.parts);"
-RETIRE = "if (warp_index() == 0) K::retire(g);"
+ALL_OVER = "sync_named(counters_over, K::consumers * warpgroup_warps + 1);"
+RETIRE = f"{ALL_OVER} K::retire(g);"
 FULL_WAIT = "wait(full[at.stage], at.parity, where);"
 EMPTY_WAIT = "wait(empty[at.stage], 1 - at.parity, where);"
 EXPECT = "loaded_bytes<T>()"
@@ -574,26 +585,30 @@ MUTANTS = (
         "t.steps = g.tiles.steps;",
         (NUMBERS,),
     ),
-    Mutant("not_retired", DIVIDED, TEMPLATE, RETIRE, "", (r"still holds \d+ at the launch's end .*no block retires",)),
+    Mutant(
+        "not_retired", DIVIDED, TEMPLATE, RETIRE, ALL_OVER, (r"still holds \d+ at the launch's end .*no block retires",)
+    ),
     Mutant(
         "retired_by_blocks_with_a_part_alone",
         DIVIDED_CLUSTER,
         TEMPLATE,
         RETIRE,
-        "if (warp_index() == 0 && block_index() < 2) K::retire(g);",
+        f"{ALL_OVER} if (block_index() < 2) K::retire(g);",
         (r"still holds \d+ at the launch's end .*only some blocks retire",),
     ),
-    Mutant("every_warp_retires", DIVIDED, TEMPLATE, RETIRE, "K::retire(g);", (r"retire .* retires after retire",)),
     Mutant(
         "retired_while_in_use",
         DIVIDED_ALTERNATE,
         TEMPLATE,
-        "sync_block();",
+        ALL_OVER,
         "",
-        (
-            r"retires while (signal|await) at gemm.cuh:\d+ .* may still be under way",
-            r"uses counter \d+ after retire",
-        ),
+        USED_AND_RETIRED,
+    ),
+    Mutant(
+        "retired_before_the_last_await", DIVIDED, KERNEL, "signal(ready);", "over(); signal(ready);", USED_AND_RETIRED
+    ),
+    Mutant(
+        "not_told_that_counters_are_over", DIVIDED_CLUSTER, KERNEL, "over();", "", (r"deadlock.*sync_named at lcf",)
     ),
     Mutant(
         "counters_not_cleared",

@@ -118,8 +118,9 @@ void start(const problem<Operation>& p, const options& o, void* stream) {
         {.blocks = std::min(resident, tiles.tiles() - left + left * parts) * blocks,
          .shared_bytes = pipeline::shared_bytes},
         stream,
-        globals_of<kernel>(p, divided_tiles{tiles, divisor(left), parts, steps / parts, steps % parts,
-                                            {sums, 1, 1, rows, tile}, ready}));
+        globals_of<kernel>(
+            p,
+            divided_tiles{tiles, divisor(left), parts, steps / parts, steps % parts, {sums, 1, 1, rows, tile}, ready}));
 }
 
 template <operation Operation> struct built {
@@ -260,8 +261,7 @@ inline std::string name(const config& c) {
     const char* consumers[] = {"", " cooperative", " pingpong", " swapped", " by_warps"};
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
            pair(c.cluster_m, c.cluster_n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
-           (c.divided ? " divided" : "") +
-           (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
+           (c.divided ? " divided" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
 // Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by

@@ -234,7 +234,9 @@ template <config C, operation Operation = product> struct kernel {
     }
     // A warp leaves its sums, and awaits those of the same warp of the other parts. Then each part's adds up some of their
     // strips. The order is that of the parts, not of their arrival: the same bits every time.
-    kittens_device static void finish_last(const accumulator& acc, output& out, const task& t, const globals& g) {
+    template <typename Over>
+    kittens_device static void finish_last(const accumulator& acc, output& out, const task& t, const globals& g,
+                                           Over over) {
         const divided_tiles& tiles = g.tiles;
         int tile;
         const int number = tiles.rest.divide(t.share, tile);  // of the part
@@ -249,6 +251,7 @@ template <config C, operation Operation = product> struct kernel {
         }
         signal(ready);
         await(ready, tiles.parts);
+        over();
 #pragma unroll 1
         for (int i = number; i < strips; i += tiles.parts) {
             rt_fl<16, unit> of[most_parts];
