@@ -1,9 +1,9 @@
 // The project's GEMM kernel in its pipeline template, at the smallest tiles that use everything: what
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
 // alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step), 4 (C's
-// transpose, K divided among two blocks), 5 (warps that copy for themselves, as GPUs without a copy engine have it), or,
-// where the tiles of the last round are divided, 6 (consumers that share a tile), 7 (that alternate) or 8 (a cluster).
-// A is a copy, made by the kernel before: those that start early wait for it.
+// transpose, K divided among two blocks) or 5 (warps that copy for themselves, as GPUs without a copy engine have it).
+// In 6 to 8 the tiles of the last round are divided: consumers share a tile, alternate, or are in a cluster. A is a
+// copy, made by the kernel before: those that start early wait for it.
 #include <limits>
 #include <vector>
 
@@ -26,8 +26,8 @@ constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
                              {64, 128, 2, 2, 1, cooperative, false, 0, true}};
 constexpr config shape = shapes[SCHEDULE];
 constexpr int split = 2;
-// Several tiles a block, more steps than stages, tails in every dimension. Of those that are divided one tile is left for
-// the last round; it has four parts, and two where blocks are in clusters.
+// Several tiles a block, more steps than stages, tails in every dimension. Of those that are divided one tile is left
+// for the last round; it has four parts, and two where blocks are in clusters.
 constexpr int M = shape.divided ? shape.tile_m * (shape.cluster_m > 1 ? 6 : 5) - 8 : 376;
 constexpr int N = shape.divided ? 120 : 248, K = shape.divided ? 1176 : 312;
 

@@ -4,9 +4,8 @@
 namespace tk::gemm {
 namespace {
 
-// The first fourteen are what problems get unless told otherwise; the others answer to forced options (stages 1 to 3 are
-// Table 1 of the paper). tile_m, tile_n, stages, cluster_m, cluster_n, schedule, Hilbert order,
-// promotion, divided.
+// The first fourteen are what problems get unless told otherwise; the others answer to forced options (stages 1 to 3
+// are Table 1 of the paper). tile_m, tile_n, stages, cluster_m, cluster_n, schedule, Hilbert order, promotion, divided.
 constexpr int choices = 14;
 constexpr auto& kernels = built_kernels<
     product, config{128, 256, 4, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
