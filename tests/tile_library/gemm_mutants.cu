@@ -2,12 +2,12 @@
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
 // alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step), 4 (C's
 // transpose, K divided among two blocks) or 5 (warps that copy for themselves, as GPUs without a copy engine have it).
-// A is a copy, made by the kernel before: those that start early wait for it.
+// In 6 to 8 the tiles of the last round are divided: consumers share a tile, alternate, or are in a cluster. A is a
+// copy, made by the kernel before: those that start early wait for it.
+#include <limits>
 #include <vector>
 
-#include "by_warps.cuh"
-#include "gemm.cuh"
-#include "swapped.cuh"
+#include "choice.cuh"
 #include "mutants.h"
 
 using namespace kittens;
@@ -15,19 +15,27 @@ using namespace tk::gemm;
 
 namespace {
 
-constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative}, {64, 128, 2, 1, 1, tk::gemm::pingpong},
-                             {64, 128, 2, 2, 1, cooperative},  {128, 128, 2, 1, 1, cooperative, false, 2},
-                             {32, 128, 2, 1, 1, swapped},      {128, 128, 3, 1, 1, by_warps}};
+constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
+                             {64, 128, 2, 1, 1, tk::gemm::pingpong},
+                             {64, 128, 2, 2, 1, cooperative},
+                             {128, 128, 2, 1, 1, cooperative, false, 2},
+                             {32, 128, 2, 1, 1, swapped},
+                             {128, 128, 3, 1, 1, by_warps},
+                             {128, 128, 2, 1, 1, cooperative, false, 0, true},
+                             {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true},
+                             {64, 128, 2, 2, 1, cooperative, false, 0, true}};
 constexpr config shape = shapes[SCHEDULE];
 constexpr int split = 2;
-// Several tiles a block, more steps than stages, tails in every dimension.
-constexpr int M = 376, N = 248, K = 312;
+// Several tiles a block, more steps than stages, tails in every dimension. Of those that are divided one tile is left
+// for the last round; it has four parts, and two where blocks are in clusters.
+constexpr int M = shape.divided ? shape.tile_m * (shape.cluster_m > 1 ? 6 : 5) - 8 : 376;
+constexpr int N = shape.divided ? 120 : 248, K = shape.divided ? 1176 : 312;
 
-struct problem {
+struct example {
     std::vector<bf16> given, a, b, out;
     std::vector<float> expected;
 
-    problem() : given(M * K), a(M * K), b(K * N), out(M * N), expected(M * N) {
+    example() : given(M * K), a(M * K), b(K * N), out(M * N), expected(M * N) {
         unsigned state = 1;
         const auto next = [&] {
             state = state * 1664525u + 1013904223u;
@@ -61,10 +69,17 @@ struct copy_kernel {
 
 }  // namespace
 
-template <config C> void run(problem& p) {
+template <config C> void run(example& p) {
     launch<copy_kernel>({1, 0}, nullptr, {{p.given.data(), 1, 1, M, K}, {p.a.data(), 1, 1, M, K}});
     const int rows = C.tile_m * C.cluster_m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + C.tile_n - 1) / C.tile_n;
-    if constexpr (C.consumers == swapped) {
+    if constexpr (C.divided) {
+        std::vector<float> memory;  // what a call before this one has left
+        const allocation allocate = [&](int64_t numbers) {
+            memory.assign(size_t(numbers), std::numeric_limits<float>::quiet_NaN());
+            return memory.data();
+        };
+        start<C, product>({{p.out.data(), p.a.data(), p.b.data(), M, N, K, K, N, N, true, &allocate}}, {}, nullptr);
+    } else if constexpr (C.consumers == swapped) {
         using kernel = swapped_kernel<C>;
         constexpr int steps = (K + kernel::tile_k - 1) / kernel::tile_k;
         const typename kernel::globals g{{p.a.data(), 1, 1, M, K}, {p.b.data(), 1, 1, K, N}, {p.out.data(), 1, 1, M, N},
@@ -91,7 +106,7 @@ template <config C> void run(problem& p) {
 
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
-    static problem p;
+    static example p;
     cpu::forced_options = cpu::options{seed, 1};
     for (bf16& x : p.out) x = bf16{0x7fc0};
     return judged([&] { run<shape>(p); }, [&] { return p.error(); }, 3e-3, message, size);

@@ -1,8 +1,8 @@
 // The project's paged decode kernel: what test_decode_mutants.py changes, a line at a time. Two sequences of 620 and 40
 // keys in pages of 16, whose tails are poisoned; the first one in three pieces, of which one is longer than the ring.
 // Its rows are reduced by three blocks: two rows by all warps together, six by a warp each where there are eight, the
-// others by warps that merge four each. The second sequence's block writes its rows itself. A second plan leaves both to
-// whoever is the last, the second one's in one piece.
+// others by warps that merge four each. The second sequence's block writes its rows itself. A second plan leaves both
+// to whoever is the last, the second one's in one piece.
 //
 // SCHEDULE 0: 24 rows in a tile of 64, which one warpgroup multiplies. 1: 90 rows in a tile of 128, by two.
 #include <cmath>

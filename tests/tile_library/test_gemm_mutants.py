@@ -9,9 +9,10 @@ from __future__ import annotations
 import pytest
 from mutation import NUMBERS, Carrier, Mutant, check_reports
 
-SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS = range(6)  # gemm_mutants.cu's schedules
+# gemm_mutants.cu's schedules
+SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS, DIVIDED, DIVIDED_ALTERNATE, DIVIDED_CLUSTER = range(9)
 TEMPLATE, RING, KERNEL, SWAPPED_KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh", "swapped.cuh"
-BY_WARPS_KERNEL = "by_warps.cuh"
+BY_WARPS_KERNEL, HOST = "by_warps.cuh", "choice.cuh"
 
 READS_TOO_EARLY = (
     r"mma_AB at gemm.cuh:\d+ .* reads input.*(nothing has written|while load_async at gemm.cuh:\d+ .* may still write)"
@@ -43,6 +44,26 @@ OVERTAKES = r"load_async at (gemm|swapped).cuh:\d+ .*global memory .*of an earli
 DEADLOCK = r"deadlock.*wait at lcf.cuh:\d+ waits for phase \d+ of (full|empty|turn).*missing"
 
 
+SUMS_NOT_THERE = (
+    r"load_packed at gemm.cuh:\d+ .* reads global memory that store_packed at gemm.cuh:\d+ .* may still write"
+)
+SUMS_STILL_READ = (
+    r"store_packed at gemm.cuh:\d+ .* writes global memory that load_packed at gemm.cuh:\d+ .* may still read"
+)
+SUMS_OVER_SUMS = (
+    r"store_packed at gemm.cuh:\d+ .* writes global memory that store_packed at gemm.cuh:\d+ .* may still write"
+)
+MAY_COME_WITHOUT = r"await at gemm.cuh:\d+ .* waits until counter \d+ of \d+ holds \d+, which it may without signal"
+TILE_TWICE = r"store_async at gemm.cuh:\d+ .* writes global memory that store_async at gemm.cuh:\d+ .* may still write"
+
+USED_AND_RETIRED = (
+    r"retires? .*while (signal|await) at gemm.cuh:\d+ .* may still be under way",
+    r"uses counter \d+ after retire",
+)
+LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
+AWAIT = "await(ready, tiles.parts);"
+ALL_OVER = "sync_named(counters_over, K::consumers * warpgroup_warps + 1);"
+RETIRE = f"{ALL_OVER} K::retire(g);"
 FULL_WAIT = "wait(full[at.stage], at.parity, where);"
 EMPTY_WAIT = "wait(empty[at.stage], 1 - at.parity, where);"
 EXPECT = "loaded_bytes<T>()"
@@ -53,7 +74,7 @@ STEP_RELEASE = "warpgroup::mma_wait<1>();\n                s.in.release(at.stage
 TURN_WAIT = "wait(s.turn[consumer], (round + (consumer == 0)) & 1);"
 TURN_ARRIVE = "if constexpr (K::pingpong) arrive(s.turn[(consumer + 1) % K::consumers]);"
 PROMOTED_RELEASE = "s.in.release(at.stage_before());\n            add(acc, acc, recent);"
-LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);"
+LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
 COPY_WAIT = "if (step == 0) wait_previous_kernel();"
 FILLED = "stage == 0 ? stages - 1 : stage - 1"
 FIRST_FILLS = "for (int step = 0; step < stages - 1; step++) fill(step, step);"
@@ -212,8 +233,8 @@ MUTANTS = (
         "epilogue_buffer_shared_without_sync",
         SHARED,
         KERNEL,
-        "out.c[warp_in_group()]",
-        "out.c[0]",
+        "out.c[warp_in_group()][(i * units + j) % 2]",
+        "out.c[0][(i * units + j) % 2]",
         (
             r"store at gemm.cuh:\d+ .* writes output.* while store(_async)? at gemm.cuh:\d+",
             r"store_async at gemm.cuh:\d+ .* reads output.* while store at gemm.cuh:\d+",
@@ -473,6 +494,130 @@ MUTANTS = (
         (OVERTAKES,),
     ),
     Mutant("copy_of_a_not_waited_for_by_swapped", SWAPPED, SWAPPED_KERNEL, "wait_previous_kernel();", "", (OVERTAKES,)),
+    Mutant("parts_not_awaited", DIVIDED, KERNEL, AWAIT, "", (SUMS_NOT_THERE, SUMS_STILL_READ)),
+    Mutant("parts_not_awaited_in_turn", DIVIDED_ALTERNATE, KERNEL, AWAIT, "", (SUMS_NOT_THERE, SUMS_STILL_READ)),
+    Mutant("parts_not_awaited_by_a_cluster", DIVIDED_CLUSTER, KERNEL, AWAIT, "", (SUMS_NOT_THERE, SUMS_STILL_READ)),
+    Mutant(
+        "one_part_too_few_awaited",
+        DIVIDED,
+        KERNEL,
+        AWAIT,
+        "await(ready, tiles.parts - 1);",
+        (SUMS_NOT_THERE, SUMS_STILL_READ, MAY_COME_WITHOUT),
+    ),
+    Mutant(
+        "one_part_too_many_awaited",
+        DIVIDED,
+        KERNEL,
+        AWAIT,
+        "await(ready, tiles.parts + 1);",
+        (r"deadlock.*await at gemm.cuh:\d+",),
+    ),
+    Mutant(
+        "signals_before_it_stores",
+        DIVIDED,
+        KERNEL,
+        LEAVE,
+        "if (i == 0) signal(ready); " + LEAVE,
+        (SUMS_NOT_THERE, SUMS_STILL_READ),
+        also=((KERNEL, "signal(ready);", ""),),
+    ),
+    Mutant(
+        "signals_before_its_last_strip",
+        DIVIDED_ALTERNATE,
+        KERNEL,
+        LEAVE,
+        "if (i == strips - 1) signal(ready); " + LEAVE,
+        (SUMS_NOT_THERE, SUMS_STILL_READ),
+        also=((KERNEL, "signal(ready);", ""),),
+    ),
+    Mutant("part_not_signalled", DIVIDED_CLUSTER, KERNEL, "signal(ready);", "", (r"deadlock.*await at gemm.cuh:\d+",)),
+    Mutant(
+        "one_counter_for_all_warps",
+        DIVIDED,
+        KERNEL,
+        "tiles.ready[block * tile_warps + warp]",
+        "tiles.ready[block]",
+        (SUMS_NOT_THERE, SUMS_STILL_READ, MAY_COME_WITHOUT),
+    ),
+    Mutant(
+        "one_counter_for_a_cluster",
+        DIVIDED_CLUSTER,
+        KERNEL,
+        "tiles.ready[block * tile_warps + warp]",
+        "tiles.ready[tile * tile_warps + warp]",
+        (SUMS_NOT_THERE, SUMS_STILL_READ, MAY_COME_WITHOUT),
+    ),
+    Mutant(
+        "parts_leave_sums_in_one_place",
+        DIVIDED,
+        KERNEL,
+        LEAVE,
+        LEAVE.replace("number * blocks + block", "block"),
+        (SUMS_OVER_SUMS, SUMS_NOT_THERE, SUMS_STILL_READ),
+    ),
+    Mutant(
+        "blocks_of_a_cluster_leave_sums_in_one_place",
+        DIVIDED_CLUSTER,
+        KERNEL,
+        "tile * cluster_blocks + cluster_rank(), blocks",
+        "tile * cluster_blocks, blocks",
+        (SUMS_OVER_SUMS, SUMS_NOT_THERE, SUMS_STILL_READ, MAY_COME_WITHOUT),
+        alone=True,
+    ),
+    Mutant(
+        "last_part_not_added",
+        DIVIDED,
+        KERNEL,
+        "if (from < tiles.parts) add(sum, sum, of[from]);",
+        "if (from + 1 < tiles.parts) add(sum, sum, of[from]);",
+        (NUMBERS,),
+    ),
+    Mutant("every_part_adds_up_all_strips", DIVIDED, KERNEL, "i = number;", "i = 0;", (TILE_TWICE,), alone=True),
+    Mutant("parts_written_as_if_whole", DIVIDED, KERNEL, "return t.steps < g.steps;", "return false;", (TILE_TWICE,)),
+    Mutant("parts_start_a_step_late", DIVIDED, KERNEL, "t.first + step", "t.first + step + (t.first > 0)", (NUMBERS,)),
+    Mutant("every_part_starts_at_the_first_step", DIVIDED_CLUSTER, KERNEL, "t.first + step", "step", (NUMBERS,)),
+    Mutant(
+        "steps_that_do_not_divide_forgotten",
+        DIVIDED_ALTERNATE,
+        KERNEL,
+        "t.steps = g.tiles.steps + (part < g.tiles.longer);",
+        "t.steps = g.tiles.steps;",
+        (NUMBERS,),
+    ),
+    Mutant(
+        "not_retired", DIVIDED, TEMPLATE, RETIRE, ALL_OVER, (r"still holds \d+ at the launch's end .*no block retires",)
+    ),
+    Mutant(
+        "retired_by_blocks_with_a_part_alone",
+        DIVIDED_CLUSTER,
+        TEMPLATE,
+        RETIRE,
+        f"{ALL_OVER} if (block_index() < 2) K::retire(g);",
+        (r"still holds \d+ at the launch's end .*only some blocks retire",),
+    ),
+    Mutant(
+        "retired_while_in_use",
+        DIVIDED_ALTERNATE,
+        TEMPLATE,
+        ALL_OVER,
+        "",
+        USED_AND_RETIRED,
+    ),
+    Mutant(
+        "retired_before_the_last_await", DIVIDED, KERNEL, "signal(ready);", "over(); signal(ready);", USED_AND_RETIRED
+    ),
+    Mutant(
+        "not_told_that_counters_are_over", DIVIDED_CLUSTER, KERNEL, "over();", "", (r"deadlock.*sync_named at lcf",)
+    ),
+    Mutant(
+        "counters_not_cleared",
+        DIVIDED,
+        HOST,
+        "clear_counter_on(stream, ready.words, counters::words_for(flags));",
+        "",
+        (r"finds -?\d+ in counter \d+ of \d+, which should hold 0",),
+    ),
     Mutant("sums_of_the_tile_before", BY_WARPS, BY_WARPS_KERNEL, "zero(sums);", "", (NUMBERS,)),
     Mutant("quarters_exchanged", BY_WARPS, BY_WARPS_KERNEL, "cols * (warp_index() % 2)", "cols * 0", (NUMBERS,)),
 )
@@ -483,7 +628,7 @@ def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
     return Carrier(tmp_path_factory.mktemp("gemm"), "gemm", MUTANTS)
 
 
-@pytest.mark.parametrize("schedule", [SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS])
+@pytest.mark.parametrize("schedule", range(9))
 def test_the_kernel_itself_has_no_report(carrier: Carrier, schedule: int) -> None:
     run = carrier.itself(schedule)
     for seed in range(100):

@@ -106,6 +106,8 @@ BUILT = (
     "tile 128x192 stages 4 cluster 2x1 pingpong",
     "tile 128x128 stages 6 cluster 2x1 pingpong",
     "tile 64x128 stages 8 cluster 2x1 cooperative",
+    "tile 128x256 stages 4 cluster 2x1 cooperative divided",
+    "tile 128x192 stages 4 cluster 1x1 pingpong divided",
     "tile 128x256 stages 3 cluster 1x1 cooperative",
     "tile 128x256 stages 2 cluster 1x1 cooperative",
     "tile 128x256 stages 1 cluster 1x1 cooperative",
@@ -129,11 +131,13 @@ BUILT_FOR_SM_80 = (
 
 def forced(kernel: str) -> dict[str, Any]:
     """The options that force one of BUILT; those of more than 4 stages are the first that the others match."""
-    _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
+    _, tile, _, stages, _, cluster, schedule, *more = kernel.split()
     options: dict[str, Any] = {"tile": tile, "cluster": cluster, "schedule": schedule}
     if int(stages) <= 4:
         options["stages"] = int(stages)
-    return {**options, "order": order[1]} if order else options
+    if schedule in ("cooperative", "pingpong"):
+        options["split"] = 4 if "divided" in more else 1
+    return {**options, "order": "hilbert"} if "hilbert" in more else options
 
 
 def runs_for_sm_80(device: str, config: pytest.Config) -> bool:
@@ -174,7 +178,7 @@ def test_every_built_kernel(device: str, kernel: str) -> None:
 def test_every_built_kernel_on_more_tiles_than_multiprocessors(kernel: str) -> None:
     for M, N, K in ((4099, 3001, 777), (129, 40001, 200), (40001, 70, 333)):
         a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
-        for persistent in (0,) if kernel.endswith("swapped") else (0, 1):
+        for persistent in (0,) if kernel.endswith("swapped") else (1,) if kernel.endswith("divided") else (0, 1):
             assert_good(tk.gemm(a, b, persistent=persistent, **forced(kernel)), a, b)
 
 
@@ -188,6 +192,131 @@ def test_split(device: str, tile: str, shape: tuple[int, int, int]) -> None:
         result = tk.gemm(a, b, tile=tile, schedule="swapped", split=split)
         assert_good(result, a, b)
         assert torch.equal(result, tk.gemm(a, b, tile=tile, split=split)), "the same bits every time"
+
+
+DIVIDED = tuple(kernel for kernel in BUILT if kernel.endswith("divided"))
+# Of each, on the cpu target's 4 multiprocessors: tails in every dimension, steps that no number of parts divides, with
+# the last round alone and behind another; and the parts that its tiles can have.
+LAST_ROUNDS = [
+    (DIVIDED[0], (200, 230, 1033), (2,)),  # one tile for two clusters
+    (DIVIDED[0], (700, 250, 1100), (2,)),  # three
+    (DIVIDED[1], (100, 187, 1033), (2, 3, 4)),  # one for four
+    (DIVIDED[1], (120, 917, 1161), (2, 3, 4)),  # five
+    (DIVIDED[1], (250, 550, 1000), (2,)),  # six
+]
+
+
+@pytest.mark.parametrize(("kernel", "shape", "parts"), LAST_ROUNDS, ids=str)
+def test_divided_last_round(
+    device: str,
+    kernel: str,
+    shape: tuple[int, int, int],
+    parts: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Every part is added once, in the same order each time, whatever the blocks' speeds."""
+    if runs_for_sm_80(device, request.config):
+        pytest.skip("built for Hopper")
+    M, N, K = shape
+    a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+    results = [tk.gemm(a, b, **{**forced(kernel), "split": 1})]
+    for split in parts:
+        first = None
+        for seed in range(5):
+            monkeypatch.setenv("KITTENS_SEED", str(seed))
+            out = torch.full((M, N), float("nan"), dtype=torch.bfloat16, device=device)
+            tk.gemm(a, b, out=out, **{**forced(kernel), "split": split})
+            assert_good(out, a, b)
+            assert first is None or torch.equal(out, first), "the same bits every time"
+            first = out
+        assert first is not None
+        if device == "cpu":
+            assert not any(torch.equal(first, other) for other in results), "sums in another order"
+        results.append(first)
+
+
+def test_divided_takes_any_number_of_tiles_and_steps(device: str, request: pytest.FixtureRequest) -> None:
+    """Full rounds alone, fewer steps than two parts need, and more parts than there are clusters."""
+    if runs_for_sm_80(device, request.config):
+        pytest.skip("built for Hopper")
+    for kernel in DIVIDED:
+        for M, N, K in ((1, 1, 1), (500, 250, 600), (128, 768, 600), (40, 40, 448), (40, 40, 450)):
+            a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
+            for split in (2, 3, 4):
+                assert_good(tk.gemm(a, b, **{**forced(kernel), "split": split}), a, b)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tile": "128x192", "schedule": "pingpong", "split": 5},
+        {"tile": "128x128", "schedule": "pingpong", "split": 2},
+        {"tile": "128x192", "schedule": "pingpong", "split": 2, "persistent": 0},
+        {"schedule": "by_warps", "split": 1},
+    ],
+    ids=str,
+)
+def test_splits_that_are_not_built_are_refused(device: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no kernel is built with these options together"):
+        tk.gemm(matrix(16, 24, device), matrix(24, 32, device), **options)
+
+
+# What is left for the last round of 132 multiprocessors: 4 tiles of 400, 4 of 400 with tails, 12 of 144, 16 of 280; 1.
+LARGE_LAST_ROUNDS = [
+    (DIVIDED[0], (5120, 5120, 1033)),
+    (DIVIDED[0], (5000, 5000, 1000)),
+    (DIVIDED[0], (3000, 3000, 3000)),
+    (DIVIDED[1], (2560, 2560, 2560)),
+    (DIVIDED[1], (100, 190, 20011)),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kernel", "shape"), LARGE_LAST_ROUNDS, ids=str)
+def test_divided_last_round_on_a_gpu(kernel: str, shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
+    for split in (2, 3, 4):
+        results = [tk.gemm(a, b, **{**forced(kernel), "split": split}) for _ in range(20)]
+        assert_good(results[0], a, b)
+        assert all(torch.equal(results[0], result) for result in results)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kernel", "shape"), LARGE_LAST_ROUNDS, ids=str)
+def test_divided_last_round_in_a_cuda_graph(kernel: str, shape: tuple[int, int, int]) -> None:
+    M, N, K = shape
+    a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
+    expected = tk.gemm(a, b, **forced(kernel))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = [tk.gemm(a, b, **forced(kernel)) for _ in range(2)]
+    for _ in range(10):
+        for out in found:
+            out.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(out, expected) for out in found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kernel", "shape"), LARGE_LAST_ROUNDS, ids=str)
+def test_divided_last_rounds_on_two_streams(kernel: str, shape: tuple[int, int, int]) -> None:
+    """Each call has counters and sums of its own."""
+    M, N, K = shape
+    operands = [(matrix(M, K, "cuda", seed), matrix(K, N, "cuda", seed + 1)) for seed in (1, 5)]
+    expected = [tk.gemm(a, b, **forced(kernel)) for a, b in operands]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    found: list[list[Tensor]] = [[], []]
+    for _ in range(20):
+        for i, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                found[i].append(tk.gemm(*operands[i], **forced(kernel)))
+    torch.cuda.synchronize()
+    for wanted, results in zip(expected, found, strict=True):
+        assert all(torch.equal(wanted, result) for result in results)
 
 
 @pytest.mark.gpu

@@ -18,7 +18,7 @@ from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, find_kernel
 from tk_kernels.toolchain.targets import CPU, SM_80
 
-CHOICES = 12
+CHOICES = 14
 """The first of ASKED, which problems get unless told otherwise."""
 BY_WARPS = "tile 128x128 stages 3 cluster 1x1 by_warps"
 ASKED = (*BUILT[: CHOICES - 1], BY_WARPS, *BUILT[CHOICES - 1 :])
@@ -47,7 +47,9 @@ extern "C" __attribute__((visibility("default"))) int named(int index, char* tex
 extern "C" __attribute__((visibility("default"))) int split(int index, int m, int n, int k, int forced) {
     options o;
     o.split = forced;
-    return best_split(kernels[index].shape, sized(m, n, k), o);
+    const config& c = kernels[index].shape;
+    if (c.divided) return parts_of(c, sized(m, n, k), o, clusters_of(c));
+    return c.consumers == swapped ? best_split(c, sized(m, n, k), o) : 0;
 }
 extern "C" __attribute__((visibility("default"))) double predicted(int index, int m, int n, int k) {
     return clocks(kernels[index].shape, sized(m, n, k));
@@ -67,12 +69,18 @@ extern "C" __attribute__((visibility("default"))) int chosen(int m, int n, int k
 
 def has(kernel: str, options: dict[str, Any]) -> bool:
     """Whether a kernel has what these options force."""
-    _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
+    _, tile, _, stages, _, cluster, schedule, *more = kernel.split()
     found = {"tile": tile, "stages": int(stages), "cluster": cluster, "schedule": schedule}
     if schedule == "swapped" and {"order", "persistent"} & options.keys():
         return False
+    if schedule == "by_warps" and "split" in options:
+        return False
+    if schedule in ("cooperative", "pingpong") and options.get("split") not in (
+        (None, 2, 3, 4) if "divided" in more else (None, 1)
+    ):
+        return False
     agrees = all(found.get(name, value) == value for name, value in options.items())
-    return agrees and bool(order) == (options.get("order") == "hilbert")  # the other orders are every kernel's
+    return agrees and ("hilbert" in more) == (options.get("order") == "hilbert")  # the other orders are every kernel's
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +107,11 @@ def compile_chooser(
     """The chooser over ASKED; on a machine of so many multiprocessors."""
     entries = []
     for kernel in ASKED:
-        _, tile, _, stages, _, cluster, schedule, *order = kernel.split()
+        _, tile, _, stages, _, cluster, schedule, *more = kernel.split()
         sizes = ", ".join([*tile.split("x"), stages, *cluster.split("x")])
+        last = f"{str('hilbert' in more).lower()}, 0, {str('divided' in more).lower()}"
         schedule = "in_turn" if kernel == BUILT[2] else f"schedule::{schedule}"
-        entries.append(f"entry<config{{{sizes}, {schedule}, {str(bool(order)).lower()}}}>")
+        entries.append(f"entry<config{{{sizes}, {schedule}, {last}}}>")
     folder = tmp_path_factory.mktemp("choice")
     source, output = folder / ("choice.cc" if target == CPU.name else "choice.cu"), folder / "choice.so"
     source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))
@@ -142,6 +151,7 @@ FORCED: dict[str, tuple[Any, ...]] = {
     "cluster": (None, "1x1", "2x1", "1x2"),
     "schedule": (None, "cooperative", "pingpong", "swapped", "by_warps"),
     "order": (None, "row_major", "hilbert"),
+    "split": (None, 1, 4, 5),
 }
 
 
@@ -163,15 +173,15 @@ def test_what_is_not_forced_is_chosen_to_fit(library: ctypes.CDLL, shape: tuple[
 
 
 def test_a_schedule_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> None:
-    tiles = {choose(library, shape, {"schedule": "cooperative"}) for shape in SHAPES}
+    tiles = {choose(library, shape, {"schedule": "cooperative", "split": 1}) for shape in SHAPES}
     assert tiles == {BUILT[0], BUILT[3]}
-    tiles = {choose(library, shape, {"schedule": "pingpong"}) for shape in SHAPES}
+    tiles = {choose(library, shape, {"schedule": "pingpong", "split": 1}) for shape in SHAPES}
     assert tiles == {BUILT[1], BUILT[2]}
 
 
 def test_stages_alone_leave_the_tile_to_the_shape(library: ctypes.CDLL) -> None:
-    assert {choose(library, shape, {"stages": 4}) for shape in SHAPES} == {BUILT[0], BUILT[1]}
-    assert {choose(library, shape, {"stages": 2}) for shape in SHAPES} == {BUILT[12]}
+    assert {choose(library, shape, {"stages": 4, "split": 1}) for shape in SHAPES} == {BUILT[0], BUILT[1]}
+    assert {choose(library, shape, {"stages": 2}) for shape in SHAPES} == {BUILT[14]}
 
 
 def test_a_cluster_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> None:
@@ -180,7 +190,8 @@ def test_a_cluster_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> N
     assert all(kernel is not None and "cluster 2x1" in kernel for kernel in found)
 
 
-# On 132 multiprocessors, as measured on an H200 or H100 (README.md of the kernel): blocks that divide K, 0 for none.
+# On 132 multiprocessors, as measured on an H200 or H100 (README.md of the kernel): parts that K is divided into, 0 for
+# none. Those of the divided kernels are predictions.
 NAMED = {
     (1, 4096, 4096): ("16x128 swapped", 2),
     (16, 6144, 4096): ("16x128 swapped", 2),
@@ -197,19 +208,23 @@ NAMED = {
     (128, 14336, 4096): ("128x128 pingpong", 0),
     (128, 4096, 14336): ("128x64 swapped", 2),
     (256, 4096, 4096): ("64x128 cooperative", 0),
-    (512, 14336, 4096): ("128x256 cooperative", 0),
+    (512, 14336, 4096): ("128x192 pingpong divided", 3),
     (512, 512, 512): ("64x128 cooperative", 0),
     (1024, 1024, 1024): ("64x128 cooperative", 0),
+    (1504, 1504, 1504): ("128x192 pingpong", 0),
     (1536, 1536, 1536): ("128x192 pingpong", 0),
+    (2000, 2000, 2000): ("128x256 2x1 cooperative", 0),
     (2048, 2048, 2048): ("128x128 pingpong", 0),
+    (3072, 3072, 3072): ("128x192 pingpong", 0),
     (4096, 4096, 4096): ("128x256 cooperative", 0),
     (3584, 3584, 3584): ("128x256 cooperative", 0),
-    (5120, 5120, 5120): ("128x192 pingpong", 0),
+    (2560, 2560, 2560): ("128x192 pingpong divided", 4),
+    (5120, 5120, 5120): ("128x192 pingpong divided", 4),
     (8192, 8192, 8192): ("128x192 pingpong", 0),
     (16384, 16384, 16384): ("128x192 pingpong", 0),
     (1000, 1000, 1000): ("64x128 2x1 cooperative", 0),
     (3000, 3000, 3000): ("128x192 2x1 pingpong", 0),
-    (5000, 5000, 5000): ("128x256 2x1 cooperative", 0),
+    (5000, 5000, 5000): ("128x256 2x1 cooperative divided", 4),
 }
 
 
@@ -217,11 +232,38 @@ NAMED = {
 def test_named_shapes_on_an_h200(h200: ctypes.CDLL, shape: tuple[int, int, int]) -> None:
     kernel = choose(h200, shape, {})
     assert kernel is not None
-    _, tile, _, _, _, cluster, schedule = kernel.split()
-    index = ASKED.index(kernel)
-    split = h200.split(index, *shape, 0) if schedule == "swapped" else 0
-    name = " ".join(part for part in (tile, cluster, schedule) if part != "1x1")
-    assert (name, split) == NAMED[shape]
+    _, tile, _, _, _, cluster, *how = kernel.split()
+    name = " ".join(part for part in (tile, cluster, *how) if part != "1x1")
+    assert (name, h200.split(ASKED.index(kernel), *shape, 0)) == NAMED[shape]
+
+
+def test_no_layer_of_a_model_for_few_tokens_is_divided(h200: ctypes.CDLL) -> None:
+    """The products of the experiment gemm_in_use, but for its larger squares."""
+    for M, (N, K) in itertools.product(
+        (1, 16, 64, 128, 512), ((4096, 4096), (28672, 4096), (4096, 14336), (8192, 28672))
+    ):
+        kernel = choose(h200, (M, N, K), {})
+        assert kernel is not None
+        assert "divided" not in kernel
+
+
+def test_a_last_round_without_idle_clusters_is_never_divided(h200: ctypes.CDLL) -> None:
+    """Where no tile has two parts, the kernel that does not divide is chosen, whatever the schedule."""
+    for size in range(64, 9000, 64):
+        shape = (size, size, size)
+        for schedule in ("cooperative", "pingpong"):
+            kernel = choose(h200, shape, {"schedule": schedule})
+            assert kernel is not None
+            assert "divided" not in kernel or h200.split(ASKED.index(kernel), *shape, 0) > 1
+
+
+def test_the_last_round_is_divided_among_all_clusters(h200: ctypes.CDLL) -> None:
+    cooperative, pingpong = (ASKED.index(kernel) for kernel in ASKED if kernel.endswith("divided"))
+    assert [h200.split(cooperative, 256, 256, 8192, forced) for forced in (0, 2, 3, 4)] == [4, 2, 3, 4]
+    assert [h200.split(pingpong, 128, 192, k, 0) for k in (64, 448, 449, 768, 960, 961)] == [1, 1, 2, 3, 3, 4]
+    assert [h200.split(pingpong, 128, 192 * tiles, 8192, 0) for tiles in (33, 34, 44, 45, 66, 67, 132, 133, 199)] == [
+        4, 3, 3, 2, 2, 1, 1, 4, 1
+    ]  # fmt: skip
 
 
 def test_a_forced_split_is_never_more_than_the_steps_of_k(library: ctypes.CDLL) -> None:

@@ -1,11 +1,11 @@
 // Rows of the largest tile of grouped heads that a target has a kernel for.
 //
 // Two warpgroups that multiply need more registers at head dim 128 than the 168 that a thread of their block can have.
-// Where registers move between warpgroups the loader's go to them. Where they do not (sm_80) 364 bytes were spilled, and
-// more than 64 rows are several tiles.
+// Where registers move between warpgroups the loader's go to them. Where they do not (sm_80) 364 bytes were spilled,
+// and more than 64 rows are several tiles.
 #pragma once
 
-#include <kittens_base.cuh>
+#include "kittens.cuh"
 
 #include "layout.h"
 

@@ -85,9 +85,14 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t copie
     const tk::gemm::options options{narrow(stages),    narrow(persistent), narrow(order),
                                     narrow(tile_m),    narrow(tile_n),     narrow(cluster_m),
                                     narrow(cluster_n), narrow(schedule),   narrow(split)};
+    Tensor memory;
+    const tk::gemm::allocation allocate = [&](std::int64_t numbers) {
+        memory = scratch(numbers, a);
+        return data_of(memory);
+    };
     launching([&] {
         tk::gemm::launch({mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
-                          mo.row_stride, (copied & 3) != 0},
+                          mo.row_stride, (copied & 3) != 0, &allocate},
                          options, stream_of(a));
     });
     return 0;

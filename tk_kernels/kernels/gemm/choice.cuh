@@ -23,6 +23,8 @@ template <operation Operation> struct problem : matrices {
 
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o);
+template <operation Operation>
+int parts_of(const config& c, const problem<Operation>& p, const options& o, int clusters);
 
 // What a kernel is given: operands and result, what only some kernels know, the steps of K, the operation's own.
 template <typename Kernel, operation Operation, typename... Own>
@@ -40,6 +42,14 @@ typename Kernel::globals globals_of(const problem<Operation>& p, const Own&... o
             int(divide_up(p.k, Kernel::tile_k)),
             p.extra};
 }
+template <operation Operation> int64_t steps_of(const problem<Operation>& p) {
+    return divide_up(p.k, 128 / int(sizeof(typename Operation::operand)));
+}
+template <operation Operation> int64_t cluster_tiles(const config& c, const problem<Operation>& p) {
+    return divide_up(p.m, c.tile_m * c.cluster_m) * divide_up(p.n, c.tile_n * c.cluster_n);
+}
+inline int clusters_of(const config& c) { return std::max(1, multiprocessors() / (c.cluster_m * c.cluster_n)); }
+
 // The tiles of the result, of a whole cluster each, in the order that is asked for.
 template <operation Operation>
 tile_bands tiles_of(const config& c, const problem<Operation>& p, const options& o) {
@@ -71,7 +81,7 @@ void start(const problem<Operation>& p, const options& o, void* stream) {
 }
 
 template <config C, operation Operation>
-    requires(C.consumers == cooperative || C.consumers == pingpong)
+    requires(!C.divided && (C.consumers == cooperative || C.consumers == pingpong))
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
@@ -82,6 +92,35 @@ void start(const problem<Operation>& p, const options& o, void* stream) {
                                .shared_bytes = pipeline::shared_bytes,
                                .first = !p.behind_copies},
                               stream, globals_of<kernel>(p, tiles));
+}
+
+// Tiles of the last round, where so many clusters take them in rounds.
+inline int tiles_left(int64_t tiles, int clusters) { return int((tiles - 1) % clusters) + 1; }
+
+// As many clusters as there is work for, all there at once. Their counters are scratch of the call, as the sums are, so
+// that calls on two streams cannot meet; they are cleared on its stream.
+template <config C, operation Operation>
+    requires(C.divided)
+void start(const problem<Operation>& p, const options& o, void* stream) {
+    using kernel = kernel<C, Operation>;
+    using pipeline = lcf<kernel>;
+    constexpr int blocks = kernel::cluster_blocks, tile = C.tile_m * C.tile_n;
+    const int resident = resident_blocks<pipeline>({.blocks = blocks, .shared_bytes = pipeline::shared_bytes}) / blocks;
+    if (resident < 1) throw std::invalid_argument("gemm: this GPU holds no cluster of the kernel that is asked for");
+    const tile_bands tiles = tiles_of(C, p, o);
+    const int left = tiles_left(tiles.tiles(), resident), parts = parts_of(C, p, o, resident);
+    const int steps = int(steps_of(p)), rows = parts > 1 ? left * parts * blocks : 0;
+    const int flags = rows / parts * kernel::tile_warps;
+    float* const sums = (*p.scratch)(int64_t(rows) * tile + counters::words_for(flags));
+    const counters ready(reinterpret_cast<int*>(sums + int64_t(rows) * tile), flags);
+    clear_counter_on(stream, ready.words, counters::words_for(flags));
+    launch_resident<pipeline>(
+        {.blocks = std::min(resident, tiles.tiles() - left + left * parts) * blocks,
+         .shared_bytes = pipeline::shared_bytes},
+        stream,
+        globals_of<kernel>(
+            p,
+            divided_tiles{tiles, divisor(left), parts, steps / parts, steps % parts, {sums, 1, 1, rows, tile}, ready}));
 }
 
 template <operation Operation> struct built {
@@ -137,9 +176,6 @@ template <operation Operation> double memory_clocks(const config& c, const probl
     const double slower = c.tile_m - p.m > 32 ? 1.2 : 1;
     return slower * (p.m + b_reads * p.n) * double(p.k) * sizeof(typename Operation::operand) / limits::memory_bytes;
 }
-template <operation Operation> int64_t steps_of(const problem<Operation>& p) {
-    return divide_up(p.k, 128 / int(sizeof(typename Operation::operand)));
-}
 
 // Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the
 // tensor cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
@@ -182,16 +218,42 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
     return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
 }
 
+// The parts of a tile of the last round: all clusters have one, if no part is shorter than four steps.
+template <operation Operation>
+int parts_of(const config& c, const problem<Operation>& p, const options& o, int clusters) {
+    const int64_t each = clusters / tiles_left(cluster_tiles(c, p), clusters), steps = steps_of(p) / 4;
+    return int(std::max<int64_t>(1, std::min<int64_t>({o.split > 0 ? o.split : most_parts, each, steps})));
+}
+
+// The same of a kernel whose last round is divided. What is handed over goes into memory and comes back at the rate of
+// operands, each after a microsecond; before the launch, counters are cleared by one of its own. Less than 4 % are no
+// reason to.
+template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
+    const double step = std::fmax(multiply_clocks(c), arrive_clocks(c, p)), write = write_clocks(c), cleared = 4400;
+    const double whole = steps_of(p) * step, last = divide_up(steps_of(p), parts) * step;
+    const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
+    const double exchange = 2 * (c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 1750);
+    const double rounds = (cluster_tiles(c, p) - 1) / clusters_of(c) * round + last + write;
+    return 1.04 * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
+}
+
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
-    return c.consumers == swapped ? swapped_clocks(c, p, best_split(c, p, o)) : tile_clocks(c, p);
+    if (c.consumers == swapped) return swapped_clocks(c, p, best_split(c, p, o));
+    return c.divided ? divided_clocks(c, p, parts_of(c, p, o, clusters_of(c))) : tile_clocks(c, p);
+}
+
+// Whether it divides K as is asked: in all tiles if swapped, in those of the last round if divided.
+inline bool splits(const config& c, const options& o) {
+    if (c.consumers == swapped) return o.split <= limits::most_cluster_blocks && o.persistent <= 0 && o.order < 0;
+    if (c.divided) return o.split != 1 && o.split <= most_parts && o.persistent != 0;
+    return o.split <= (c.consumers == by_warps ? 0 : 1);
 }
 
 inline bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
     return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
            agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.consumers) &&
-           c.hilbert == (o.order == int(tile_order::hilbert)) && o.split <= limits::most_cluster_blocks &&
-           (c.consumers == swapped ? o.persistent <= 0 && o.order < 0 : o.split <= 0);
+           c.hilbert == (o.order == int(tile_order::hilbert)) && splits(c, o);
 }
 
 inline std::string name(const config& c) {
@@ -199,7 +261,7 @@ inline std::string name(const config& c) {
     const char* consumers[] = {"", " cooperative", " pingpong", " swapped", " by_warps"};
     return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
            pair(c.cluster_m, c.cluster_n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
-           (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
+           (c.divided ? " divided" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 
 // Of `kernels`, the first `choices` of which are what problems get unless told otherwise: the quickest of those, by

@@ -8,6 +8,9 @@
 // The result leaves in strips of 16 x 64, or of 16 x 32 where 64 does not divide tile_n, which each warp stores by TMA
 // from two of its own in turn; they are still in flight when the next tile begins.
 //
+// Divided: the tiles of the last round are divided along K among all clusters, some of which would be idle. Each leaves
+// its sums in memory. Once all parts of a tile are there, each adds up some of its strips, in the order of the parts.
+//
 // speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
 // shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at
 //                128x256 and 4 stages
@@ -37,6 +40,7 @@ struct config {
     bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
     int promotion =
         0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
+    bool divided = false;  // whether the tiles of the last round are divided along K
 };
 
 // An operation, and the defaults of others, which derive from it: the plain product.
@@ -84,13 +88,25 @@ template <operation Operation> constexpr config fitted(config c) {
     return c;
 }
 
+constexpr int most_parts = 4;  // of a divided tile: their sums of one strip are in a thread's registers together
+
+// The tiles of a kernel that divides the last of its rounds. All but the last `rest` of them fill whole rounds; each of
+// those is divided along K into `parts`: so many steps each, and one more for the first `longer` of them.
+struct divided_tiles : tile_bands {
+    divisor rest;
+    int parts, steps, longer;
+    exchanged<gl<float, 1, 1, dynamic, dynamic>> sums;  // a row for each block of a part: strips, in the order of warps
+    counters ready;                                     // one for each warp of a divided tile
+};
+
 template <config C, operation Operation = product> struct kernel {
     using operand = typename Operation::operand;
     using result = typename Operation::result;
     static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
     static constexpr bool pingpong = C.consumers == schedule::pingpong;
     static constexpr int promotion = C.promotion;
-    static constexpr bool starts_early = true;  // behind the copies of its operands, where there are some
+    // Behind the copies of its operands, where there are some; blocks that wait for one another must all be there.
+    static constexpr bool starts_early = !C.divided;
     static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = Operation::consumer_registers;
     static constexpr int tile_k = 128 / sizeof(operand);
@@ -106,7 +122,7 @@ template <config C, operation Operation = product> struct kernel {
         gl<operand, 1, 1, dynamic, dynamic, piece> a;
         gl<operand, 1, 1, dynamic, dynamic, piece_b> b;
         gl<result, 1, 1, dynamic, dynamic, strip> c;
-        tile_bands tiles;  // of a cluster
+        std::conditional_t<C.divided, divided_tiles, tile_bands> tiles;  // of a cluster
         int steps;
         typename Operation::extra extra;
     };
@@ -117,36 +133,61 @@ template <config C, operation Operation = product> struct kernel {
     struct output {
         strip c[warpgroup_warps][2];  // a warp's own, in turn
     };
-    struct task {
+    struct whole_task {
         int m, n, steps;  // tile of C, in units of 64 rows and of `unit` columns
+        static constexpr int first = 0;
     };
+    struct part_task {
+        int m, n, steps, first;  // of K's steps so many, from the first on
+        int share;               // of the last round, all tiles' first parts first; negative before that
+    };
+    using task = std::conditional_t<C.divided, part_task, whole_task>;
     static constexpr int strips = rows / 64 * units;
+    static constexpr int tile_warps = warpgroup_warps * (pingpong ? 1 : consumers);
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.a, g.b, g.c); }
 
     kittens_device static bool get_task(task& t, const globals& g, int i) {
-        const int index = (block_index() + i * block_count()) / cluster_blocks;
-        if (index >= g.tiles.tiles()) return false;
+        int index = (block_index() + i * block_count()) / cluster_blocks;
+        if constexpr (C.divided) {
+            if (!take_part(t, index, g)) return false;
+        } else if (index >= g.tiles.tiles()) {
+            return false;
+        }
         const auto [row, col] = C.hilbert ? hilbert(index, g.tiles.rows, g.tiles.cols) : g.tiles.at(index);
         t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
         t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * units;
-        t.steps = g.steps;
+        if constexpr (!C.divided) t.steps = g.steps;
         return true;
+    }
+
+    // What the index-th cluster has of K; the index becomes that of its tile. Parts of the same steps are dealt one
+    // after another: as in whole rounds, clusters side by side read the same operands.
+    kittens_device static bool take_part(task& t, int& index, const globals& g) {
+        const int whole = g.tiles.tiles() - g.tiles.rest.value;
+        t.share = index - whole, t.first = 0, t.steps = g.steps;
+        if (t.share < 0) return true;
+        int tile;
+        const int part = g.tiles.rest.divide(t.share, tile);
+        index = whole + tile;
+        t.first = part * g.tiles.steps + (part < g.tiles.longer ? part : g.tiles.longer);
+        t.steps = g.tiles.steps + (part < g.tiles.longer);
+        return part < g.tiles.parts;
     }
 
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         if (step == 0) wait_previous_kernel();
-        const int row = cluster_rank() / C.cluster_n, col = cluster_rank() % C.cluster_n;
+        const int row = cluster_rank() / C.cluster_n, col = cluster_rank() % C.cluster_n, k = t.first + step;
         // Blocks of this cluster row need the same A, blocks of this column the same B; one block needs no multicast.
         const int same_a = C.cluster_n == 1 ? 0 : ((1 << C.cluster_n) - 1) << row * C.cluster_n;
         const int same_b = C.cluster_m == 1 ? 0 : column_mask() << col;
         for (int i = col; i < C.tile_m / 64; i += C.cluster_n)
-            load_async(subtile<64, tile_k>(in.a, i, 0), g.a, coord{0, 0, t.m + i, step}, full, same_a);
+            load_async(subtile<64, tile_k>(in.a, i, 0), g.a, coord{0, 0, t.m + i, k}, full, same_a);
         for (int j = row; j < units; j += C.cluster_m)
             if constexpr (transposed_b)
-                load_async(subtile<unit, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, step}, full, same_b);
-            else load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, step, t.n + j}, full, same_b);
+                load_async(subtile<unit, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, k}, full, same_b);
+            else load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);
         if (step == 0)
             Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, unit * t.n});
     }
@@ -158,9 +199,14 @@ template <config C, operation Operation = product> struct kernel {
         else warpgroup::mma_AB(acc, a, in.b, accumulate);
     }
 
+    // Of C, in units of 16 rows, the first that a warp has sums of.
+    kittens_device static int first_row(const task& t) {
+        return 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
+    }
+
     // A warp stores its own rows, so that no warp waits for another.
     kittens_device static void finish(accumulator& acc, output& out, const task& t, const globals& g) {
-        const int first_row = 4 * (t.m + (pingpong ? 0 : warpgroup_index() * (rows / 64))) + warp_in_group();
+        const int row = first_row(t);
 #pragma unroll
         for (int i = 0; i < rows / 64; i++)
 #pragma unroll
@@ -169,15 +215,65 @@ template <config C, operation Operation = product> struct kernel {
                 rt_fl<16, unit> slice;
                 part(slice, acc, i, j);
                 Operation::template finish<rows * C.tile_n / 128>(
-                    slice, g.extra, element_coord{0, 0, 16 * (first_row + 4 * i), unit * (t.n + j)});
+                    slice, g.extra, element_coord{0, 0, 16 * (row + 4 * i), unit * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same
                 // one.
                 if (strips % 2 == 1 && i + j == 0) store_read_wait<0>();
                 else store_read_wait<1>();
                 store(c, slice);
                 fence_async();
-                store_async(g.c, c, coord{0, 0, first_row + 4 * i, t.n + j});
+                store_async(g.c, c, coord{0, 0, row + 4 * i, t.n + j});
             }
+    }
+
+    // Whether it is a part of a tile. No cluster has a task after that.
+    kittens_device static bool is_last(const task& t, const globals& g)
+        requires(C.divided)
+    {
+        return t.steps < g.steps;
+    }
+    // A warp leaves its sums, and awaits those of the same warp of the other parts. Then each of these warps adds up
+    // some of their strips. The order is that of the parts, not of their arrival: the same bits every time.
+    template <typename Over>
+    kittens_device static void finish_last(const accumulator& acc, output& out, const task& t, const globals& g,
+                                           Over over) {
+        const divided_tiles& tiles = g.tiles;
+        int tile;
+        const int number = tiles.rest.divide(t.share, tile);  // of the part
+        const int block = tile * cluster_blocks + cluster_rank(), blocks = tiles.rest.value * cluster_blocks;
+        const int warp = pingpong ? warp_in_group() : warp_index();
+        const counter ready = tiles.ready[block * tile_warps + warp];
+        rt_fl<16, unit> sum;
+#pragma unroll
+        for (int i = 0; i < strips; i++) {
+            part(sum, acc, i / units, i % units);
+            store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});
+        }
+        signal(ready);
+        await(ready, tiles.parts);
+        over();
+#pragma unroll 1
+        for (int i = number; i < strips; i += tiles.parts) {
+            rt_fl<16, unit> of[most_parts];
+#pragma unroll
+            for (int from = 0; from < most_parts; from++)
+                if (from < tiles.parts)
+                    load_packed(of[from], tiles.sums, coord{0, 0, from * blocks + block, warp * strips + i});
+            copy(sum, of[0]);
+#pragma unroll
+            for (int from = 1; from < most_parts; from++)
+                if (from < tiles.parts) add(sum, sum, of[from]);
+            const int row = first_row(t) + 4 * (i / units), col = t.n + i % units;
+            const element_coord at{0, 0, 16 * row, unit * col};
+            Operation::template finish<rows * C.tile_n / 128>(sum, g.extra, at);
+            store_through(g.c, sum, out.c[warp_in_group()][0], coord{0, 0, row, col});
+        }
+    }
+
+    kittens_device static void retire(const globals& g)
+        requires(C.divided)
+    {
+        kittens::retire(g.tiles.ready);
     }
 
     // Bits of the first cluster column's blocks.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace tk::gemm {
 
@@ -21,8 +22,12 @@ struct options {
     int cluster_n = 0;    // blocks of a cluster along N (they share tiles of A)
     int schedule = 0;  // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate; 3 swapped: C's transpose;
                        // 4 by warps: where there is no copy engine, they load for themselves
-    int split = 0;     // swapped: blocks, a cluster, that divide K, 1..8
+    int split = 0;     // swapped: blocks, a cluster, that divide K, 1..8; else clusters that divide the K of a tile of
+                       // the last round, at most, 2..4; 1: none are
 };
+
+// Memory that a call may use until it has run, so many fp32 numbers of it.
+using allocation = std::function<float*(std::int64_t numbers)>;
 
 // What is multiplied, (m, k) by (k, n), and the result. Row-major, unit column stride; lda, ldb, ldo are row strides in
 // elements. For the TMA the base addresses and the row strides are multiples of 16 bytes. Rows of `out` are written up
@@ -31,7 +36,8 @@ struct matrices {
     void* out;
     const void *a, *b;
     std::int64_t m, n, k, lda, ldb, ldo;
-    bool behind_copies = false;  // the kernels before it on the stream have made a or b
+    bool behind_copies = false;           // the kernels before it on the stream have made a or b
+    const allocation* scratch = nullptr;  // for kernels that divide tiles, of which only the bf16 GEMM has any
 };
 
 // out[i, j] = sum over l of a[i, l] * b[l, j]; bf16 in, fp32 sums, bf16 out.

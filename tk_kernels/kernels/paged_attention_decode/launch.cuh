@@ -1,5 +1,5 @@
-// Which kernel a problem gets: by its head dim, by how much of a tile of keys lies in one page, and by the plan's rows of
-// a tile.
+// Which kernel a problem gets: by its head dim, by how much of a tile of keys lies in one page, and by the plan's rows
+// of a tile.
 #pragma once
 
 #include "../decode_plan/tiles.cuh"

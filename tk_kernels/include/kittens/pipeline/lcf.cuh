@@ -11,6 +11,12 @@
 //              compute(accumulator&, const input&, task, step)  issues one group of asynchronous multiplies
 //              finish(accumulator&, output&, task, globals)     writes the result; its stores may still be in flight
 //
+// Where blocks hand over by counters, K gives as well
+//
+//              bool is_last(task, globals)  whether a task has to do with other blocks; it is the last of its block
+//              finish_last(accumulator&, output&, task, globals, over)  its finish; calls over() behind its last await
+//              retire(globals)              by the loader, when all consumers have no more to do with counters
+//
 // Consumers work on one task together, or, with pingpong, each on a task of its own in turn: while one writes its
 // result the other multiplies, so the tensor cores see no epilogue.
 //
@@ -45,6 +51,8 @@ template <typename K> struct lcf {
 
     static constexpr bool releases_behind = K::stages > 1 && limits::multiplies_behind;  // the next step's multiply
 
+    static constexpr bool has_counters = requires(const globals& g) { K::retire(g); };
+
     using inputs = ring<input, K::stages, cluster_blocks>;
     using position = typename inputs::position;
     struct shared {
@@ -75,12 +83,25 @@ template <typename K> struct lcf {
         if (warpgroup_index() == K::consumers) {
             decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
             if (loader && any) produce(s, g, at, first);
+            if constexpr (has_counters) {
+                if (warp_in_group() == 0) {
+                    sync_named(counters_over, K::consumers * warpgroup_warps + 1);
+                    K::retire(g);
+                }
+            }
         } else {
             increase_registers<K::consumer_registers>();
             if (any) consume(s, g, at, first, warpgroup_index());
+            else over();
         }
         if constexpr (cluster_blocks > 1)
             sync_cluster();  // a neighbour may still write here, or release a stage of ours
+    }
+
+    // This consumer's warp has no counter left to signal or to await.
+    static constexpr int counters_over = 14;
+    kittens_device static void over() {
+        if constexpr (has_counters) arrive_named(counters_over, K::consumers * warpgroup_warps + 1);
     }
 
     kittens_device static void load_step(shared& s, const globals& g, position& at, const task& t, int step) {
@@ -100,6 +121,7 @@ template <typename K> struct lcf {
 
     kittens_device static void consume(shared& s, const globals& g, position at, task t, int consumer) {
         int i = 0, round = 0;  // round: of this consumer's turns
+        bool last = false;
         do {
             if constexpr (K::pingpong) {
                 if (i % K::consumers != consumer) {
@@ -119,8 +141,16 @@ template <typename K> struct lcf {
                 warpgroup::mma_wait(acc);
                 if constexpr (releases_behind) s.in.release(at.stage_before());
             }
+            if constexpr (has_counters) {
+                last = K::is_last(t, g);
+                if (last) {
+                    K::finish_last(acc, s.results[consumer], t, g, over);
+                    break;
+                }
+            }
             K::finish(acc, s.results[consumer], t, g);
         } while (K::get_task(t, g, ++i));
+        if (!last) over();
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 

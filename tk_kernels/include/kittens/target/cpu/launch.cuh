@@ -178,7 +178,8 @@ inline int block_shared_bytes() { return limits::shared_bytes; }
 // How many blocks of a launch are there at once.
 template <typename Kernel> int resident_blocks(const launch_shape& shape) {
     const int by_memory = limits::multiprocessor_shared_bytes / (shape.shared_bytes + limits::reserved_shared_bytes);
-    return multiprocessors() * std::min(Kernel::blocks_per_sm, by_memory);
+    const int blocks = multiprocessors() * std::min(Kernel::blocks_per_sm, by_memory);
+    return blocks / cluster_of<Kernel>(shape) * cluster_of<Kernel>(shape);
 }
 
 }  // namespace kittens

@@ -33,8 +33,8 @@ kittens_device void clear_counter(int* counter, site where = kittens_here) {
     if (w.machine->claimed_numbers() != nullptr) w.machine->claimed_numbers()->clear(counter, who);
     *counter = 0;
 }
-// The same by the host, on a stream.
-inline void clear_counter_on(void* /*stream*/, int* counter) { *counter = 0; }
+// The same by the host, on a stream; of so many that lie together.
+inline void clear_counter_on(void* /*stream*/, int* counter, int count = 1) { std::fill_n(counter, count, 0); }
 
 // A number in shared memory, the same in every lane.
 kittens_device void store_number(int& to, int number, site where = kittens_here) {

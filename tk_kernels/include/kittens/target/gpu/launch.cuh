@@ -130,34 +130,37 @@ void launch(const launch_shape& shape, void* stream, const typename Kernel::glob
     check_cuda(cudaLaunchKernelEx(&config, entry, globals), "launching the kernel");
 }
 
-// How many blocks of a launch are there at once.
+// How many blocks of a launch are there at once; whole clusters of them.
 template <typename Kernel> int resident_blocks(const launch_shape& shape) {
+    struct answer {
+        int shared_bytes, cluster_blocks, blocks;
+    };
+    static thread_local answer answered[64] = {};  // on each device, the last: it does not change
+    answer& known = answered[current_device() % 64];
     auto* entry = entry_of<Kernel>(shape.shared_bytes);
     const int threads = Kernel::warps * warp_threads, cluster_blocks = cluster_of<Kernel>(shape);
+    if (known.blocks > 0 && known.shared_bytes == shape.shared_bytes && known.cluster_blocks == cluster_blocks)
+        return known.blocks;
     int count = 0;
     if (cluster_blocks == 1) {
-        struct answer {
-            int shared_bytes, blocks;
-        };
-        static thread_local answer answered[64] = {};  // on each device, the last: it does not change
-        answer& known = answered[current_device() % 64];
-        if (known.blocks > 0 && known.shared_bytes == shape.shared_bytes) return known.blocks;
         check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&count, entry, threads, size_t(shape.shared_bytes)),
                    "asking how many blocks a multiprocessor holds");
-        known = {shape.shared_bytes, count * multiprocessors()};
-        return known.blocks;
+        count *= multiprocessors();
+    } else {
+        cudaLaunchAttribute cluster;
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim = {unsigned(cluster_blocks), 1, 1};
+        cudaLaunchConfig_t config = {};
+        config.gridDim = dim3(cluster_blocks);
+        config.blockDim = dim3(threads);
+        config.dynamicSmemBytes = shape.shared_bytes;
+        config.attrs = &cluster;
+        config.numAttrs = 1;
+        check_cuda(cudaOccupancyMaxActiveClusters(&count, entry, &config), "asking how many clusters the device holds");
+        count *= cluster_blocks;
     }
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {unsigned(cluster_blocks), 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(shape.blocks);
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shape.shared_bytes;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    check_cuda(cudaOccupancyMaxActiveClusters(&count, entry, &config), "asking how many clusters the device holds");
-    return count * cluster_blocks;
+    known = {shape.shared_bytes, cluster_blocks, count};
+    return count;
 }
 
 }  // namespace kittens

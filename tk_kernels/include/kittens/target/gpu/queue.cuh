@@ -21,9 +21,10 @@ kittens_device int number_of(claimed c, site = kittens_here) { return uniform(c.
 kittens_device void clear_counter(int* counter, site = kittens_here) {
     if (lane() == 0) *counter = 0;
 }
-// The same by the host, on a stream.
-inline void clear_counter_on(void* stream, int* counter) {
-    check_cuda(cudaMemsetAsync(counter, 0, sizeof(int), static_cast<cudaStream_t>(stream)), "clearing a counter");
+// The same by the host, on a stream; of so many that lie together.
+inline void clear_counter_on(void* stream, int* counter, int count = 1) {
+    check_cuda(cudaMemsetAsync(counter, 0, count * sizeof(int), static_cast<cudaStream_t>(stream)),
+               "clearing a counter");
 }
 
 // A number in shared memory, the same in every lane.
