@@ -17,7 +17,7 @@ SIZES = ((137, 264, 200), (65, 129, 333))
 
 
 def products(device: str) -> Iterator[str]:
-    """Each kernel of `tk.gemm`, then those that divide K, whose blocks hand sums to one another."""
+    """Each kernel of `tk.gemm`, divided last rounds too, then swapped ones that divide K, a part a block."""
     kernels = [(kernel, test_gemm.forced(kernel)) for kernel in test_gemm.BUILT]
     swapped = [options for kernel, options in kernels if kernel.endswith("swapped")]
     divided = [{**options, "split": split} for options in swapped for split in (2, 3)]
