@@ -41,6 +41,14 @@ def cost(run: Run) -> Cost:
     return Cost(run, {"calls": calls, "other": whole - calls}, True)
 
 
+def chosen(runs: Sequence[Run], newest: bool, without: Sequence[str]) -> list[Run]:
+    """The runs of a report, oldest first: without these experiments, and of each of the others the newest alone."""
+    kept = [run for run in runs if run.manifest["experiment"] not in without]
+    kept.sort(key=lambda run: str(run.manifest["started_utc"]))
+    last = {run.manifest["experiment"]: run.run_id for run in kept}
+    return [run for run in kept if not newest or last[run.manifest["experiment"]] == run.run_id]
+
+
 def report(runs: Sequence[Run]) -> str:
     """A line a run, and one for all that have an account."""
     costs = [cost(run) for run in runs]
@@ -69,14 +77,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog="example: python -m harness.overhead results/h200-sxm/2026-11-paper",
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run, or a campaign of runs")
-    folders = parser.parse_args(argv).folders
-    runs, code = [], 0
-    for folder in folders:
+    parser.add_argument("--newest", action="store_true", help="of each experiment its newest run alone")
+    parser.add_argument("--without", default="", metavar="NAME,...", help="leave out the runs of these experiments")
+    arguments = parser.parse_args(argv)
+    runs: list[Run] = []
+    code = 0
+    for folder in arguments.folders:
         try:
             runs += _runs(folder)
         except ResultsError as error:
             print(error, file=sys.stderr)
             code = 2
+    runs = chosen(runs, arguments.newest, arguments.without.split(","))
     if runs:
         print(report(runs))
     return code

@@ -1,14 +1,15 @@
 """Every command of README, CONTRIBUTING and docs is one that its program takes, as printed.
 
-What answers within a few seconds of a CPU is run as printed. The program's own parser reads what measures, needs a GPU,
-a network, a cluster or more time, or writes into this repository. Configurations are composed and planned, options are
-held against --help. Words in angle brackets, upper case and ellipses stand for what a reader has.
+What answers within seconds of a CPU is run as printed, in a folder of the test's own where it writes runs. The
+program's own parser reads what needs a GPU, a network, a cluster or more time. Configurations are composed and
+planned, options are held against --help. Words in angle brackets, upper case and ellipses stand for what a reader has.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import os
 import re
 import runpy
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -229,6 +231,53 @@ def test_a_quick_command_runs_as_printed(command: str, said: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+
+
+def run_elsewhere(folder: Path, command: str) -> str:
+    """What it prints, run as printed in a folder that takes its runs and wandb's."""
+    assert command in {" ".join(line.partition(" #")[0].split()) for _, line in FOUND}, "no page prints it"
+    done = subprocess.run(
+        [sys.executable, *words_of(command)[1:]],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_readmes_run_on_a_cpu_runs_as_printed(tmp_path: Path) -> None:
+    """It is verified, and stored with its mirror."""
+    said = run_elsewhere(
+        tmp_path, "python -m harness workload=gemm 'problems=[{M:256,N:256,K:256}]' 'implementations=[tk]'"
+    )
+    assert "passed" in said
+    assert list(tmp_path.glob("results/*/*/*/manifest.json"))
+
+
+def test_the_readmes_jobs_without_a_cluster_run_as_printed(tmp_path: Path) -> None:
+    """Two points, a process of its own each, and one run of both."""
+    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+    run_elsewhere(
+        tmp_path,
+        "python -m harness -m hydra/launcher=submitit_local device=cpu problem.M=64,128 'implementations=[tk]'",
+    )
+    (manifest,) = tmp_path.glob("results/*/*/*/manifest.json")
+    assert len(json.loads(manifest.read_text())["groups"]) == 2
+
+
+def test_the_readmes_frame_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As printed; its last line has a value."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "README.md").read_text()
+    (block,) = (block for language, block in _FENCE.findall(text) if "import frame" in block)
+    *body, last = block.strip().splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join(body), names)
+    described = eval(last, names)
+    assert described.loc[("gemm", "fwd"), "count"] >= 5
 
 
 def test_the_kernel_of_ten_lines_is_measured_as_printed(tmp_path: Path) -> None:

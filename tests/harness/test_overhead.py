@@ -37,6 +37,32 @@ def test_a_campaign_adds_up(campaign, capsys):
     ]
 
 
+def test_runs_can_be_left_out(campaign, capsys):
+    """A repeated exhibit counts once, whatever the order of the folders; a name that no run has leaves out none."""
+    for name in ("later", "earlier"):
+        with Store.create(
+            campaign / name,
+            {
+                **MANIFEST,
+                "run_id": name,
+                "experiment": "a",
+                "started_utc": f"2026-11-{21 if name == 'later' else 19}T12:00:00Z",
+                "seconds": {"calls": 3.0, "start": 1.0},
+            },
+        ):
+            pass
+    folders = [str(campaign / name) for name in ("later", "a", "earlier", "b")]
+    assert main([*folders, "--newest", "--without", "b,nothing"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "a later",
+        "1 runs with an account",
+    ]
+    assert main([*folders, "--without", "a"]) == 0
+    assert capsys.readouterr().out.startswith("b b: ")
+    assert main([*folders, "--without", "a,b"]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_one_run_and_none(campaign, capsys):
     assert main([str(campaign / "a")]) == 0
     assert capsys.readouterr().out.startswith("a a: 10.0 s")

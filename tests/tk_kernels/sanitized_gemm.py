@@ -1,0 +1,57 @@
+"""Small GEMM problems for compute-sanitizer: each built kernel, a divided K, e4m3 and epilogues, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import test_gemm
+import test_gemm_epilogue
+import test_gemm_fp8
+import torch
+from sanitized import chosen_device, finish
+
+import tk_kernels as tk
+
+SIZES = ((137, 264, 200), (65, 129, 333))
+"""M, N, K. Operands as they are, then through aligned copies; tails in every dimension of every tile."""
+
+
+def products(device: str) -> Iterator[str]:
+    """Each kernel of `tk.gemm`, divided last rounds too, then swapped ones that divide K, a part a block."""
+    kernels = [(kernel, test_gemm.forced(kernel)) for kernel in test_gemm.BUILT]
+    swapped = [options for kernel, options in kernels if kernel.endswith("swapped")]
+    divided = [{**options, "split": split} for options in swapped for split in (2, 3)]
+    for M, N, K in SIZES:
+        a, b = test_gemm.matrix(M, K, device), test_gemm.matrix(K, N, device, seed=1)
+        for options in [options for _, options in kernels] + divided:
+            test_gemm.assert_good(tk.gemm(a, b, **options), a, b)
+            yield f"{M} {N} {K} {options}"
+
+
+def e4m3(device: str) -> Iterator[str]:
+    """Both outputs and both kinds of sums, scales of rows and columns, a divided K."""
+    tile = {"tile": "16x128", "schedule": "swapped", "split": 3}
+    for M, N, K, dtype, scaled, options in (
+        (65, 129, 144, torch.bfloat16, "both", {}),
+        (65, 129, 1040, torch.bfloat16, "both", {"fast_accum": False}),
+        (137, 264, 208, torch.float8_e4m3fn, "both", {}),
+        (13, 130, 336, torch.bfloat16, "tensor", tile),
+        (13, 130, 336, torch.float8_e4m3fn, "tensor", tile),
+    ):
+        a, w = test_gemm_fp8.quantised(M, K, device), test_gemm_fp8.quantised(N, K, device, 1)
+        given = test_gemm_fp8.scales(scaled, M, N, device)
+        test_gemm_fp8.check(a, w, given, out_dtype=dtype, **options)
+        yield f"{M} {N} {K} {dtype}"
+
+
+def epilogues(device: str) -> Iterator[str]:
+    """All parts at once, at both sizes."""
+    for M, N, K in SIZES:
+        a, b = test_gemm_epilogue.normal(M, K, device=device), test_gemm_epilogue.normal(K, N, device=device, seed=1)
+        test_gemm_epilogue.check(a, b, test_gemm_epilogue.arguments("all", M, N, device))
+        yield f"{M} {N} {K}"
+
+
+if __name__ == "__main__":
+    on = chosen_device(__doc__ or "")
+    finish(one for problems in (products, e4m3, epilogues) for one in problems(on))
