@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.naming import Contestant, problem_keys
 from harness.stats import ratio_margin
@@ -277,8 +278,11 @@ def _shown(cell: Cell, column: RowColumn) -> float | None:
     return None if value is None else column.shown(problem_keys(cell.problem), value)
 
 
-def _stored(cell: Cell, column: str) -> float | None:
-    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None
+def _stored(cell: Cell, column: str | Callable[[Mapping[str, Any]], float]) -> float | None:
+    """A column of a timed case's row, or what is read of it; None where there is no such number."""
+    if not cell.timed or cell.row is None:
+        return None
+    return _finite(cell.row[column] if isinstance(column, str) else column(cell.row))
 
 
 def _finite(value: float) -> float | None:

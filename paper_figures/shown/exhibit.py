@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from harness.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
@@ -39,8 +39,8 @@ class RowColumn:
 
     title: str
     """Heading, with its unit."""
-    name: str
-    """The column of measurements.csv."""
+    name: str | Callable[[Mapping[str, Any]], float]
+    """The column of measurements.csv, or what is read of its row."""
     digits: int = 0
     """Decimals shown."""
     shown: Callable[[Mapping[str, str], float], float] = as_stored
