@@ -11,6 +11,7 @@ from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.page.two_gpus import also_lines, found_there, other_gpu, two_gpus_values
+from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
@@ -35,6 +36,7 @@ def results_block(report: Report) -> str:
         *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),
         *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
         "",
+        *(f"{escape(sentence)}\n" for sentence in filter(None, [released_failures(report.exhibits)])),
         markdown_table(kinds_table(report.results)),
         *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
         *_beside_block(report),

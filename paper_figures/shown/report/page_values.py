@@ -30,6 +30,7 @@ from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
 from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
+from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
@@ -80,7 +81,10 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "sections": sections(report.used),
         "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
         "campaign": report.campaign,
-        "summary": summary_sentences(report.headlines, report.results),
+        "summary": [
+            *summary_sentences(report.headlines, report.results),
+            *filter(None, [released_failures(report.exhibits)]),
+        ],
         "subjects": subjects_table(report.headlines),
         "kinds": kinds_table(report.results),
         "disputed": disputed(report),
