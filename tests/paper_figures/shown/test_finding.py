@@ -14,7 +14,7 @@ from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
-from paper_figures.shown.page.overview import Mark, Row, standing
+from paper_figures.shown.page.overview import Mark, Row, speedups, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import _judged_elsewhere, page_values
 
@@ -141,14 +141,15 @@ def test_a_card_does_not_repeat_its_title() -> None:
     assert alone("Every kernel against the roof", "Every kernel against the roof") == ""
 
 
-def row(name: str, *ratios: float) -> Row:
-    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))})
+def row(name: str, *ratios: float, best: tuple[str, ...] = ()) -> Row:
+    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))}, best)
 
 
 def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
-    level = [row("bf16 GEMM", 1.01, 1.03), row("Rotary", 0.984)]
-    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0), *level]) == (
-        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based and long convolution. "
+    level = [row("bf16 GEMM", 1.01, 1.03, best=("cuBLAS",)), row("Rotary", 0.984)]
+    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")), *level]) == (
+        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based (fla, mamba_ssm) and long "
+        "convolution. "
         "On the other 2 kernels it is within 2 % of it (geometric means)."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
@@ -160,6 +161,14 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
         == "On every kernel ours is within 3 % of the best library of today (geometric means)."
     )
     assert standing([]) == ""
+
+
+def test_who_is_the_best_of_today_is_named_in_short(report: Report) -> None:
+    """Guard: it was said without a name, also where that is our own kernel in Triton."""
+    named = {one.name: one.best for one in speedups(report.exhibits)}
+    assert named["Long convolution"] == ("our Triton Monarch",)
+    assert named["Hedgehog"] == ("composed here",)
+    assert named["Based"] == ("fla",)
 
 
 def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Report) -> None:
