@@ -111,6 +111,8 @@ class Exhibit:
     """The contestant that ratios are against; of several, the fastest on each problem."""
     others: tuple[str, ...] = ()
     """Libraries of today that ratios are not against, since the paper compares with the baseline."""
+    not_among: str = ""
+    """Libraries of today that are no contestants, and why: `not among them: FlashInfer (...)`; stands by its claims."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
     other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))

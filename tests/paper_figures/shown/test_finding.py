@@ -13,6 +13,7 @@ from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
 from paper_figures.shown.page.overview import Mark, Row, speedups, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -179,3 +180,18 @@ def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Repor
     tested = sum(count for name, count in counts.items() if name not in map(str, WITHOUT_NUMBER))
     assert values["verdict"].startswith(f"Of {tested} tested claims, {hold} hold")
     assert sum(dict(values["counts"]).values()) == len(report.results)
+
+
+@pytest.mark.parametrize("name", ["thundergqa", "thundermla", "fig10_fp8"])
+def test_who_was_never_asked_stands_by_the_claims_on_todays_fastest(report: Report, name: str) -> None:
+    """Guard: `matches the fastest library of today` was against FlashAttention-3 alone, and nothing said so."""
+    part = exhibit(report, name)
+    assert isinstance(part.exhibit, Exhibit)
+    said = part.exhibit.not_among
+    assert said.startswith("not among them: ")
+    by = {one.claim.against: said in one.notes for one in part.results}
+    assert by == {against: against == "today" for against in by}
+    assert by["today"]
+    assert f"N{said[1:]}." in next(box for box in boxes(part, part.results) if box.over == "Today's best library").lines
+    fig8 = exhibit(report, "fig8_attention")
+    assert not any("not among" in one.notes for one in fig8.results)
