@@ -101,8 +101,8 @@ BACK_TO_BACK, IN_ROUNDS = "*", "†"
 """Behind a rate of calls back to back; and of the rounds, where others of its problem are of calls back to back."""
 TWO_WAYS = (
     f"{BACK_TO_BACK} is a rate of calls back to back; the others are of the interleaved rounds.",
-    f"A row with both marks {IN_ROUNDS} on the latter. Where one of them comes near ours, ours has both rates: compare "
-    "those of one mark.",
+    f"Where a row has both, {IN_ROUNDS} is on a rate of the rounds. If one comes near ours, ours has both rates: "
+    "compare like marks.",
 )
 """What the marks mean: the first where a rate is of calls back to back, the second where a row has both."""
 NEAR = 0.9
