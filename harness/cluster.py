@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from harness import results
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.ledger import added, overhead_pct
-from harness.naming import gpu_slug
+from harness.naming import gpu_slug, with_builds
 from harness.records import Measurement, ProfileMetric, Ratio, _Row
 from harness.settings import differences
 from harness.store import Store, StoredGroup, StoreError, in_use, newest_settings, run_folder
@@ -182,7 +183,7 @@ def _merge_into(store: Store, runs: Sequence[results.Run]) -> None:
     names = dict.fromkeys(name for m in (store.manifest, *manifests) for name in str(m["experiment"]).split(","))
     store.update(
         experiment=",".join(names),
-        kernel_builds={key: value for m in (store.manifest, *manifests) for key, value in m["kernel_builds"].items()},
+        kernel_builds=reduce(with_builds, (m["kernel_builds"] for m in (store.manifest, *manifests))),
         machines=[*known, *parts.values()],
         seconds=seconds,
         overhead_pct=overhead_pct(seconds),

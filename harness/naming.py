@@ -47,6 +47,27 @@ def build_keys(contestant: Contestant, direction: str) -> tuple[str, str]:
     return f"{contestant} {direction}", str(contestant)
 
 
+def with_builds(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest's `kernel_builds` with more of them; the build of another kernel than a key's has its name behind it.
+
+    Attention takes another kernel where queries are few: `tk` and `tk paged_attention_decode`.
+    """
+    builds = dict(known)
+    for key, build in found.items():
+        other = key in builds and builds[key].get("name") != build.get("name")
+        builds[f"{key} {build.get('name')}" if other else key] = build
+    return builds
+
+
+def builds_under(builds: Mapping[str, Any], contestant: Contestant, direction: str) -> list[Any]:
+    """Those of a manifest's `kernel_builds` that a case of a contestant may run: of a direction of its own, or all."""
+    for base in build_keys(contestant, direction):
+        own = [one for key, one in builds.items() if key == base or key == f"{base} {one.get('name')}"]
+        if own:
+            return own
+    return []
+
+
 @lru_cache(maxsize=1024)
 def parse_contestant(label: str) -> Contestant:
     """The contestant that a label names, whatever its blanks and the order of its options.

@@ -15,7 +15,7 @@ from harness.assemble import assemble
 from harness.console import Screen
 from harness.errors import HarnessError
 from harness.invocation import Invocation
-from harness.naming import build_keys
+from harness.naming import build_keys, with_builds
 from harness.planning import Group, Plan
 from harness.records import FAILURES, IDLE, ProfileMetric, Status
 from harness.settings import differences, settings_of
@@ -155,7 +155,8 @@ def _keep(
         if plan.profile_metrics and machine.timed:
             with invocation.ledger.during("profile"):
                 stored = _profiled(plan, group, result, stored, store, screen)
-        store.manifest.update(kernel_builds={**store.manifest["kernel_builds"], **builds}, **invocation.account())
+        known = store.manifest["kernel_builds"]
+        store.manifest.update(kernel_builds=with_builds(known, builds), **invocation.account())
         store.append(stored)
     screen.result(plan, group, stored)
     invocation.failures += sum(m.status in FAILURES for m in stored.measurements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from harness.records import Status
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import fastest
@@ -15,7 +16,7 @@ from paper_figures.numbers import RATIO, quantity, significant, with_unit
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.table import ABSENT
+from paper_figures.shown.table import ABSENT, accepted_range
 
 LINES = (
     ("GEMM, bf16", "fig7_gemm", "fig7-matches-todays-best", "fig7-over-released"),
@@ -28,12 +29,15 @@ LINES = (
 today, and over the kernel that the authors released."""
 
 
+UNSUPPORTED = f" ({words(Status.UNSUPPORTED)})"
+
+
 @dataclass(frozen=True)
 class ResultLine:
     """A line of the table, its cells as text."""
 
     cells: tuple[str, ...]
-    """Operation and size, ours, as released, the fastest of today, the paper's, the speed-ups, the verdict."""
+    """Operation and size, ours, as released, the fastest of today, the paper's, the speed-ups, verdict and bound."""
     note: str = ""
     """In which form the released kernel was timed, where it does not take the problem itself."""
     elsewhere: str = ""
@@ -81,7 +85,7 @@ def _line(operation: str, report: ExhibitReport, today: ClaimResult, released: C
         _fastest(report, lines[0].problem) if lines else ABSENT,
         _published(ours),
         _speedup(today),
-        str(today.verdict),
+        f"{today.verdict} ({accepted})" if (accepted := accepted_range(today)) else str(today.verdict),
     )
     return ResultLine(cells, note)
 
@@ -135,4 +139,5 @@ def _speedup(result: ClaimResult) -> str:
         return ABSENT
     span = " to ".join(dict.fromkeys(quantity(value, RATIO) for value in (min(known), max(known))))
     counted = f"{with_unit(span, RATIO)} at {len(known)} problem{'s' if len(known) > 1 else ''}"
-    return "; ".join((counted, *map(escape, result.absent)))
+    absent = (one.replace(UNSUPPORTED, "") for one in result.absent)  # on how many problems says it
+    return "; ".join((counted, *map(escape, absent)))

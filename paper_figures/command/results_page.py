@@ -9,8 +9,10 @@ from paper_figures.judged.evaluation import NOT_MEASURED
 from paper_figures.labels import words
 from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.shown.case_rows import Line
+from paper_figures.shown.case_rows import Line, mark_remarks, marked_rates, never_there, never_there_remarks
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.two_gpus import also_lines, found_there, other_gpu, two_gpus_values
+from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
@@ -35,6 +37,7 @@ def results_block(report: Report) -> str:
         *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),
         *(f"- {escape(sentence)}" for sentence in lost_sentences(report.headlines)),
         "",
+        *(f"{escape(sentence)}\n" for sentence in filter(None, [released_failures(report.exhibits)])),
         markdown_table(kinds_table(report.results)),
         *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
         *_beside_block(report),
@@ -62,28 +65,30 @@ def shown_in_full(report: Report) -> list[ExhibitReport]:
 def _exhibit_block(report: ExhibitReport) -> list[str]:
     """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
     exhibit = report.exhibit
-    labels = list(dict.fromkeys(line.label for line in report.lines))
+    gone = never_there(report.lines)
+    labels = list(dict.fromkeys(line.label for line in report.lines if line.cell.contestant not in gone))
+    remarks = [f"In brackets the paper's. {' '.join(mark_remarks(report.lines))}".rstrip()]
+    remarks += never_there_remarks(exhibit, report.lines) if isinstance(exhibit, Exhibit) else ()
     lines = [
         f"## {exhibit.where}: {exhibit.title}",
         "",
         f"![{exhibit.title}]({FIGURES.name}/{exhibit.id}.svg)",
         "",
-        "TFLOPS, in brackets the paper's; * of calls back to back, the others of the interleaved rounds:",
-        "",
-        "| | " + " | ".join(labels) + " |",
+        "| TFLOPS | " + " | ".join(labels) + " |",
         "|---|" + "---:|" * len(labels),
     ]
     for problem in dict.fromkeys(line.problem for line in report.lines):
-        own = {line.label: _rate(line) for line in report.lines if line.problem == problem}
+        beside = [line for line in report.lines if line.problem == problem]
+        own = {line.label: _rate(line, beside) for line in beside}
         cells = [own.get(label, "") for label in labels]
         lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    return [*lines, "", *(text for mean in report.means for text in (mean, ""))]
+    return [*lines, "", *(text for one in (" ".join(remarks), *report.means) for text in (escape(one), ""))]
 
 
-def _rate(line: Line) -> str:
-    """`729 (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
-    text = words(line.cell.status) if line.rate is None else significant(line.rate.value)
-    text += "*" if line.rate is not None and line.rate.settled else ""
+def _rate(line: Line, beside: Sequence[Line]) -> str:
+    """`729* 741† (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
+    rates = () if line.rate is None else marked_rates(line, beside, significant)
+    text = escape(" ".join(rates)) or words(line.cell.status)
     published = line.published.number if line.published is not None else None
     return text if published is None else f"{text} ({significant(published)})"
 

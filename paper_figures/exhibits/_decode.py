@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+FLASHINFER = "FlashInfer (its wheel alone fills what travels to a node, and it compiles there)"
+"""Why it is not among the libraries; docs/adding_a_baseline.md has more."""
+
 
 def sequences(keys: Mapping[str, str]) -> str:
     """Sequences and the keys of each, as short as an axis needs: lengths that are listed are `mixed`."""

@@ -1,6 +1,6 @@
 """Decode with grouped heads from paged caches, after ThunderGQA."""
 
-from paper_figures.exhibits._decode import sequences
+from paper_figures.exhibits._decode import FLASHINFER, sequences
 from paper_figures.shown.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
@@ -18,5 +18,9 @@ EXHIBIT = Exhibit(
     axis="Sequences and their keys",
     tick=sequences,
     baseline="flash_attn_3",
+    not_among=(
+        "not among them: FlashAttention-4 (what travels to a node has no room for it beside the others) and "
+        f"{FLASHINFER}"
+    ),
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64, "page": 16},),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from paper_figures.exhibits._decode import sequences
+from paper_figures.exhibits._decode import FLASHINFER, sequences
 from paper_figures.shown.exhibit import Exhibit
 
 
@@ -27,5 +27,6 @@ EXHIBIT = Exhibit(
     tick=sequences,
     panel=_heads,
     baseline=("flash_mla", "flash_attn_3"),
+    not_among=f"not among them: {FLASHINFER}",
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "page": 16},),
 )

@@ -80,6 +80,8 @@ class ClaimResult:
     """How many of its numbers are of a kernel that has changed since; empty if none is."""
     today: ClaimResult | None = None
     """The same claim over the fastest of today."""
+    not_among: str = ""
+    """Who was never asked to be the fastest of today, and why."""
 
     @property
     def absent(self) -> list[str]:
@@ -98,7 +100,7 @@ class ClaimResult:
         beside = f"over today's fastest: {self.today.verdict}" if self.today is not None else ""
         if self.today is not None and self.today.verdict is Verdict.SHORT and self.today.ahead:
             beside += " of this margin, though ours is the fastest"
-        return "; ".join(filter(None, (self.reason, beside, self.changed, self.stale)))
+        return "; ".join(filter(None, (self.reason, self.not_among, beside, self.changed, self.stale)))
 
 
 def evaluate_all(

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from harness.naming import Contestant, build_keys, parse_contestant, problem_keys
+from harness.naming import Contestant, builds_under, parse_contestant, problem_keys
 from harness.records import OWN_BOUND
 from harness.results import Run
 from paper_figures.labels import short_run
@@ -230,17 +230,23 @@ def _stale(runs: Sequence[Run], run: Run | None, row: dict[str, Any] | None) -> 
         theirs = _build_like(newer, mine)
         if theirs is not None and theirs.get("binary_hash") != mine.get("binary_hash"):
             return f"the kernel's machine code has changed since: run {newer.run_id} has another"
-    if not run.manifest.get("git_dirty") and has_changed(mine):
+    if has_changed(mine):
         return "the kernel's machine code has changed since; it was not measured again"
     return ""
 
 
 def kernel_build(run: Run, row: dict[str, Any]) -> dict[str, Any] | None:
-    """The build manifest of the kernel behind a row, None for an implementation that has none of its own."""
+    """The build manifest of the kernel behind a row, None for an implementation that has none of its own.
+
+    Of several kernels it is the one that the profiler saw.  Older runs kept one build a contestant, and have that of
+    another kernel from a contestant that is made to take it.
+    """
     builds = run.manifest.get("kernel_builds") or {}
-    keys = build_keys(Contestant(str(row["implementation"]), str(row["variant"])), str(row["direction"]))
-    build = next((builds[key] for key in keys if key in builds), None)
-    return build if isinstance(build, dict) else None
+    own = builds_under(builds, Contestant(str(row["implementation"]), str(row["variant"])), str(row["direction"]))
+    seen = str(row["kernel_names"])
+    alike = [one for one in builds.values() if own and one.get("target") == own[0].get("target")]
+    ran = (one for one in (*own, *alike) if f"tk::{one.get('name')}::" in seen)
+    return next(ran, own[0] if own else None)
 
 
 def _build_like(run: Run, wanted: Mapping[str, Any]) -> dict[str, Any] | None:

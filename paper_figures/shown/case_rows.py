@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.naming import Contestant, problem_keys
 from harness.stats import ratio_margin
@@ -94,6 +95,66 @@ class Line:
         """The published rate and metrics."""
         found = (self.published, *(entry.published for entry in self.profile))
         return tuple(one for one in found if one is not None)
+
+
+BACK_TO_BACK, IN_ROUNDS = "*", "†"
+"""Behind a rate of calls back to back; and of the rounds, where others of its problem are of calls back to back."""
+TWO_WAYS = (
+    f"{BACK_TO_BACK} is a rate of calls back to back; the others are of the interleaved rounds.",
+    f"Where a row has both, {IN_ROUNDS} is on a rate of the rounds. If one comes near ours, ours has both rates: "
+    "compare like marks.",
+)
+"""What the marks mean: the first where a rate is of calls back to back, the second where a row has both."""
+NEAR = 0.9
+"""From this share of a rate on another may be taken for as fast; calls back to back are up to 13 % slower."""
+
+
+def is_mixed(lines: Sequence[Line]) -> bool:
+    """Whether some rates of a problem's lines are of calls back to back and others of the rounds."""
+    return len({line.rate.settled for line in lines if line.rate is not None}) > 1
+
+
+def marked_rates(line: Line, beside: Sequence[Line], write: Callable[[float], str]) -> tuple[str, ...]:
+    """The rate of a timed line with its mark; behind it that of the rounds, where a near one is of the rounds alone.
+
+    Ours has that one behind it; where ours is of the rounds alone, every other.  beside: the lines of its problem.
+    """
+    assert line.rate is not None
+    if not is_mixed(beside):
+        return (f"{write(line.rate.value)}{BACK_TO_BACK * line.rate.settled}",)
+    if not line.rate.settled:
+        return (f"{write(line.rate.value)}{IN_ROUNDS}",)
+    ours = [one for one in beside if one.cell.contestant.implementation == OURS and one.rate is not None]
+    asked = line in ours or not any(one.rate is not None and one.rate.settled for one in ours)
+    others = [one.rate.value for one in beside if one.rate is not None and not one.rate.settled]
+    rates = [f"{write(line.rate.value)}{BACK_TO_BACK}"]
+    if asked and line.rounds_rate is not None and max(others) >= NEAR * line.rate.value:
+        rates.append(f"{write(line.rounds_rate)}{IN_ROUNDS}")
+    return tuple(rates)
+
+
+def mark_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
+    """What the marks of a table mean that has them."""
+    if not any(line.rate is not None and line.rate.settled for line in lines):
+        return ()
+    problems = dict.fromkeys(line.problem for line in lines)
+    mixed = any(is_mixed([one for one in lines if one.problem == problem]) for problem in problems)
+    return TWO_WAYS if mixed else TWO_WAYS[:1]
+
+
+def never_there(lines: Sequence[Line]) -> dict[Contestant, str]:
+    """The contestants that were unavailable on every problem, and why: what a table has no column of."""
+    own: dict[Contestant, list[Cell]] = {}
+    for line in lines:
+        own.setdefault(line.cell.contestant, []).append(line.cell)
+    gone = {one: cells for one, cells in own.items() if all(cell.status == "unavailable" for cell in cells)}
+    return {one: cells[0].reason.partition(": ")[0] for one, cells in gone.items()}
+
+
+def never_there_remarks(exhibit: Compared, lines: Sequence[Line]) -> tuple[str, ...]:
+    """Names those, each with its reason: `No column: FlashAttention-2 (flash_attn_2_cuda is not installed).`"""
+    named = [f"{contestant_label(one, exhibit.names)} ({why})" for one, why in never_there(lines).items()]
+    return (f"No column: {', '.join(named)}.",) if named else ()
 
 
 def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
@@ -277,8 +338,11 @@ def _shown(cell: Cell, column: RowColumn) -> float | None:
     return None if value is None else column.shown(problem_keys(cell.problem), value)
 
 
-def _stored(cell: Cell, column: str) -> float | None:
-    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None
+def _stored(cell: Cell, column: str | Callable[[Mapping[str, Any]], float]) -> float | None:
+    """A column of a timed case's row, or what is read of it; None where there is no such number."""
+    if not cell.timed or cell.row is None:
+        return None
+    return _finite(cell.row[column] if isinstance(column, str) else column(cell.row))
 
 
 def _finite(value: float) -> float | None:

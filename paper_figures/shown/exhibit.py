@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from harness.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
@@ -39,8 +39,8 @@ class RowColumn:
 
     title: str
     """Heading, with its unit."""
-    name: str
-    """The column of measurements.csv."""
+    name: str | Callable[[Mapping[str, Any]], float]
+    """The column of measurements.csv, or what is read of its row."""
     digits: int = 0
     """Decimals shown."""
     shown: Callable[[Mapping[str, str], float], float] = as_stored
@@ -111,6 +111,8 @@ class Exhibit:
     """The contestant that ratios are against; of several, the fastest on each problem."""
     others: tuple[str, ...] = ()
     """Libraries of today that ratios are not against, since the paper compares with the baseline."""
+    not_among: str = ""
+    """Libraries of today that are no contestants, and why: `not among them: FlashInfer (...)`; stands by its claims."""
     panel: Callable[[Mapping[str, str]], str] = one_panel
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
     other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))

@@ -272,6 +272,15 @@ def _accepted(result: ClaimResult) -> str:
     return f"{sign} {_span([given(one, unit) for one in ends], ends, unit, _between)}"
 
 
+def accepted_range(result: ClaimResult) -> str:
+    """The same in short: of several bounds the least and the greatest."""
+    ends = [one.accept.low for one in result.points]
+    if len(set(ends)) == 1 or not all(map(math.isfinite, ends)) or result.claim.direction_only:
+        return _accepted(result)
+    unit = result.points[0].unit
+    return f"≥ {with_unit(f'{given(min(ends), unit)} to {given(max(ends), unit)}', unit)}"
+
+
 def measured_span(result: ClaimResult) -> str:
     """The measured values of a claim in a line, with their unit; empty where it has none."""
     known = [point.measured for point in result.points if isinstance(point.measured, Measured)]

@@ -1,7 +1,15 @@
 import pytest
 
 from harness.errors import HarnessError
-from harness.naming import Contestant, parse_contestant, problem_keys, problem_text, same_problem
+from harness.naming import (
+    Contestant,
+    builds_under,
+    parse_contestant,
+    problem_keys,
+    problem_text,
+    same_problem,
+    with_builds,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,19 @@ def test_a_label_has_one_meaning_however_it_is_written(label, implementation, va
     contestant = parse_contestant(label)
     assert contestant == Contestant(implementation, variant)
     assert parse_contestant(str(contestant)) == contestant
+
+
+def test_two_kernels_of_a_contestant_are_both_kept():
+    """Guard: the build of a run's last problem took the place of those before, though another kernel had run there."""
+    whole, decode = ({"name": name, "binary_hash": "c0de"} for name in ("attention", "paged_attention_decode"))
+    backward = {"name": "attention_warps_backward"}
+    builds = {}
+    for found in ({"tk": decode}, {"tk": whole, "tk bwd": backward}, {"tk": decode}, {"tk": {**whole, "registers": 9}}):
+        builds = with_builds(builds, found)
+    assert builds == {"tk": decode, "tk attention": {**whole, "registers": 9}, "tk bwd": backward}
+    assert builds_under(builds, Contestant("tk"), "fwd") == [decode, builds["tk attention"]]
+    assert builds_under(builds, Contestant("tk"), "bwd") == [backward]
+    assert builds_under(builds, Contestant("tk", "path=decode"), "fwd") == []
 
 
 def test_values_have_their_types():

@@ -20,7 +20,7 @@ from paper_figures.numbers import RATIO, quantity, with_unit
 from paper_figures.published.claims import Kind
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import Line, absent
-from paper_figures.shown.exhibit import Compared
+from paper_figures.shown.exhibit import Compared, Exhibit
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.summary import load_subjects
 from paper_figures.shown.table import measured_range, published_range
@@ -287,6 +287,8 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
         lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
     if missing := absent_libraries(report.exhibit, report.lines):
         lines.append(f"Absent: {', '.join(missing)}.")
+    if isinstance(report.exhibit, Exhibit) and report.exhibit.not_among:
+        lines.append(f"{_sentence(report.exhibit.not_among)}.")
     return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from harness.naming import parse_contestant
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import significant
+from paper_figures.recorded.machine_code import has_changed
 from paper_figures.recorded.traces import RecordedTrace
 from paper_figures.shown.exhibit import Exhibit
 
@@ -46,6 +47,8 @@ def caption(trace: RecordedTrace, exhibit: Exhibit) -> tuple[str, ...]:
     fit = f" Their clocks are fitted to one time within {significant(residual)} µs." if residual else ""
     library = contestant_label(parse_contestant(about["contestant"]), exhibit.names)
     commit = f"{str(about['git_commit'])[:12]}{' with local changes' if about.get('git_dirty') else ''}"
+    kernel = about.get("kernel")
+    changed = " The machine code of kernels that record has changed since." if kernel and has_changed(kernel) else ""
     return (
         f"A call of {library}: {exhibit.name_problem(about['problem'])}. Each row is a block, and each block has a "
         f"multiprocessor of its own.{fit}",
@@ -54,7 +57,7 @@ def caption(trace: RecordedTrace, exhibit: Exhibit) -> tuple[str, ...]:
         f"From the first instruction to the last it took {significant(us)} µs. On average a block waits "
         f"{significant(waits)} µs of it, and is done {significant(idle)} µs before the last one.",
         "Kernels that record made it, which are not the timed ones: the times above are not from it. "
-        f"{trace.gpu}, commit {commit}, trace {about['trace_id']}.",
+        f"{trace.gpu}, commit {commit}, trace {about['trace_id']}.{changed}",
     )
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 
 from markupsafe import Markup
 
-from harness.naming import problem_keys
+from harness.naming import Contestant, problem_keys
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
+from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, significant, with_unit
 from paper_figures.published.paper import current
 from paper_figures.recorded.selection import Selected
@@ -64,6 +68,8 @@ class Row:
     exhibit: str
     name: str
     marks: dict[str, Mark]
+    best: tuple[str, ...] = ()
+    """The fastest library, or those that are it on one of the problems, in short."""
     absent: str = ""
     """Whom the fastest library was not chosen from."""
 
@@ -96,7 +102,7 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
                 name = f"{exhibit.title}, {DIRECTIONS[direction]}" if several else exhibit.title
                 problems = {one.problem for one in alike}
                 missing = absent_libraries(exhibit, [line for line in report.lines if line.problem in problems])
-                rows.append(Row(exhibit.id, name, marks, ", ".join(missing)))
+                rows.append(Row(exhibit.id, name, marks, _best(exhibit, alike), ", ".join(missing)))
     return rows
 
 
@@ -113,7 +119,8 @@ def standing(rows: Sequence[Row]) -> str:
     level = [value for name, value in means.items() if name not in lead | trail]
     parts = []
     if lead:
-        parts.append(f"Ours is {_ends(lead)} times as fast as {BEST} on {_listed(lead)}.")
+        over = {row.name: f" ({', '.join(row.best)})" for row in rows if row.best}
+        parts.append(f"Ours is {_ends(lead)} times as fast as {BEST} on {_listed(lead, over)}.")
     if level:
         near = max(1, math.ceil(round(100 * max(abs(value - 1) for value in level), 6)))
         others = "the other kernel" if len(level) == 1 else f"the other {len(level)} kernels"
@@ -129,10 +136,24 @@ def _ends(means: Mapping[str, float]) -> str:
     return " to ".join(ends)
 
 
-def _listed(means: Mapping[str, float]) -> str:
-    """Names in a sentence, the greatest mean first."""
-    *names, last = [inside(name) for name, _ in sorted(means.items(), key=lambda one: -one[1])]
+def _listed(means: Mapping[str, float], behind: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Names in a sentence, the greatest mean first; `behind`: what stands behind a name."""
+    ordered = sorted(means, key=lambda name: -means[name])
+    *names, last = [f"{inside(name)}{behind.get(name, '')}" for name in ordered]
     return f"{', '.join(names)} and {last}" if names else last
+
+
+def _best(exhibit: Compared, selections: Sequence[Selected]) -> tuple[str, ...]:
+    """The fastest libraries, that of most problems first: `fla` for `fla parallel_based`."""
+    found = (fastest(one, libraries(exhibit)) for one in selections)
+    names = Counter(_short(exhibit, one.contestant) for one in found if not isinstance(one, Missing))
+    return tuple(name for name, _ in names.most_common())
+
+
+def _short(exhibit: Compared, contestant: Contestant) -> str:
+    """A library's name without what it calls one of its kernels, and without words of ours on it."""
+    name = re.split(r" [(\[]|, ", contestant_label(contestant, exhibit.names))[0]
+    return "fla" if name.startswith("fla ") else name
 
 
 def _alike(selections: Sequence[Selected], lines: Sequence[Line]) -> Sequence[Selected]:

@@ -8,7 +8,15 @@ from harness.naming import Contestant
 from paper_figures.judged.differences import papers_gpu
 from paper_figures.labels import OURS, RELEASED, contestant_label
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.shown.case_rows import Line, absent, published_gpus
+from paper_figures.shown.case_rows import (
+    Line,
+    absent,
+    mark_remarks,
+    marked_rates,
+    never_there,
+    never_there_remarks,
+    published_gpus,
+)
 from paper_figures.shown.charts import drawn
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.table import ABSENT, Column, Table, Text
@@ -35,7 +43,7 @@ def _rate(line: Line) -> float:
 
 def wide_table(exhibit: Exhibit, lines: Sequence[Line]) -> Table:
     """TFLOPS of every contestant that has a time or a published number, and the ratio of ours to the baseline."""
-    order, best = drawn(lines), winners(lines)
+    order, best = [one for one in drawn(lines) if one not in never_there(lines)], winners(lines)
     ours = Contestant(OURS)
     ratio = any(one.cell.contestant == ours and one.ratio is not None for one in lines)
     columns = [Column("TFLOPS", False), *(Column(contestant_label(one, exhibit.names), True) for one in order)]
@@ -50,7 +58,7 @@ def wide_table(exhibit: Exhibit, lines: Sequence[Line]) -> Table:
             panel = first.panel
             groups.append(len(rows))
         row = [Text(first.problem_label)]
-        row += [_cell(own.get(one), one == best.get(problem), print_beside(one, own)) for one in order]
+        row += [_cell(own.get(one), one == best.get(problem), own) for one in order]
         if ratio:
             row.append(_ratio(own.get(ours)))
         rows.append(tuple(row))
@@ -74,16 +82,18 @@ def _ratio(line: Line | None) -> Text:
     return Text(quantity(line.ratio.value, RATIO), detail=line.ratio_verdict, case=line.cell.key, kind="number")
 
 
-def _cell(line: Line | None, best: bool, beside: bool) -> Text:
+def _cell(line: Line | None, best: bool, beside: Mapping[Contestant, Line]) -> Text:
+    """A rate, and the paper's; beside: the lines of the row."""
     if line is None:
         return Text(ABSENT, kind="number")
-    printed = line.published.number if line.published is not None and beside else None
+    shown = line.published is not None and print_beside(line.cell.contestant, beside)
+    printed = line.published.number if line.published is not None and shown else None
     detail = "" if printed is None else f"◇{quantity(printed, 'TFLOPS')}"
     if line.rate is None:
         return Text(ABSENT, detail=detail, case=line.cell.key, kind="number")
-    settled = "*" if line.rate.settled else ""
-    text = f"{quantity(line.rate.value, 'TFLOPS')}{settled}"
-    return Text(text, detail=detail, case=line.cell.key, kind="winner" if best else "number")
+    rate, *rounds = marked_rates(line, list(beside.values()), lambda value: quantity(value, "TFLOPS"))
+    detail = " ".join(filter(None, (*rounds, detail)))
+    return Text(rate, detail=detail, case=line.cell.key, kind="winner" if best else "number")
 
 
 def _remarks(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
@@ -92,8 +102,9 @@ def _remarks(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
         runs = [line.cell.run for line in lines if line.cell.run is not None]
         same = ", the same GPU as here" if papers_gpu(runs, gpus.split(", ")) else ""
         remarks.append(f"◇ is the paper's number, on {gpus}{same}.")
-    if any(line.rate is not None and line.rate.settled for line in lines):
-        remarks.append("* is a rate of calls back to back; the others are of the interleaved rounds.")
-    if missing := absent(exhibit, lines):
+    remarks += mark_remarks(lines)
+    gone = never_there(lines)
+    if missing := absent(exhibit, lines, [one for one in exhibit.baselines if one not in gone]):
         remarks.append(f"Without a time: {', '.join(missing)}.")
+    remarks += never_there_remarks(exhibit, lines)
     return remarks

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.results import Run
 from paper_figures.judged.differences import differences, papers_gpu
 from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
+from paper_figures.judged.verdicts import WITHOUT_NUMBER
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import load_claims
@@ -111,7 +112,15 @@ def _results(
     runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
 ) -> tuple[ClaimResult, ...]:
     results = evaluate_all([load_claims(name) for name in exhibit.claims], selections, to_run, runs)
-    return tuple(replace(result, differs=differences(result, selections)) for result in results)
+    not_among = exhibit.not_among if isinstance(exhibit, Exhibit) else ""
+    return tuple(
+        replace(
+            result,
+            differs=differences(result, selections),
+            not_among=not_among if result.claim.against == "today" and result.verdict not in WITHOUT_NUMBER else "",
+        )
+        for result in results
+    )
 
 
 def measure_command(exhibit: Exhibit, campaign: str) -> str:

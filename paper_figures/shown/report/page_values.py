@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from harness.contradictions import Contradiction
-from harness.headline import RatioHeadline
 from harness.results import Run
-from paper_figures.intervals import Measured
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
-from paper_figures.numbers import RATIO, measured_interval, quantity
+from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import Kind
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
@@ -32,6 +30,7 @@ from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
 from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
+from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.html import anchor, exhibit_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import machine_facts, roofs_table, shared_facts
@@ -82,10 +81,13 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "sections": sections(report.used),
         "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
         "campaign": report.campaign,
-        "summary": summary_sentences(report.headlines, report.results),
+        "summary": [
+            *summary_sentences(report.headlines, report.results),
+            *filter(None, [released_failures(report.exhibits)]),
+        ],
         "subjects": subjects_table(report.headlines),
         "kinds": kinds_table(report.results),
-        "disputed": [_disputed(one) for one in contradictions(report.used)],
+        "disputed": disputed(report),
         "banner": banner(report, measured_here),
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
@@ -124,10 +126,6 @@ def _counts(results: Sequence[ClaimResult]) -> list[tuple[str, int]]:
     return [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]]
 
 
-def _ratio_text(one: RatioHeadline) -> str:
-    return f"{quantity(one.value, RATIO)} {measured_interval(Measured(one.value, one.low, one.high), RATIO)}"
-
-
 def _grouped(exhibits: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The exhibits as the start page has them: those of the paper, and the others."""
     paper = [one for one in exhibits if one["where"] != BEYOND]
@@ -144,10 +142,26 @@ def _moved(report: Report) -> dict[str, str]:
     return places
 
 
-def _disputed(pair: Contradiction) -> str:
-    """A pair of cases that runs tell otherwise of: its problem, and ratio and verdict of each run."""
+def disputed(report: Report) -> list[str]:
+    """The pairs that runs of the campaign tell otherwise of, those among them that no table takes anything from."""
+    shown: dict[str, set[str]] = {}
+    for selected in (one for exhibit in report.exhibits for one in exhibit.selections):
+        for cell in selected.cells:
+            if cell.row is not None and cell.run is not None:
+                shown.setdefault(str(cell.row["case_id"]), set()).add(cell.run.run_id)
+    return [
+        _disputed(pair, set.intersection(*(shown.get(case, set()) for case in pair.case_ids)))
+        for pair in contradictions(report.runs)
+    ]
+
+
+def _disputed(pair: Contradiction, used: Collection[str]) -> str:
+    """Its problem, and ratio and verdict of each run; `used`: the runs that the page has the pair's numbers of."""
     mine, theirs = (contestant_label(one) for one in pair.pair)
-    told = ", ".join(f"{_ratio_text(one)} {one.verdict} in run {short_run(run)}" for run, one in pair.told)
+    told = ", ".join(
+        f"{quantity(one.value, RATIO)} {one.verdict} in run {short_run(run)}{' (shown)' * (run in used)}"
+        for run, one in pair.told
+    )
     return f"{pair.group}, speed of {mine} / {theirs}: {told}"
 
 

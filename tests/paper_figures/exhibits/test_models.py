@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from harness import workloads
 from harness.naming import problem_keys
+from harness.results import load_campaign
 from paper_figures.exhibits import gpt_training, prefill
+from paper_figures.recorded.headline import headline_latency
+from paper_figures.recorded.selection import select
+from paper_figures.shown.case_rows import build_lines
 from paper_figures.shown.exhibit import Exhibit
 
 EXHIBITS = (gpt_training.EXHIBIT, prefill.EXHIBIT)
@@ -21,6 +28,24 @@ def test_tokens_a_second_are_the_workloads_tokens_over_the_time(exhibit: Exhibit
         keys = problem_keys(text)
         one = workloads.parse_problem(experiment.workload, keys, dtype="bf16", direction="fwd")
         assert column.shown(keys, 2e6) == one.tokens / 2  # two seconds
+
+
+@pytest.mark.parametrize("settled", [0.0, 1.25])
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda one: one.id)
+def test_tokens_a_second_are_of_the_headline(
+    tmp_path: Path, synthetic: ModuleType, exhibit: Exhibit, settled: float
+) -> None:
+    """Guard: the column was empty where no blocks of calls were timed: at steps of training, every row."""
+    plan = exhibit.load_experiment()
+    synthetic.write_run(tmp_path / "c", plan, problems=plan.problems[:1], settled=settled)
+    lines = [line for line in build_lines(exhibit, select(load_campaign(tmp_path / "c"), plan)) if line.cell.timed]
+    assert lines
+    for line in lines:
+        row = line.cell.row or {}
+        ours = settled if settled and row["implementation"] == "tk" else 1
+        assert headline_latency(row) == pytest.approx(row["latency_us_p50"] * ours)
+        keys = problem_keys(line.problem)
+        assert line.columns == (exhibit.columns[0].shown(keys, headline_latency(row)),)
 
 
 @pytest.mark.parametrize(

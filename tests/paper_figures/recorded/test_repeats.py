@@ -12,13 +12,17 @@ from report_support import part
 from harness.contradictions import contradict
 from harness.naming import Contestant
 from harness.results import load_campaign
+from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment
 from paper_figures.recorded.repeats import Spread, contradictions, repeated, repeated_text, spread
 from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import reading
+from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
+from paper_figures.shown.report.page_values import disputed
+from paper_figures.shown.report.writing import write_report
 from paper_figures.shown.table import clock_remarks, rate_text
 
 PROBLEMS = load_experiment("table2_persistent").problems[:2]
@@ -83,6 +87,14 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     assert ratio is not None
     assert (ratio[0].value, ratio[1]) == (pytest.approx(0.9, rel=5e-3), "AMBIGUOUS")
     assert contradictions(runs[:1]) == ()
+    report = make_report(tmp_path / "c", choose_exhibits(["unaligned_gemm"]))
+    assert [run.run_id for run in report.used] == [runs[0].run_id], "the older run is superseded, and is compared"
+    assert len(disputed(report)) == len(found)
+    assert disputed(report)[0].endswith(" FASTER in run aaaaa2 (shown), 0.909 SLOWER in run aaaaa1")
+    write_report(report, tmp_path / "out")
+    page = (tmp_path / "out" / "claims.html").read_text()
+    fold = f"<summary>{len(found)} pairs of which two runs of the same code tell otherwise</summary>"
+    assert f'<details class="all"{" open" * (len(found) <= 5)}>{fold}' in page
 
 
 @pytest.mark.parametrize(

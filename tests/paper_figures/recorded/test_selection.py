@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 
 from harness.naming import Contestant
@@ -22,6 +23,7 @@ from paper_figures.shown.report.making import selection_notes
 
 EXPERIMENT = "table2_persistent"
 OLD, NEW = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
+DECODE = "paged_attention_decode"
 FORWARD_AND_BACKWARD = ("attention_warps", "attention_warps_backward")
 TK, CUBLAS = Contestant("tk"), Contestant("cublas")
 
@@ -157,18 +159,18 @@ def test_another_targets_machine_code_makes_nothing_stale(
     assert all((last in stale[label]) == (label in labels) for label in stale)
 
 
-@pytest.mark.parametrize(("dirty", "changed"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(("dirty", "changed"), [(False, True), (True, True), (False, False), (True, False)])
 def test_a_kernel_that_has_changed_since_is_stale(
     choose: Callable[..., tuple[Selected, ...]], dirty: bool, changed: bool
 ) -> None:
-    """Guard: times of a kernel that nobody measured again stood for today's. Local changes may be in no tree's list."""
+    """Guard: times of a kernel that nobody measured again stood for today's. The code decides, local changes or not."""
     labels = {str(one) for one in load_experiment(EXPERIMENT).contestants if one.implementation == "tk"}
     build = {"name": "gemm", "target": "sm_90a", **json.loads(MACHINE_CODE.read_text())["gemm"]["sm_90a"]}
     if changed:
         build["binary_hash"] = "c0de"
     manifest = {"kernel_builds": dict.fromkeys(labels, build), "git_dirty": dirty}
     cells = [cell for one in choose((OLD, {"manifest": manifest})) for cell in one.cells]
-    assert {str(cell.contestant) for cell in cells if cell.stale} == (labels if changed and not dirty else set())
+    assert {str(cell.contestant) for cell in cells if cell.stale} == (labels if changed else set())
 
 
 def test_a_direction_with_a_kernel_of_its_own_is_held_against_that(tmp_path: Path, synthetic: ModuleType) -> None:
@@ -181,6 +183,30 @@ def test_a_direction_with_a_kernel_of_its_own_is_held_against_that(tmp_path: Pat
     rows = [(cell.row, bool(cell.stale)) for one in selected for cell in one.cells if cell.contestant.variant]
     stale = [(str(row["direction"]), changed) for row, changed in rows if row is not None]
     assert stale == [("fwd", True), ("fwd", True), ("bwd", False), ("bwd", False)]
+
+
+@pytest.mark.parametrize("stored", ["both", "one", "of another contestant"])
+def test_of_two_kernels_the_one_that_ran_is_held_against_the_trees(
+    tmp_path: Path, synthetic: ModuleType, stored: str
+) -> None:
+    """Guard: `tk` of few queries was judged by attention's own kernel alone, where the decode kernel had run.
+
+    Runs of before have one build a contestant; that of the decode kernel stands at one that is made to take it.
+    """
+    codes = {name: json.loads(MACHINE_CODE.read_text())[name]["sm_90a"] for name in ("attention", DECODE)}
+    whole, decode = ({"name": name, "target": "sm_90a", **code} for name, code in codes.items())
+    older = {**decode, "binary_hash": "c0de"}
+    also = {"both": {f"tk {DECODE}": older}, "one": {}, "of another contestant": {"tk[path=decode]": older}}[stored]
+    folder = synthetic.write_run(tmp_path / "c", "few_queries", manifest={"kernel_builds": {"tk": whole, **also}})
+    plan = load_experiment("few_queries")
+    table = pd.read_csv(folder / "measurements.csv", keep_default_na=False)
+    ours = table["implementation"] + table["variant"] == "tk"
+    few = table["problem"] == plan.stored_problem(plan.problems[0]).text
+    table.loc[ours, "kernel_names"] = "void kittens::kernel_entry<tk::attention::forward_kernel<64> >"
+    table.loc[ours & few, "kernel_names"] = f"void kittens::kernel_entry<tk::{DECODE}::paged_kernel<64> >"
+    table.to_csv(folder / "measurements.csv", index=False)
+    stale = [bool(one.cell(TK).stale) for one in select(load_campaign(tmp_path / "c"), plan)]
+    assert stale == [stored != "one", *[False] * (len(stale) - 1)]
 
 
 def test_cases_of_a_problem_have_a_page_in_common(choose: Callable[..., tuple[Selected, ...]]) -> None:

@@ -10,8 +10,22 @@ import pytest
 from report_support import part
 
 from harness.stats import ratio_margin
-from paper_figures.shown.case_rows import build_lines, mean_ratios, sometimes_best
+from paper_figures.command.results_page import _exhibit_block
+from paper_figures.intervals import Measured
+from paper_figures.labels import contestant_label
+from paper_figures.numbers import significant
+from paper_figures.shown.case_rows import (
+    TWO_WAYS,
+    Line,
+    build_lines,
+    marked_rates,
+    mean_ratios,
+    never_there,
+    sometimes_best,
+)
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.page.wide import wide_table
+from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import mean_ratio_texts
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import exhibit_table, ratio_text
@@ -124,3 +138,60 @@ def test_a_clock_is_shown_only_where_those_who_shared_the_rounds_had_it(report: 
     near = replace(second, row={**(second.row or {}), "sm_clock_mhz": 1635.0})
     lines = build_lines(exhibit.exhibit, [replace(selected, cells=(apart, near, *others))])
     assert not any(line.clock_mhz for line in lines)
+
+
+def lines_of(report: Report, rates: dict[str, tuple[float, float | None]]) -> list[Line]:
+    """Lines of GEMM at 4096: of each the headline rate, and that of the rounds where the headline is another."""
+    every = {str(one.cell.contestant): one for one in part(report, "fig7_gemm").lines if one.tick == "4096"}
+    return [
+        replace(every[name], rate=Measured(rate, rate, rate, settled=rounds is not None), rounds_rate=rounds)
+        for name, (rate, rounds) in rates.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rates", "shown"),
+    [
+        ({"tk": (692.0, 774.0), "quack": (689.0, 770.0)}, ["692*", "689*"]),
+        ({"tk": (750.0, None), "cublas": (733.0, None)}, ["750", "733"]),
+        ({"tk": (692.0, 774.0), "quack": (689.0, 770.0), "cublas": (733.0, None)}, ["692* 774†", "689*", "733†"]),
+        ({"tk": (692.0, 774.0), "cublas": (366.0, None)}, ["692*", "366†"]),
+        ({"tk": (750.0, None), "quack": (689.0, 770.0)}, ["750†", "689* 770†"]),
+    ],
+    ids=["all back to back", "all in rounds", "both", "none is near", "ours in rounds"],
+)
+def test_rates_of_two_kinds_in_a_row_are_marked(
+    report: Report, rates: dict[str, tuple[float, float | None]], shown: list[str]
+) -> None:
+    """Guard: 692* of ours beside 733 of cuBLAS read as slower, where ours was faster in the same rounds."""
+    lines = lines_of(report, rates)
+    assert [" ".join(marked_rates(one, lines, significant)) for one in lines] == shown
+    exhibit = part(report, "fig7_gemm").exhibit
+    assert isinstance(exhibit, Exhibit)
+    table = wide_table(exhibit, lines)
+    order = [contestant_label(one.cell.contestant, exhibit.names) for one in lines]
+    cells = {column.title: cell.plain.split(" ◇")[0] for column, cell in zip(table.columns, table.rows[0], strict=True)}
+    assert [cells[name] for name in order] == shown
+    text = "".join(shown)
+    assert table.remarks.count(TWO_WAYS[0]) == ("*" in text)
+    assert table.remarks.count(TWO_WAYS[1]) == ("†" in text)
+
+
+def test_who_was_never_there_has_no_column_and_a_line(report: Report) -> None:
+    """Guard: a column of FlashAttention-2 that had nothing in any row."""
+    fig8 = part(report, "fig8_attention")
+    assert isinstance(fig8.exhibit, Exhibit)
+    gone = next(iter(never_there(fig8.lines)))
+    assert str(gone) == "flash_attn_3"
+    table, said = (
+        wide_table(fig8.exhibit, fig8.lines),
+        "No column: FlashAttention-3 (flash_attn_interface is not installed).",
+    )
+    assert "FlashAttention-3" not in [column.title for column in table.columns]
+    assert said in table.remarks
+    assert not any(one.startswith("Without a time") and "FlashAttention-3" in one for one in table.remarks)
+    block = "\n".join(_exhibit_block(fig8))
+    assert escape(said) in block
+    assert "| FlashAttention-3 |" not in block
+    some = [one for one in fig8.lines if one.cell.contestant != gone]
+    assert not never_there(some)

@@ -13,8 +13,9 @@ from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
-from paper_figures.shown.page.overview import Mark, Row, standing
+from paper_figures.shown.page.overview import Mark, Row, speedups, standing
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import _judged_elsewhere, page_values
 
@@ -141,14 +142,15 @@ def test_a_card_does_not_repeat_its_title() -> None:
     assert alone("Every kernel against the roof", "Every kernel against the roof") == ""
 
 
-def row(name: str, *ratios: float) -> Row:
-    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))})
+def row(name: str, *ratios: float, best: tuple[str, ...] = ()) -> Row:
+    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))}, best)
 
 
 def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
-    level = [row("bf16 GEMM", 1.01, 1.03), row("Rotary", 0.984)]
-    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0), *level]) == (
-        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based and long convolution. "
+    level = [row("bf16 GEMM", 1.01, 1.03, best=("cuBLAS",)), row("Rotary", 0.984)]
+    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")), *level]) == (
+        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based (fla, mamba_ssm) and long "
+        "convolution. "
         "On the other 2 kernels it is within 2 % of it (geometric means)."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
@@ -162,6 +164,14 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     assert standing([]) == ""
 
 
+def test_who_is_the_best_of_today_is_named_in_short(report: Report) -> None:
+    """Guard: it was said without a name, also where that is our own kernel in Triton."""
+    named = {one.name: one.best for one in speedups(report.exhibits)}
+    assert named["Long convolution"] == ("our Triton Monarch",)
+    assert named["Hedgehog"] == ("composed here",)
+    assert named["Based"] == ("fla",)
+
+
 def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Report) -> None:
     """Guard: the bar had the claims over the released kernels too, and no key."""
     values = page_values(report, {one.exhibit.id: Markup() for one in report.exhibits}, measured_here=False)
@@ -170,3 +180,18 @@ def test_the_bar_of_the_start_page_counts_what_its_sentence_counts(report: Repor
     tested = sum(count for name, count in counts.items() if name not in map(str, WITHOUT_NUMBER))
     assert values["verdict"].startswith(f"Of {tested} tested claims, {hold} hold")
     assert sum(dict(values["counts"]).values()) == len(report.results)
+
+
+@pytest.mark.parametrize("name", ["thundergqa", "thundermla", "fig10_fp8"])
+def test_who_was_never_asked_stands_by_the_claims_on_todays_fastest(report: Report, name: str) -> None:
+    """Guard: `matches the fastest library of today` was against FlashAttention-3 alone, and nothing said so."""
+    part = exhibit(report, name)
+    assert isinstance(part.exhibit, Exhibit)
+    said = part.exhibit.not_among
+    assert said.startswith("not among them: ")
+    by = {one.claim.against: said in one.notes for one in part.results}
+    assert by == {against: against == "today" for against in by}
+    assert by["today"]
+    assert f"N{said[1:]}." in next(box for box in boxes(part, part.results) if box.over == "Today's best library").lines
+    fig8 = exhibit(report, "fig8_attention")
+    assert not any("not among" in one.notes for one in fig8.results)

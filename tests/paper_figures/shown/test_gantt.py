@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from browser_support import DESKTOP, PHONE, problems, size
 from report_support import exhibit_page, part
 
 from paper_figures.exhibits import choose_exhibits
+from paper_figures.recorded.machine_code import MACHINE_CODE
 from paper_figures.recorded.traces import RecordedTrace, load_traces
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.gantt import LEAST, MOST, RIGHT, TALL, TOP, WIDTH, caption, gantt_svg
@@ -101,6 +103,19 @@ def test_what_is_drawn_is_said(tmp_path: Path, synthetic: ModuleType) -> None:
     dirty = one_trace(tmp_path, synthetic, git_dirty=True, clock_residual_us=None)
     assert "commit 0123456789ab with local changes," in caption(dirty, exhibit)[-1]
     assert "clocks" not in caption(dirty, exhibit)[0]
+
+
+@pytest.mark.parametrize(("code", "changed"), [({}, False), ({"binary_hash": "c0de"}, True)])
+def test_a_call_of_kernels_that_have_changed_since_says_so(
+    tmp_path: Path, synthetic: ModuleType, code: dict[str, str], changed: bool
+) -> None:
+    """Guard: the kernels that record are built apart, and nobody asked whether they are today's."""
+    [exhibit] = choose_exhibits([EXHIBIT])
+    assert isinstance(exhibit, Exhibit)
+    today = json.loads(MACHINE_CODE.read_text())["decode_trace"]["sm_90a"]
+    trace = one_trace(tmp_path, synthetic, kernel={"name": "decode_trace", "target": "sm_90a", **today, **code})
+    sentence = " The machine code of kernels that record has changed since."
+    assert caption(trace, exhibit)[-1].endswith(sentence) is changed
 
 
 def test_the_newest_call_is_on_its_exhibits_page_alone(traced: Path, out: Path) -> None:

@@ -1,0 +1,55 @@
+"""Which of the kernels that the paper's authors released give wrong results here, and why, as far as it is known."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.records import Status
+from paper_figures.labels import RELEASED
+from paper_figures.published.released import known_cause
+from paper_figures.recorded.selection import EXCUSED
+from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.report.model import ExhibitReport
+
+
+@dataclass
+class _Kernel:
+    """A released kernel: how many cases exhibits have of it, its cases by id, how often it failed for which cause."""
+
+    titles: Counter[str] = field(default_factory=Counter)
+    cases: set[str] = field(default_factory=set)
+    causes: Counter[str] = field(default_factory=Counter)
+
+
+def released_failures(exhibits: Sequence[ExhibitReport]) -> str:
+    """What failed verification, a sentence a kernel; empty where none did."""
+    kernels: dict[str, _Kernel] = {}
+    for exhibit in (one for one in exhibits if isinstance(one.exhibit, Exhibit)):
+        for selected in exhibit.selections:
+            workload = selected.experiment.workload
+            for cell in selected.cells:
+                if cell.contestant.implementation != RELEASED or cell.row is None or cell.status in EXCUSED:
+                    continue
+                kernel = kernels.setdefault(workload, _Kernel())
+                kernel.titles[exhibit.exhibit.title] += 1
+                case = str(cell.row["case_id"])
+                if case not in kernel.cases and cell.status == Status.FAILED_VERIFICATION:
+                    kernel.causes[known_cause(workload, cell.reason) or _seen(cell.reason)] += 1
+                kernel.cases.add(case)
+    said = [_sentence(one) for one in kernels.values() if one.causes]
+    return f"Released ThunderKittens kernels that fail verification here. {' '.join(said)}" if said else ""
+
+
+def _sentence(kernel: _Kernel) -> str:
+    """`Rotary embedding, 8 of 8 problems: it reads wrong rows.`, under the title of the exhibit that has most of it."""
+    [(title, _)] = kernel.titles.most_common(1)
+    parts = [f"{count} of {len(kernel.cases)} problems: {cause}" for cause, count in kernel.causes.most_common()]
+    return f"{title}, {'; '.join(parts)}."
+
+
+def _seen(reason: str) -> str:
+    """A stored reason without the output's name before it and the numbers behind it."""
+    return re.split(r": | \(", re.sub(r"^\w+: ", "", reason))[0]
