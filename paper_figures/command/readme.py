@@ -97,8 +97,9 @@ def readme_block(report: Report) -> str:
         gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")
         day = campaign_end(report.used).date().isoformat()
         parts += [
-            f"Recorded on {gpu}, {day}: TFLOPS at the middle size of each figure. The last two columns are of all "
-            f"problems of the paper's claim.{_elsewhere(lines)}",
+            f"Recorded on {gpu}, ended {day}: TFLOPS at the middle size of each figure. The last two columns are of "
+            "all problems of the paper's claim, in brackets the least that it accepts. Too close to call: an interval "
+            f"reaches below that.{_elsewhere(lines)}",
             "",
             "| | ours | as released | fastest library of today | paper (H100) | ours over the fastest "
             "| claim (accepted) |",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-FLASHINFER = "FlashInfer (its wheel alone fills what travels to a node, and it compiles there)"
+FLASHINFER = "FlashInfer (its wheel alone fills a bundle for a node without a network)"
 """Why it is not among the libraries; docs/adding_a_baseline.md has more."""
 
 

@@ -19,7 +19,7 @@ EXHIBIT = Exhibit(
     tick=sequences,
     baseline="flash_attn_3",
     not_among=(
-        "not among them: FlashAttention-4 (what travels to a node has no room for it beside the others) and "
+        "not among them: FlashAttention-4 (a bundle has no room for it beside vLLM's wheel) and "
         f"{FLASHINFER}"
     ),
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64, "page": 16},),

@@ -37,7 +37,8 @@ def released_failures(exhibits: Sequence[ExhibitReport]) -> str:
                 kernel.titles[exhibit.exhibit.title] += 1
                 case = str(cell.row["case_id"])
                 if case not in kernel.cases and cell.status == Status.FAILED_VERIFICATION:
-                    kernel.causes[known_cause(workload, cell.reason) or _seen(cell.reason)] += 1
+                    cause = known_cause(workload, str(cell.row["problem"]), cell.reason)
+                    kernel.causes[cause or _seen(cell.reason)] += 1
                 kernel.cases.add(case)
     said = [_sentence(one) for one in kernels.values() if one.causes]
     return f"Released ThunderKittens kernels that fail verification here. {' '.join(said)}" if said else ""

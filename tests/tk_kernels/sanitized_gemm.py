@@ -16,8 +16,12 @@ SIZES = ((137, 264, 200), (65, 129, 333))
 """M, N, K. Operands as they are, then through aligned copies; tails in every dimension of every tile."""
 
 
+DIVIDED = (137, 264, 1033)
+"""K is long enough for parts of a tile: each has four steps of 64 at least."""
+
+
 def products(device: str) -> Iterator[str]:
-    """Each kernel of `tk.gemm`, divided last rounds too, then swapped ones that divide K, a part a block."""
+    """Each kernel of `tk.gemm`, then swapped ones that divide K, a part a block, and divided last rounds."""
     kernels = [(kernel, test_gemm.forced(kernel)) for kernel in test_gemm.BUILT]
     swapped = [options for kernel, options in kernels if kernel.endswith("swapped")]
     divided = [{**options, "split": split} for options in swapped for split in (2, 3)]
@@ -26,6 +30,12 @@ def products(device: str) -> Iterator[str]:
         for options in [options for _, options in kernels] + divided:
             test_gemm.assert_good(tk.gemm(a, b, **options), a, b)
             yield f"{M} {N} {K} {options}"
+    M, N, K = DIVIDED
+    a, b = test_gemm.matrix(M, K, device), test_gemm.matrix(K, N, device, seed=1)
+    for options in [options for kernel, options in kernels if kernel.endswith("divided")]:
+        for split in (2, 3, 4):
+            test_gemm.assert_good(tk.gemm(a, b, **{**options, "split": split}), a, b)
+            yield f"{M} {N} {K} {options} in {split} parts"
 
 
 def e4m3(device: str) -> Iterator[str]:

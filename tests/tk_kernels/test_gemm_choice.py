@@ -51,8 +51,10 @@ extern "C" __attribute__((visibility("default"))) int split(int index, int m, in
     if (c.divided) return parts_of(c, sized(m, n, k), o, clusters_of(c));
     return c.consumers == swapped ? best_split(c, sized(m, n, k), o) : 0;
 }
-extern "C" __attribute__((visibility("default"))) double predicted(int index, int m, int n, int k) {
-    return clocks(kernels[index].shape, sized(m, n, k));
+extern "C" __attribute__((visibility("default"))) double predicted(int index, int m, int n, int k, int forced) {
+    options o;
+    o.split = forced;
+    return clocks(kernels[index].shape, sized(m, n, k), o);
 }
 extern "C" __attribute__((visibility("default"))) int chosen(int m, int n, int k, int stages, int persistent, int order,
                                                              int tile_m, int tile_n, int cluster_m, int cluster_n,
@@ -165,7 +167,8 @@ def test_what_is_not_forced_is_chosen_to_fit(library: ctypes.CDLL, shape: tuple[
         for tier in (range(CHOICES), range(CHOICES, len(ASKED))):
             able = [index for index in tier if index in names and has(names[index], options)]
             if able:
-                wanted = names[min(able, key=lambda index: library.predicted(index, *shape))]
+                split = options.get("split", 0)
+                wanted = names[min(able, key=lambda index: library.predicted(index, *shape, split))]
                 break
         assert choose(library, shape, options) == wanted, options
         refused += wanted is None
@@ -284,7 +287,7 @@ def test_what_is_not_forced_is_chosen_to_fit_for_sm_80(a100: ctypes.CDLL, shape:
     for schedule in (None, "cooperative", "pingpong", "swapped", "by_warps"):
         options = {} if schedule is None else {"schedule": schedule}
         able = [index for index, kernel in names.items() if has(kernel, options)]
-        wanted = names[min(able, key=lambda index: a100.predicted(index, *shape))] if able else None
+        wanted = names[min(able, key=lambda index: a100.predicted(index, *shape, 0))] if able else None
         assert choose(a100, shape, options) == wanted, options
 
 

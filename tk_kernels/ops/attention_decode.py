@@ -43,7 +43,7 @@ WHOLE_STEP_US = {64: 1.3, 128: 1.5}
 DECODE_STEP_US = {64: 0.78, 128: 1.44}
 """A step of the paged decode kernel in all blocks, by head dim. Fitted with DECODE_LAUNCH_US to the same run, whose
 tiles had 64 rows at most. The run 20261126T000054Z-23cb53 has tiles of 128. It is met within 7 % at 16 sequences, 66.1
-to 110.7 us, and within 20 % at one, 16.8 to 26.0 us. A step of 128 rows takes as long as one of 64, which the memory
+to 111.3 us, and within 21 % at one, 16.8 to 26.3 us. A step of 128 rows takes as long as one of 64, which the memory
 bounds. An H200's memory is faster: at head dim 128 a step takes 1.03 there (`GQA_COSTS`), so that the path is
 underrated where steps are many."""
 SHARED_STEP_US = {(64, 64): 0.62, (64, 128): 0.80, (128, 64): 0.85, (128, 128): 1.05}

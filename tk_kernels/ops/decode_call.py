@@ -17,7 +17,7 @@ from .decode_plan import DecodePlan, decode_plan
 from .library import compiled, has_elements, loaded_on_gpus
 from .operands import launch, require_shape, require_tensor
 
-STALLED = ("mla_decode_stalled", "paged_attention_decode_stalled")
+STALLED = ("mla_decode_stalled", "paged_attention_decode_stalled", "gemm_stalled")
 """Exports that tell of a wait between blocks that never ended."""
 
 _log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)

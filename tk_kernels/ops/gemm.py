@@ -89,6 +89,9 @@ def gemm(
     every combination is built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta
     tensors, tracing) does not know that list and lets them pass.
 
+    Blocks of a divided kernel wait for one another. So it begins once all multiprocessors have room for it, and takes
+    up to 17 MB of scratch memory. `split=1` avoids both, where kernels of another stream hold multiprocessors for long.
+
     The same call gives the same bits every time. Another shape, GPU or option may sum K in another order.
 
     Differentiable in a and b unless `out` or an epilogue is given. Raises ValueError that names the argument for a

@@ -204,4 +204,18 @@ template <typename Launch> void launching(const Launch& launch) {
     }
 }
 
+// The same of blocks that wait for one another. Where CUDA refuses because a wait of an earlier launch never ended,
+// says which.
+template <typename Launch> void launching_blocks(const Launch& launch, std::string (*stalled)()) {
+    launching([&] {
+        try {
+            launch();
+        } catch (const std::runtime_error& error) {
+            const std::string words = stalled();
+            if (words.empty()) throw;
+            throw std::runtime_error(words + "; since then: " + error.what());
+        }
+    });
+}
+
 }  // namespace tk::binding

@@ -88,17 +88,4 @@ inline float* require_lse(const planned_arguments& a, const binding::named& q) {
                             "a number for each row of q", q);
 }
 
-// Launches. Where CUDA refuses because a wait of an earlier launch never ended, says which.
-template <typename Launch> void launching_blocks(const Launch& launch, std::string (*stalled)()) {
-    binding::launching([&] {
-        try {
-            launch();
-        } catch (const std::runtime_error& error) {
-            const std::string words = stalled();
-            if (words.empty()) throw;
-            throw std::runtime_error(words + "; since then: " + error.what());
-        }
-    });
-}
-
 }  // namespace tk::decode_plan

@@ -90,14 +90,16 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t copie
         memory = scratch(numbers, a);
         return data_of(memory);
     };
-    launching([&] {
+    const auto run = [&] {
         tk::gemm::launch({mo.data, ma.data, mb.data, ma.rows, mb.cols, ma.cols, ma.row_stride, mb.row_stride,
                           mo.row_stride, (copied & 3) != 0, &allocate},
                          options, stream_of(a));
-    });
+    };
+    launching_blocks(run, tk::gemm::stalled);
     return 0;
 }
 
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm, gemm);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm_stalled, tk::gemm::stalled);

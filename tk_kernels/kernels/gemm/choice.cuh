@@ -239,6 +239,8 @@ template <operation Operation> double divided_clocks(const config& c, const prob
 
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
     if (c.consumers == swapped) return swapped_clocks(c, p, best_split(c, p, o));
+    // Tiles that do not fill one round have not been timed divided: that is left to who asks for it.
+    if (c.divided && o.split <= 0 && cluster_tiles(c, p) <= clusters_of(c)) return HUGE_VAL;
     return c.divided ? divided_clocks(c, p, parts_of(c, p, o, clusters_of(c))) : tile_clocks(c, p);
 }
 
@@ -276,7 +278,7 @@ const built<Operation>& choose(const built<Operation> (&kernels)[Count], int cho
     const built<Operation>* best = nullptr;
     for (int i = 0; i < Count && !(best && i == choices); i++)
         if (kernels[i].start && matches(kernels[i].shape, o) &&
-            (!best || clocks(kernels[i].shape, p) < clocks(best->shape, p)))
+            (!best || clocks(kernels[i].shape, p, o) < clocks(best->shape, p, o)))
             best = &kernels[i];
     if (best) return *best;
     std::string list;

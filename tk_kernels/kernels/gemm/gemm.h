@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace tk::gemm {
 
@@ -45,5 +46,7 @@ struct matrices {
 // Throws std::invalid_argument for options or problems (sizes above largest_size, more tiles than that) that no kernel
 // is built for.
 void launch(const matrices&, const options&, void* stream);
+// Which wait of a divided kernel never ended; empty where all have.
+std::string stalled();
 
 }  // namespace tk::gemm

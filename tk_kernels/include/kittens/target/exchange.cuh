@@ -14,7 +14,8 @@ struct counter {
 };
 
 // A set of counters, in scratch of `words_for(count)` ints. It is cleared once, when the scratch is made. Each launch
-// leaves it cleared, because each of its blocks calls `retire`: replays of a CUDA graph need nothing else.
+// leaves it cleared, because each of its blocks calls `retire`: replays of a CUDA graph need nothing else. Scratch that
+// is new at each call is cleared at each call.
 struct counters {
     int* words;
     int count;
