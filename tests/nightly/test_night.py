@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from harness_replay import record
@@ -30,6 +31,7 @@ class Machine:
     """Stands for the processes of a night: `python -m harness` stores a synthetic run with the next of `speeds`."""
 
     def __init__(self, *speeds, codes=None):
+        self.root = Path()
         self.speeds = list(speeds)
         self.codes = codes or {}
         self.commands = []
@@ -41,7 +43,7 @@ class Machine:
             given = dict(word.partition("=")[::2] for word in words[3:])
             problems = [word for word in words if word.startswith("problems=")]
             record(
-                given["results_dir"],
+                self.root / given["results_dir"],
                 given["run_id"],
                 seed=next(_nights),
                 speed=self.speeds.pop(0),
@@ -68,6 +70,7 @@ def options(folder, **other):
 
 
 def night(folder, machine, look=FIT, **other):
+    machine.root = folder
     return run_night(options(folder, **other), machine, lambda: look)
 
 
@@ -79,6 +82,7 @@ def test_steps_come_in_order_and_a_first_night_is_good(tmp_path):
     machine = Machine(1.0)
     assert not night(tmp_path, machine).failed
     assert [name.partition("-")[0] for name, _, _ in machine.commands] == ["build", "verify", "measure"]
+    assert "results_dir=results" in machine.named("measure")[0], "no path of the machine, which a manifest would keep"
     assert "the first night: there is nothing to compare with" in summary(tmp_path)
     assert json.loads((tmp_path / "report" / "preflight.json").read_text())["driver"] == "580"
 
@@ -174,7 +178,7 @@ def test_a_kernel_that_did_not_run_is_bad_on_the_first_night_too(tmp_path):
         if words[2] == "harness":
             given = dict(word.partition("=")[::2] for word in words[3:])
             record(
-                given["results_dir"],
+                tmp_path / given["results_dir"],
                 given["run_id"],
                 seed=1,
                 campaign="nightly",
