@@ -9,7 +9,7 @@
 //
 // There is one buffer of each operand. The next dO arrives under dK and dQ, the next Q under dQ.
 //
-// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, dQ 16 KB: 81 KB at dim 64, 89 KB at dim 128;
+// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, dQ 16 KB: 81 KB at dim 64, 89 KB at 128;
 //                queries: 64 KB
 // registers      dK and dV 128 (at dim 128 too); S and dP 64, of 32 queries at dim 64; as bf16 64 (32); dQ 32 a thread,
 //                not all at a time
