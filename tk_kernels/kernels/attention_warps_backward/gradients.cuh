@@ -44,9 +44,9 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         divisor key_blocks, heads_kv;
         int group, query_blocks;  // query heads that share a key head; blocks of a head's queries
     };
-    static constexpr int shared_bytes =
-        2 * int(sizeof(query_tile) + sizeof(key_tile)) + 2 * parts * int(sizeof(values)) +
-        (SumsDq ? warps * int(sizeof(ds_of_warp) + sizeof(sums)) : 0);
+    static constexpr int shared_bytes = 2 * int(sizeof(query_tile) + sizeof(key_tile)) +
+                                        2 * parts * int(sizeof(values)) +
+                                        (SumsDq ? warps * int(sizeof(ds_of_warp) + sizeof(sums)) : 0);
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
