@@ -46,4 +46,6 @@ if __name__ == "__main__":
     parser = command_line(__doc__ or "")
     parser.add_argument("operator", nargs="*", help=f"all if not given: {', '.join(OPERATORS)}")
     given = parser.parse_args()
+    if unknown := sorted({*given.operator} - {*OPERATORS}):
+        parser.error(f"{unknown[0]} is no operator that decodes: there is {', '.join(OPERATORS)}")
     finish(one for name in given.operator or OPERATORS for one in problems(OPERATORS[name], given.device))

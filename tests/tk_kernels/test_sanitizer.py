@@ -42,7 +42,7 @@ NOT_JUDGED = {
     "nor a barrier of both warpgroups behind one of a warpgroup's own. It reports hazards in code that has none. The "
     "cpu target counts them, and finds no race in this kernel",
 }
-"""Tool and program that are left out, and why; the last test of this file sees whether it is still so."""
+"""Tool and program that are left out, and why; the last test of this file sees whether the first reason still holds."""
 
 
 def compute_sanitizer(tool: str, *options: str) -> list[str]:
@@ -121,5 +121,5 @@ def test_racecheck_does_not_count_bar_arrive(tmp_path: Path) -> None:
     subprocess.run([nvcc, machine, "-o", str(program), str(HANDED_BACK)], check=True, timeout=300)
     assert hazards(racecheck, program, "sync") == 0
     assert hazards(racecheck, program, "arrive") > 0, (
-        "this racecheck counts bar.arrive: take mla_decode out of NOT_JUDGED, so that it is judged like the others"
+        "this racecheck counts bar.arrive: see whether it reports anything of mla_decode, else take that out of NOT_JUDGED"
     )
