@@ -121,5 +121,5 @@ def test_racecheck_does_not_count_bar_arrive(tmp_path: Path) -> None:
     subprocess.run([nvcc, machine, "-o", str(program), str(HANDED_BACK)], check=True, timeout=300)
     assert hazards(racecheck, program, "sync") == 0
     assert hazards(racecheck, program, "arrive") > 0, (
-        "this racecheck counts bar.arrive: see whether it reports anything of mla_decode, else take that out of NOT_JUDGED"
+        "this racecheck counts bar.arrive: where it reports nothing of mla_decode, take that out of NOT_JUDGED"
     )
