@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from harness_replay import record
@@ -28,10 +27,12 @@ _nights = itertools.count(1)
 
 
 class Machine:
-    """Stands for the processes of a night: `python -m harness` stores a synthetic run with the next of `speeds`."""
+    """Stands for the processes of a night: `python -m harness` stores a synthetic run with the next of `speeds`.
+
+    `night` says in which folder they run: without one nothing can be stored, in the checkout least of all.
+    """
 
     def __init__(self, *speeds, codes=None):
-        self.root = Path()
         self.speeds = list(speeds)
         self.codes = codes or {}
         self.commands = []
@@ -251,6 +252,7 @@ def test_mistakes(capsys, arguments, words):
 
 def test_command_ends_with_the_night_and_adds_its_summary(monkeypatch, tmp_path, capsys):
     machine = Machine(1.0)
+    machine.root = tmp_path
     page = tmp_path / "step.md"
     page.write_text("before\n")
     monkeypatch.setenv(command.SUMMARY_VARIABLE, str(page))
