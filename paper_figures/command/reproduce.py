@@ -17,7 +17,7 @@ from harness.errors import HarnessError
 from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import check_arguments, parser
+from paper_figures.command.arguments import WRONG_ARGUMENTS, check_arguments, parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
@@ -154,15 +154,20 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     if arguments.source is not None:
         return carried(arguments.source, ROOT)
     if arguments.campaign is not None:
-        try:
-            return find_campaign(RESULTS, arguments.campaign)
-        except PaperFiguresError:
-            if CHECKOUT or not RECORDED.is_dir():
-                raise
-            return find_campaign(RECORDED, arguments.campaign)
+        return _campaign(arguments.campaign)
     if arguments.check or digest.DIGESTS.exists():
         return carried(ROOT / digest.recorded_campaign(digest.DIGESTS), ROOT)
     return find_campaign(RESULTS)
+
+
+def _campaign(name: str) -> Path:
+    """The campaign of a name, of an installed package also one that it carries."""
+    for results in (RESULTS,) if CHECKOUT or not RECORDED.is_dir() else (RESULTS, RECORDED):
+        try:
+            return find_campaign(results, name)
+        except PaperFiguresError as error:
+            wrong = PaperFiguresError(str(error), WRONG_ARGUMENTS)
+    raise wrong
 
 
 def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:

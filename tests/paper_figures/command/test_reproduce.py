@@ -188,8 +188,11 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
     ("words", "code", "message"),
     [
         ((), 1, "holds no recorded run: restore the folder"),
-        (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), 1, "nowhere is not a folder"),
+        (("--campaign", "nothing"), 2, "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), 2, "nowhere is not a folder"),
+        (("--add", "nowhere"), 2, "nowhere is not a folder"),
+        (("--nights", "nowhere"), 2, "nowhere is not a folder"),
+        (("--from", "nowhere", "--paper", "nowhere"), 2, "nowhere/paper.yaml cannot be read"),
         (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
         (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
         (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
