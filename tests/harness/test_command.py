@@ -130,7 +130,7 @@ def test_plan_says_what_would_run_and_what_is_missing(capsys, tmp_path):
     arguments = [*FAST, *GOOD[:-1], *contestant("gone", "Unavailable"), *contestant("picky", "Unsupported")]
     assert main([*arguments, "implementations=[mine,gone,picky]", "plan=true", f"results_dir={tmp_path}"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "on NVIDIA H200: 1 cases, about" in out
+    assert "on NVIDIA H200: 1 case, about" in out
     assert "missing gone: library is not installed: pip install library==1.2" in out
     assert "unsupported picky: K: got 4096" in out
     assert not list(tmp_path.iterdir())
