@@ -111,6 +111,8 @@ def _command(words: Sequence[str], worker: Worker) -> int:
         return cli.main(words, worker)
     except SystemExit as end:  # Hydra's, for --help and its like
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BrokenPipeError:  # the reader of stdout has seen enough: so has the batch
+        raise
     except Exception:  # a mistake of ours: the others run all the same
         traceback.print_exc()
         return FAILED

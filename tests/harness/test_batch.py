@@ -86,6 +86,17 @@ def test_an_interruption_ends_the_batch(monkeypatch):
     assert began == [["a=1"]]
 
 
+def test_a_reader_that_stops_early_ends_the_batch(monkeypatch):
+    """Guard: a traceback, and the other commands ran for nobody."""
+
+    def unread(words, worker):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(cli, "main", unread)
+    with pytest.raises(BrokenPipeError):
+        run([["a=1"], ["a=2"]])
+
+
 def test_a_command_after_a_change_of_the_sources_is_refused(monkeypatch, capfd):
     """Guard: what runs is what was imported at first; a manifest would name what is there now."""
     sources = iter([provenance.Source("a", False)] * 2 + [provenance.Source("b", False)])
