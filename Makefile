@@ -101,6 +101,7 @@ check-machine:
 	  echo "error: $(PYTHON) is not installed; Python 3.11 or newer is needed, name one with PYTHON=" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: $(PYTHON) is $$($(PYTHON) --version 2>&1); 3.11 or newer is needed, name one with PYTHON=" >&2; exit 1; }
+	@$(PYTHON) tools/extras.py '$(EXTRAS)'
 	@command -v $${CXX:-g++} >/dev/null || { \
 	  echo "error: $${CXX:-g++} is not installed; g++ 12 or newer is needed (Debian: apt-get install g++)" >&2; exit 1; }
 	@test "$$($${CXX:-g++} -dumpversion | cut -d. -f1)" -ge 12 || { \

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 import hydra
+import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
@@ -26,10 +27,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness import cluster, results
 from harness.console import Screen
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 from harness.help import FLAGS, help_text
 from harness.invocation import Invocation
 from harness.naming import closest
+from harness.places import CHECKOUT, CODE
 from harness.places import CONFIGS as CONFIG_DIR
 from harness.planning import make_plan
 from harness.provenance import new_run_id, utc_now
@@ -221,8 +223,11 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote
             decorated()
         except (HydraException, OmegaConfBaseException) as error:
             raise HarnessError(sentence(error)) from error
+        except yaml.YAMLError as error:
+            raise HarnessError(_unreadable(error)) from None
         except ValueError as error:  # Hydra's, for a group that is given a number or null
-            raise HarnessError(f"{sentence(error)}: name a file of configs/, as in timer=cuda_events") from error
+            which = f"name a file of {_shown(CONFIG_DIR)}/, as in timer=cuda_events"
+            raise HarnessError(f"{sentence(error)}: {which}") from error
         except SystemExit as end:
             if raised:
                 raise raised[0] from None
@@ -246,8 +251,22 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())
         near = _near_key(error.__cause__)
-        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see configs/config.yaml for the keys{near}"
+        keys = _shown(CONFIG_DIR / "config.yaml")
+        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see {keys} for the keys{near}"
     return words
+
+
+def _unreadable(error: yaml.YAMLError) -> str:
+    """A file of configs/ that is no YAML: which, where, and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
+        return f"a file of configs/ cannot be read: {one_line(error)}"
+    return f"{_shown(Path(mark.name))}, line {mark.line + 1}: {error.problem or 'this is no YAML'}"
+
+
+def _shown(path: Path) -> str:
+    """A path as one would type it: in a checkout from its root."""
+    return str(path.relative_to(CODE)) if CHECKOUT and path.is_relative_to(CODE) else str(path)
 
 
 def _near_key(error: BaseException) -> str:

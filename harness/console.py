@@ -162,7 +162,9 @@ class Screen:
         minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops)
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
-        self._line(f"{plan.name} on {where}: {cases} cases, about {minutes:.1f} minutes at most")
+        self._line(
+            f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes at most"
+        )
         self._advise(plan, machine, minutes)
         self._print(plan_table(plan, inspected))
         for one in inspected:

@@ -128,7 +128,11 @@ def expand_problems(entries: object) -> list[dict[str, Any]]:
     flat: list[dict[str, Any]] = []
     for entry in entries:
         if not isinstance(entry, Mapping):
-            raise HarnessError(f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
+            torn = isinstance(entry, str)
+            quote = "; quote it, 'problems=[{M:64,N:64,K:64}]': the shell splits unquoted braces" if torn else ""
+            raise HarnessError(
+                f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}{quote}"
+            )
         if "grid" not in entry:
             flat.append(dict(entry))
             continue

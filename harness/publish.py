@@ -19,7 +19,7 @@ import pandas as pd
 
 from harness import headline, stats
 from harness.__main__ import guarded
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 from harness.naming import gpu_slug
 from harness.results import ResultsError, Run, load_run
 
@@ -48,7 +48,7 @@ def publish(
 
     Jobs: `verify`, what was checked and how it ended; `measure`, the main one, if the device times; `figures`, the
     files of a report, if its folder is given. Raises `ResultsError` for an unusable run and `HarnessError` for a folder
-    `dir` that cannot be written, or `figures` that is none.
+    `dir` that cannot be written, `figures` that is none, or a wandb that begins no run.
     """
     run = load_run(folder)
     try:
@@ -105,21 +105,24 @@ def statuses(run: Run) -> dict[str, int]:
 
 @contextmanager
 def _mirror(run: Run, job: str, *, mode: str, project: str, entity: str | None, dir: str) -> Iterator[Any]:
-    """A wandb run of one job, finished at the end."""
+    """A wandb run of one job, finished at the end; raises `HarnessError` for whatever keeps wandb from beginning it."""
     import wandb
 
-    mirror = wandb.init(
-        mode=mode,  # type: ignore[arg-type]
-        project=project,
-        entity=entity,
-        dir=dir,
-        name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
-        group=run.run_id,
-        job_type=job,
-        tags=tags(run),
-        config={**run.manifest["config"], "manifest": {k: v for k, v in run.manifest.items() if k != "config"}},
-        settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
-    )
+    try:
+        mirror = wandb.init(
+            mode=mode,  # type: ignore[arg-type]
+            project=project,
+            entity=entity,
+            dir=dir,
+            name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
+            group=run.run_id,
+            job_type=job,
+            tags=tags(run),
+            config={**run.manifest["config"], "manifest": {k: v for k, v in run.manifest.items() if k != "config"}},
+            settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
+        )
+    except Exception as error:  # no login, no network, no such team: wandb has an exception for each
+        raise HarnessError(f"no run can begin at wandb (`wandb login` logs in): {one_line(error)}") from None
     try:
         yield mirror
     finally:

@@ -27,9 +27,9 @@ def test_readme_stays_short() -> None:
     assert len(text) <= MOST_BYTES
 
 
-def make_env(folder: Path) -> subprocess.CompletedProcess[str]:
+def make_env(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make env` that installs nothing."""
-    command = ["make", "env", f"VENV={folder}", f"PYTHON={sys.executable}", "PATIENTLY=@true"]
+    command = ["make", "env", f"VENV={folder}", f"PYTHON={sys.executable}", "PATIENTLY=@true", *words]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
@@ -55,6 +55,23 @@ def test_a_folder_that_is_no_environment_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert f"{tmp_path} is no virtual environment" in done.stderr
     assert (tmp_path / "letters").read_text() == "dear"
+
+
+@pytest.mark.parametrize(
+    ("extras", "words"),
+    [
+        ("cuda,nothing", "EXTRAS has 'nothing', which is no extra: there is cuda, baselines, "),
+        ("cuda,dev,baselins", "; did you mean baselines?\n"),
+    ],
+)
+def test_an_extra_that_is_not_there_is_refused_before_anything_is_installed(
+    tmp_path: Path, extras: str, words: str
+) -> None:
+    """Guard: pip's warning stood in its log alone, `make env` said that it was done, and no baseline was installed."""
+    done = make_env(tmp_path / "venv", f"EXTRAS={extras}")
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert not (tmp_path / "venv").exists()
 
 
 def patient(tmp_path: Path, *command: str) -> tuple[int, str]:

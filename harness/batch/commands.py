@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -21,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m harness.batch",
-        description="Runs the commands that standard input has, a line each as behind `python -m harness`, with one "
-        "worker for all.",
+        description="Runs the commands that standard input has, a line each, with `python -m harness` before it or "
+        "without, with one worker for all.",
         epilog="example: python -m harness.batch < commands.txt, with a line such as experiment=fig7_gemm",
     )
     parser.add_argument(
@@ -69,14 +71,39 @@ def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int
 
 
 def _typed(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The words of each line as a shell would have them, of those that are no comment."""
+    """The words behind `python -m harness` of each line, as a shell would have them, of those that are no comment.
+
+    A whole command is taken too, as pages have it: `python -m harness experiment=fig7_gemm   # on a GPU`.
+    """
     for line in lines:
         text = line.strip()
-        if text and not text.startswith("#"):
-            try:
-                yield shlex.split(text)
-            except ValueError as error:
-                raise HarnessError(f"{text}: {error}") from None
+        try:
+            words = list(itertools.takewhile(lambda word: not word.startswith("#"), _split(text)))
+        except ValueError as error:
+            raise HarnessError(f"{text}: {error}") from None
+        if words:
+            yield _behind_the_harness(words)
+
+
+def _split(text: str) -> Iterator[str]:
+    """As `shlex.split`, one word after the other: what stands behind a `#` need not be words."""
+    words = shlex.shlex(text, posix=True, punctuation_chars=False)
+    words.whitespace_split, words.commenters = True, ""
+    return words
+
+
+def _behind_the_harness(words: list[str]) -> list[str]:
+    """The words of a command without its beginning; raises `HarnessError` for another command."""
+    if words[0] == "tk-bench":
+        return words[1:]
+    if not re.fullmatch(r"python[\d.]*", words[0].rpartition("/")[2]):
+        return words
+    if words[1:3] != ["-m", "harness"]:
+        raise HarnessError(
+            f"{shlex.join(words)}: a line is a command of the harness, such as experiment=fig7_gemm or "
+            "python -m harness experiment=fig7_gemm"
+        )
+    return words[3:]
 
 
 def _command(words: Sequence[str], worker: Worker) -> int:
@@ -84,6 +111,8 @@ def _command(words: Sequence[str], worker: Worker) -> int:
         return cli.main(words, worker)
     except SystemExit as end:  # Hydra's, for --help and its like
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BrokenPipeError:  # the reader of stdout has seen enough: so has the batch
+        raise
     except Exception:  # a mistake of ours: the others run all the same
         traceback.print_exc()
         return FAILED

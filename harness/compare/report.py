@@ -149,15 +149,12 @@ def _outcome(comparison: Comparison) -> str:
         for row in comparison.unexplained
     ]
     if comparison.suppressed and slower and not comparison.unexplained:
-        lines.append(
-            f"- {len(slower)} cases are slower, and no alarm is raised: {comparison.found[0].what} is not the same"
-        )
+        cases = "1 case is" if len(slower) == 1 else f"{len(slower)} cases are"
+        lines.append(f"- {cases} slower, and no alarm is raised: {comparison.found[0].what} is not the same")
     if comparison.undecided:
         names = ", ".join(_name(row) for row in comparison.undecided)
-        lines.append(
-            f"- undecided: {len(comparison.undecided)} cases took longer, of which cycles or controls do not say the "
-            f"same: {names}"
-        )
+        cases = "1 case" if len(comparison.undecided) == 1 else f"{len(comparison.undecided)} cases"
+        lines.append(f"- undecided: {cases} took longer, of which cycles or controls do not say the same: {names}")
     if not comparison.compared:
         lines.append("- Nothing is compared: no case under test was timed alike in both runs.")
     return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails or is gone that passed before."])])

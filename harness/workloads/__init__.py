@@ -49,6 +49,10 @@ class Workload(Protocol):
         ...
 
 
+OFFERED = tuple(name for name in (*Workload.__annotations__, *vars(Workload)) if not name.startswith("_"))
+"""The names of that: what a module has to have."""
+
+
 def followed(workload: Workload, problem: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """The inputs that a call has to read anew each time: all, unless the workload says which (`followed(problem)`)."""
     own = getattr(workload, "followed", None)
@@ -68,10 +72,15 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Workload:
-    """The workload module of that name; raises `HarnessError` for an unknown one."""
+    """The workload module of that name; raises `HarnessError` for an unknown one, and for one that lacks something."""
     if name not in names():
         raise HarnessError(f"workload {name!r} is unknown: there is {', '.join(names())}")
-    return cast(Workload, importlib.import_module(f"{__name__}.{name}"))
+    module = importlib.import_module(f"{__name__}.{name}")
+    if missing := [one for one in OFFERED if not hasattr(module, one)]:
+        raise HarnessError(
+            f"workload {name!r} has no {', '.join(missing)}: {module.__file__} needs what harness/workloads/gemm.py has"
+        )
+    return cast(Workload, module)
 
 
 def parse_problem(workload: str, values: Mapping[str, object], *, dtype: str, direction: str) -> ProblemSpec:

@@ -98,7 +98,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence."""
+    """Raises `PaperFiguresError` for options that do not go together: one would do harm, or nothing, in silence.
+
+    Also for folders that are not there and are read at the end.
+    """
     writes = ("add", "beside", "nights", "site", "quick", "check", "write_digests", "readme")
     if arguments.missing and any(getattr(arguments, name) for name in writes):
         raise PaperFiguresError(
@@ -135,6 +138,11 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.quick and (arguments.check or arguments.source):
         beside = "--check" if arguments.check else "--from"
         raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
+    for folder in (*arguments.add, *arguments.nights):
+        if not folder.is_dir():
+            raise PaperFiguresError(
+                f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>", WRONG_ARGUMENTS
+            )
     keeps = next((name for name in ("write_digests", "readme") if getattr(arguments, name)), None)
     if keeps is not None:
         option = f"--{keeps.replace('_', '-')}"

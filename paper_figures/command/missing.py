@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.records import Status
 from paper_figures.command import steps
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import EXCUSED, Cell, select
@@ -47,11 +48,14 @@ def missing(folder: Path, exhibits: Sequence[Exhibit]) -> list[Missing]:
 
 
 def _lacks(cells: Sequence[Cell]) -> str:
-    """What is wrong with the cases of an exhibit; empty where each has a time of today's kernel, or an excuse."""
+    """What is wrong with the cases of an exhibit; empty where each has a time of today's kernel, or an excuse.
+
+    A kernel of others that is wrong at a problem, such as a released one, has no time there however often it is run.
+    """
     if all(cell.row is None for cell in cells):
         return "not measured"
     stale = sum(bool(cell.stale) for cell in cells)
-    untimed = sum(not cell.timed and cell.status not in EXCUSED for cell in cells)
+    untimed = sum(not cell.timed and not _excused(cell) for cell in cells)
     return ", ".join(
         f"{count} of {len(cells)} cases {what}"
         for count, what in ((stale, "are of a kernel that has changed since"), (untimed, "have no time"))
@@ -59,12 +63,15 @@ def _lacks(cells: Sequence[Cell]) -> str:
     )
 
 
+def _excused(cell: Cell) -> bool:
+    wrong = cell.status == Status.FAILED_VERIFICATION and cell.contestant.implementation != "tk"
+    return wrong or cell.status in EXCUSED
+
+
 def missing_text(lacking: Sequence[Missing], campaign: str, of: int) -> str:
     """All of it in lines, with the time that it takes together."""
     if not lacking:
-        return f"campaign {campaign} has all {of} exhibits, and no number is of a kernel that has changed since"
+        return f"campaign {campaign} has all {of} experiments, and no number is of a kernel that has changed since"
     minutes = sum(one.minutes for one in lacking)
-    total = (
-        f"{len(lacking)} of {of} exhibits of campaign {campaign} are incomplete; about {minutes:.0f} minutes on a GPU"
-    )
-    return "\n".join([*(one.text for one in lacking), total])
+    which = f"{len(lacking)} of {of} experiments of campaign {campaign}"
+    return "\n".join([*(one.text for one in lacking), f"{which} are incomplete; about {minutes:.0f} minutes on a GPU"])

@@ -17,10 +17,11 @@ from harness.errors import HarnessError
 from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import check_arguments, parser
+from paper_figures.command.arguments import WRONG_ARGUMENTS, check_arguments, parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
+from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
 from paper_figures.command.second import beside_recorded, carried, first_recorded
@@ -81,6 +82,7 @@ def _report(arguments: argparse.Namespace) -> int:
         folder, measured = _recorded(arguments), measured_exhibits(exhibits)
         print(missing_text(missing(folder, measured), folder.name, len(measured)))
         return 0
+    check_output(arguments.output)
     there = None if arguments.source or arguments.check else steps.find_gpu()
     beside = None
     gpu = None if there is None or there.too_old else there
@@ -102,9 +104,10 @@ def _report(arguments: argparse.Namespace) -> int:
         if arguments.source is None and not arguments.check:
             sources = [_shown(one) for one in (folder, beside) if one is not None]
             small = [one for one in measured_exhibits(exhibits) if one.small_problems]
-            failed = _verify(small, " and ".join(sources), there)
+            failed = _verify(small, sources, there)
     nights = load_nights(arguments.nights) if arguments.nights else []
-    with Working(f"making the report on {_shown(folder)}, about a minute for all exhibits") as working:
+    takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
+    with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
         report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
         report = replace(report, nights=tuple(nights))
         if beside is not None:
@@ -151,15 +154,20 @@ def _recorded(arguments: argparse.Namespace) -> Path:
     if arguments.source is not None:
         return carried(arguments.source, ROOT)
     if arguments.campaign is not None:
-        try:
-            return find_campaign(RESULTS, arguments.campaign)
-        except PaperFiguresError:
-            if CHECKOUT or not RECORDED.is_dir():
-                raise
-            return find_campaign(RECORDED, arguments.campaign)
+        return _campaign(arguments.campaign)
     if arguments.check or digest.DIGESTS.exists():
         return carried(ROOT / digest.recorded_campaign(digest.DIGESTS), ROOT)
     return find_campaign(RESULTS)
+
+
+def _campaign(name: str) -> Path:
+    """The campaign of a name, of an installed package also one that it carries."""
+    for results in (RESULTS,) if CHECKOUT or not RECORDED.is_dir() else (RESULTS, RECORDED):
+        try:
+            return find_campaign(results, name)
+        except PaperFiguresError as error:
+            wrong = PaperFiguresError(str(error), WRONG_ARGUMENTS)
+    raise wrong
 
 
 def _to_measure(exhibits: Sequence[AnyExhibit], arguments: argparse.Namespace) -> tuple[Exhibit, ...]:
@@ -248,17 +256,17 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> int:
+def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu | None) -> int:
     """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed.
 
-    recorded: whose runs the report is then made of. old: a GPU that is here, and too old for the kernels.
+    recorded: the campaigns that the report is then made of. old: a GPU that is here, and too old for the kernels.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
-    minutes = steps.estimated_minutes(exhibits, timed=False) + steps.REPORT_SECONDS / 60
+    minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(len(recorded))
     print(
         f"{why}: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {recorded}. With the kernels built "
+        f"then the report is made from the runs recorded in {' and '.join(recorded)}. With the kernels built "
         f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu"))
@@ -292,6 +300,11 @@ def _verify_one(exhibit: Exhibit, harness: steps.Harness, title: str, log: Path)
     if code != steps.OK or passed < cases:
         print("\n".join([f"    {step.shown}", *(f"    {line}" for line in steps.not_passed(exhibit))]))
     return code, passed, cases
+
+
+def _making_minutes(campaigns: int) -> float:
+    """About how long the report of all exhibits takes."""
+    return campaigns * steps.REPORT_SECONDS / 60
 
 
 def _about(minutes: float) -> str:

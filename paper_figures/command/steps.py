@@ -36,7 +36,7 @@ START_SECONDS = 6.0
 VERIFYING_SECONDS = 0.3
 """A small problem's verification on the CPU: 79 took 22 s with one start, on two cores that others used too."""
 REPORT_SECONDS = 45.0
-"""The report of all exhibits: 34 s there."""
+"""The report of all exhibits on one campaign: two took 85 s there."""
 RUN_MIB = 0.25
 """A run's folder at most: 3000 samples a case, as recorded."""
 REPORT_MIB_A_CASE = 0.03

@@ -83,7 +83,8 @@ def load_paper(folder: Path) -> Paper:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise PaperFiguresError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+        wrong = 1 if folder.is_dir() else 2
+        raise PaperFiguresError(f"{path} cannot be read: {' '.join(str(error).split())}", wrong) from None
     needed, allowed = {"name", "title", "lede", "exhibits"}, {"name", "title", "lede", "exhibits", "figures"}
     if not isinstance(document, dict) or not needed <= set(document) <= allowed:
         raise PaperFiguresError(f"{path} needs the keys {', '.join(sorted(needed))}, and may have figures")

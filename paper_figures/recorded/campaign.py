@@ -49,7 +49,7 @@ def _of_a_night(manifest: Path) -> bool:
 def load_runs(folder: Path) -> list[Run]:
     """The runs of a campaign's folder, newest first; a folder of one run is a campaign of one.
 
-    Raises `PaperFiguresError` with the reader's own sentence if one cannot be used.
+    Raises `PaperFiguresError` with the reader's own sentence if one cannot be used; no such folder is a wrong argument.
     """
     try:
         if (folder / MANIFEST).exists():
@@ -57,7 +57,7 @@ def load_runs(folder: Path) -> list[Run]:
         else:
             runs = load_campaign(folder)
     except ResultsError as error:
-        raise PaperFiguresError(str(error)) from None
+        raise PaperFiguresError(str(error), exit_code=1 if folder.is_dir() else 2) from None
     timed = [run for run in runs if run.manifest["device"] == "cuda"]
     if not timed:
         raise PaperFiguresError(f"{folder} holds no run on a GPU, and a report needs times: choose another with --from")

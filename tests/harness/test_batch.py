@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from harness_support import FAST, ROOT, contestant, small
 
 from harness import cli, provenance
 from harness.batch import commands
+from harness.errors import HarnessError
 from harness.results import load_run
 
 
@@ -84,6 +86,17 @@ def test_an_interruption_ends_the_batch(monkeypatch):
     assert began == [["a=1"]]
 
 
+def test_a_reader_that_stops_early_ends_the_batch(monkeypatch):
+    """Guard: a traceback, and the other commands ran for nobody."""
+
+    def unread(words, worker):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(cli, "main", unread)
+    with pytest.raises(BrokenPipeError):
+        run([["a=1"], ["a=2"]])
+
+
 def test_a_command_after_a_change_of_the_sources_is_refused(monkeypatch, capfd):
     """Guard: what runs is what was imported at first; a manifest would name what is there now."""
     sources = iter([provenance.Source("a", False)] * 2 + [provenance.Source("b", False)])
@@ -120,6 +133,25 @@ def test_typed_lines_are_commands(tmp_path):
     assert said.count("passed") == 1
     assert errors.count("did you mean gemm?") == 1
     assert "'unbalanced: No closing quotation" in errors
+
+
+def test_a_line_may_be_a_whole_command_as_pages_have_it():
+    """Guard: `harness is unknown`, since the words were taken for the harness's own."""
+    lines = [
+        "python -m harness workload=gemm plan=true   # what would run, on today's GPU",
+        ".venv/bin/python3.11 -m harness -m workload=gemm problem.K=64,128",
+        "tk-bench 'problems=[{M:1}]' campaign=a#b",
+        "workload=gemm   # a remark",
+        "   # none",
+    ]
+    assert list(commands._typed(lines)) == [
+        ["workload=gemm", "plan=true"],
+        ["-m", "workload=gemm", "problem.K=64,128"],
+        ["problems=[{M:1}]", "campaign=a#b"],
+        ["workload=gemm"],
+    ]
+    with pytest.raises(HarnessError, match="python -m harness.compare a b: a line is a command of the harness"):
+        list(commands._typed(["python -m harness.compare a b"]))
 
 
 def test_a_program_has_an_answer_to_each_line(tmp_path):

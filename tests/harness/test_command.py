@@ -7,9 +7,10 @@ import subprocess
 
 import numpy as np
 import pytest
-from harness_support import FAST, GOOD, bench, contestant, main, of_this_commit, one_line, only_run, small
+from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
-from harness import cli, headline, provenance
+from harness import cli, headline, provenance, workloads
+from harness.places import CONFIGS
 from harness.results import load_run
 
 # ---- mistakes
@@ -30,6 +31,7 @@ from harness.results import load_run
         (["resum=x"], "; did you mean resume?"),
         (["timer.budget_second=3"], "; did you mean timer.budget_seconds?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_events_clean, cuda_graph"),
+        (["problems=[K:64]"], "or {grid: {KEY: [values]}}; quote it, 'problems=[{M:64,N:64,K:64}]': the shell"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         (["notanoverride"], "notanoverride"),
@@ -70,6 +72,47 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_
     assert not list(tmp_path.iterdir())
 
 
+def configured(tmp_path, monkeypatch, workload):
+    """A copy of the configurations with a workload of one's own."""
+    configs = tmp_path / "configs"
+    shutil.copytree(CONFIGS, configs)
+    (configs / "workload" / "scale.yaml").write_text(workload)
+    monkeypatch.setattr(cli, "CONFIG_DIR", configs)
+    return configs
+
+
+def test_a_configuration_that_is_no_yaml_is_named_with_its_line(tmp_path, monkeypatch, capfd):
+    """Guard: a traceback of 30 lines, in the parser of YAML."""
+    configs = configured(
+        tmp_path, monkeypatch, "# @package _global_\nworkload:\n  name: scale\n  baseline: [tk\nx: 1\n"
+    )
+    assert main(["workload=scale", f"results_dir={tmp_path / 'results'}"]) == 2
+    file = configs / "workload" / "scale.yaml"
+    assert one_line(capfd.readouterr().err) == f"{file}, line 5: expected ',' or ']', but got ':'"
+
+
+def test_a_workload_that_lacks_a_function_is_told_so(tmp_path, monkeypatch, capfd):
+    """Guard: an AttributeError, from the estimate of how long it takes."""
+    (tmp_path / "scale.py").write_text(
+        (ROOT / "harness" / "workloads" / "gemm.py").read_text().replace("def flops", "def _")
+    )
+    monkeypatch.setattr(workloads, "__path__", [*workloads.__path__, str(tmp_path)])
+    gemm = (CONFIGS / "workload" / "gemm.yaml").read_text()
+    configured(tmp_path, monkeypatch, gemm.replace("name: gemm", "name: scale"))
+    assert main([*FAST, "workload=scale", f"results_dir={tmp_path / 'results'}"]) == 2
+    said = one_line(capfd.readouterr().err)
+    assert said.startswith(f"workload 'scale' has no flops: {tmp_path / 'scale.py'} needs what ")
+
+
+def test_a_configuration_is_named_where_it_is(monkeypatch, capfd):
+    """Guard: an installed wheel named a file of a checkout that is not there."""
+    assert main(["problm.K=3"]) == 2
+    assert "; see configs/config.yaml for the keys" in one_line(capfd.readouterr().err)
+    monkeypatch.setattr(cli, "CHECKOUT", False)
+    assert main(["problm.K=3"]) == 2
+    assert f"; see {CONFIGS / 'config.yaml'} for the keys" in one_line(capfd.readouterr().err)
+
+
 def test_a_worker_that_was_started_for_nothing_is_silent(capfd, tmp_path):
     assert cli.main([*FAST, "problem.K=0", f"results_dir={tmp_path}"]) == 2
     assert "K is 0" in one_line(capfd.readouterr().err)
@@ -87,7 +130,7 @@ def test_plan_says_what_would_run_and_what_is_missing(capsys, tmp_path):
     arguments = [*FAST, *GOOD[:-1], *contestant("gone", "Unavailable"), *contestant("picky", "Unsupported")]
     assert main([*arguments, "implementations=[mine,gone,picky]", "plan=true", f"results_dir={tmp_path}"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "on NVIDIA H200: 1 cases, about" in out
+    assert "on NVIDIA H200: 1 case, about" in out
     assert "missing gone: library is not installed: pip install library==1.2" in out
     assert "unsupported picky: K: got 4096" in out
     assert not list(tmp_path.iterdir())

@@ -206,6 +206,13 @@ def test_a_case_of_another_experiment_was_not_asked_for(nights, tmp_path):
     assert main([str(nights["first"]), str(run)]) == 0
 
 
+def test_one_case_is_said_as_one(nights, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Comparison, "controls_held", False)
+    run = without_a_problem(nights["slowed"], tmp_path / "one", experiment="a_smaller_one", gpu={"driver": "590.1"})
+    main([str(nights["first"]), str(run)])
+    assert "- 1 case is slower, and no alarm is raised" in capsys.readouterr().out
+
+
 def test_an_unfinished_run_is_a_failure(nights, tmp_path):
     """Guard: a night that was cut short does not pass for a quiet one."""
     run = altered(nights["second"], tmp_path / "run", status="interrupted")

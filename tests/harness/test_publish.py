@@ -148,6 +148,17 @@ def test_the_mirror_can_be_made_again(stored_run, tmp_path, capsys):
     )
 
 
+def test_without_a_key_it_is_one_sentence(stored_run, tmp_path, monkeypatch, capfd):
+    """Guard: wandb's traceback of 30 lines."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # no .netrc
+    monkeypatch.setenv("WANDB_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    assert publish_main([str(stored_run), "--mode", "online", "--dir", str(tmp_path)]) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("no run can begin at wandb (`wandb login` logs in): ")
+    assert err.count("\n") == 1
+
+
 def test_a_run_without_rows_is_mirrored_too(stored_run, tmp_path):
     import shutil
 

@@ -223,9 +223,16 @@ def test_a_long_build_gives_signs_of_life(scale: toolchain.KernelFolder, monkeyp
     assert len(told) > 5
 
 
+@pytest.mark.parametrize("terminal", [True, False])
 def test_builds_are_told_of_in_few_lines(
-    warm_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+    warm_cache: Path,
+    scale: toolchain.KernelFolder,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
 ) -> None:
+    """Guard: in a log, what a build came to stood behind the seconds of all that were at work."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     kept, all_at_work = build_cpu(scale), ["scale (cpu)", "b (cpu)", "c (cpu)", "d (cpu)", "e (cpu)"]
     progress = command_line.Progress(each_cached=False)
     for _ in range(3):
@@ -236,7 +243,8 @@ def test_builds_are_told_of_in_few_lines(
     progress.built(replace(kept, cached=False))
     progress.still_at_work(all_at_work[2:])
     progress.end_line()
-    first, second, last = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
+    first, second, last = lines if terminal else ("; ".join(lines[:2]), "; ".join(lines[2:4]), *lines[4:])
     named, _, built = first.partition("; ")
     assert named == "building scale (cpu), b (cpu), c (cpu), d (cpu), e (cpu): 0 s, 0 s, 0 s"
     assert built.split()[:3] == ["scale", "cpu", "built"]

@@ -113,7 +113,7 @@ LAST = 3
 
 
 class Progress:
-    """What a reader sees of many builds: a line for each, which grows until that one ends."""
+    """What a reader sees of many builds: a line for each, which grows until that one ends, and in a log is two."""
 
     def __init__(self, each_cached: bool) -> None:
         self.started = time.monotonic()
@@ -125,7 +125,8 @@ class Progress:
         """A build has ended; the kept ones are only counted, unless they were asked for by name."""
         self.cached += build.cached
         if self._each_cached or not build.cached:
-            print(f"; {describe(build)}" if self._waiting else describe(build), flush=True)
+            before = "" if not self._waiting else "; " if sys.stdout.isatty() else "\n"
+            print(f"{before}{describe(build)}", flush=True)
             self._waiting = False
 
     def still_at_work(self, pending: list[str]) -> None:

@@ -26,6 +26,12 @@ def test_the_page_is_the_one_that_the_recorded_runs_give() -> None:
     assert made == TEXT, "write it anew with reproduce-paper --recorded --readme"
 
 
+def test_readme_tells_the_same_time() -> None:
+    told = re.search(r"two cores, about (\d+) on a Hopper GPU$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert told is not None
+    assert f"about {told[1]} minutes" in TEXT
+
+
 def test_every_exhibit_has_its_time() -> None:
     rows = re.findall(r"^\| [^|]+ \| `(\w+)` \|(.*)\|$", TEXT, flags=re.MULTILINE)
     exhibits = {exhibit.id: exhibit for exhibit in load_exhibits()}

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from reproduction_support import FEW, run
+from reproduction_support import FEW, TABLE1, run
 
+from harness.naming import Contestant
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.recorded.experiments import load_experiment
 
@@ -32,7 +33,7 @@ def test_it_tells_what_is_stale_what_has_no_time_and_what_is_not_measured(
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("Table 1 (table1_stages): 4 of 5 cases are of a kernel that has changed since; about ")
     assert second == "    python -m harness experiment=table1_stages campaign=paper"
-    assert last.startswith("1 of 1 exhibits of campaign paper are incomplete; about ")
+    assert last.startswith("1 of 1 experiments of campaign paper are incomplete; about ")
     assert not (tmp_path / "report").exists()
 
 
@@ -41,4 +42,19 @@ def test_a_complete_campaign_lacks_nothing(tmp_path: Path, synthetic: ModuleType
         synthetic.write_run(tmp_path / "c", exhibit.experiment or exhibit.id, f"2026010{number + 1}T000000Z-aaaaaa")
     assert missing(tmp_path / "c", FEW) == []
     text = missing_text([], "c", len(FEW))
-    assert text == f"campaign c has all {len(FEW)} exhibits, and no number is of a kernel that has changed since"
+    assert text == f"campaign c has all {len(FEW)} experiments, and no number is of a kernel that has changed since"
+
+
+def test_a_kernel_of_others_that_is_wrong_is_not_missing(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: the command was told for released kernels that fail at some problems, which it cannot change."""
+    wrong: list[str] = []
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        if contestant.implementation in wrong:
+            return "failed_verification: wrong by 0.1"
+        return float(synthetic.plausible_rate(problem, contestant))
+
+    for name, lacks in (("cublas", []), ("tk", ["4 of 5 cases have no time"])):
+        wrong[:] = [name]
+        synthetic.write_run(tmp_path / name, "table1_stages", rate=rate)
+        assert [one.why for one in missing(tmp_path / name, [TABLE1])] == lacks

@@ -12,6 +12,7 @@ from reproduction_support import FEW, TABLE1, Processes, run, small_cases
 
 from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import settings
+from paper_figures.command.output import check_output
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.campaign import find_campaign, load_runs
@@ -180,15 +181,18 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
     monkeypatch.setattr(reproduce, "make_report", made)
     assert run(place, "--from", str(recorded)) == 0
     assert processes.steps == []
-    assert said[0].startswith("making the report on results/h200-sxm/paper")
+    assert said[0].startswith("making the report on results/h200-sxm/paper, about a minute for all exhibits:")
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         ((), 1, "holds no recorded run: restore the folder"),
-        (("--campaign", "nothing"), 1, "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), 1, "nowhere is not a folder"),
+        (("--campaign", "nothing"), 2, "holds no recorded run of a campaign 'nothing'"),
+        (("--from", "nowhere"), 2, "nowhere is not a folder"),
+        (("--add", "nowhere"), 2, "nowhere is not a folder"),
+        (("--nights", "nowhere"), 2, "nowhere is not a folder"),
+        (("--from", "nowhere", "--paper", "nowhere"), 2, "nowhere/paper.yaml cannot be read"),
         (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
         (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
         (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
@@ -283,5 +287,26 @@ def test_an_output_that_cannot_be_written_is_one_sentence(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "file").write_text("")
-    assert reproduce.main(["--from", str(recorded), "--output", str(place / "file" / "report")]) == 1
-    assert capsys.readouterr().err.startswith("error: cannot write ")
+    assert reproduce.main(["--from", str(recorded), "--output", str(place / "file" / "report")]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot write {place / 'file' / 'report'} (")
+
+
+def test_an_output_that_is_something_else_is_refused_before_anything_runs(
+    place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Guard: it was refused after the measurements, which take more than an hour, and after the verification."""
+    (place / "README.md").write_text("mine")
+    (place / "docs").mkdir()
+    (place / "docs" / "page.md").write_text("mine")
+    for name in ("README.md", "docs"):
+        assert reproduce.main(["--output", str(place / name)]) == 2
+        assert "exists and is no report: give another folder" in capsys.readouterr().err
+    assert processes.steps == []
+    assert (place / "docs" / "page.md").read_text() == (place / "README.md").read_text() == "mine"
+
+
+def test_a_folder_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
+    check_output(tmp_path / "new" / "report")
+    assert list(tmp_path.iterdir()) == []
+    check_output(tmp_path)
+    assert tmp_path.is_dir()

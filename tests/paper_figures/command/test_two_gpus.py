@@ -155,7 +155,7 @@ def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
     assert run(place, *words) == 0  # its own are replaced
     shutil.copytree(place / "report" / "exhibits", place / "report" / "mine")
     shutil.copyfile(place / "report" / "index.html", place / "report" / "mine" / "index.html")
-    assert run(place, *words) == 1
+    assert run(place, *words) == 2
     assert "exists and is no report" in capsys.readouterr().err
     assert (place / "report" / "mine" / "index.html").is_file()
 
