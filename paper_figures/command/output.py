@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paper_figures.command.arguments import WRONG_ARGUMENTS
 from paper_figures.errors import PaperFiguresError
-from paper_figures.shown.report.writing import ENTRIES, OUTER, _is_report
+from paper_figures.shown.report.writing import refuse_foreign
 
 
 def check_output(out: Path) -> None:
@@ -16,10 +16,7 @@ def check_output(out: Path) -> None:
 
     A campaign takes more than an hour, and its report is written at the end.
     """
-    if out.exists() and not (out.is_dir() and _may_be_replaced(out)):
-        raise PaperFiguresError(
-            f"{out} exists and is no report: give another folder with --output, or remove it", WRONG_ARGUMENTS
-        )
+    refuse_foreign(out)
     missing = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -33,9 +30,3 @@ def check_output(out: Path) -> None:
         for folder in missing:
             with contextlib.suppress(OSError):
                 folder.rmdir()
-
-
-def _may_be_replaced(folder: Path) -> bool:
-    """Whether a folder is a report on this paper, or is empty."""
-    own = all(path.name in ENTRIES or _is_report(path, OUTER) for path in folder.iterdir())
-    return own and (not (folder / "index.html").exists() or _is_report(folder))

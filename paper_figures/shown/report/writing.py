@@ -143,6 +143,13 @@ def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
 
 def _clear(out: Path) -> None:
     """Removes an earlier report; refuses a folder that is something else."""
+    refuse_foreign(out)
+    if out.exists():
+        shutil.rmtree(out)
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raises `PaperFiguresError` for a file, and for a folder that is something else than a report on this paper."""
     if not out.exists():
         return
     page = out / "index.html"
@@ -150,8 +157,9 @@ def _clear(out: Path) -> None:
         path.name not in ENTRIES and not _is_report(path, OUTER) for path in out.iterdir()
     )
     if foreign or (page.exists() and not _is_report(out)):
-        raise PaperFiguresError(f"{out} exists and is no report: give another folder with --output, or remove it")
-    shutil.rmtree(out)
+        raise PaperFiguresError(
+            f"{out} exists and is no report: give another folder with --output, or remove it", exit_code=2
+        )
 
 
 OUTER = 'href="../index.html"'
