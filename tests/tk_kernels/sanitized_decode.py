@@ -9,6 +9,7 @@ from decode_operators import GQA, MLA, Decode
 from sanitized import command_line, finish
 
 from tk_kernels.ops.decode_plan import SCHEDULES
+from tk_kernels.toolchain import find_kernel
 
 GROUPED = (
     ("450+3", 1, 8, 64, 2),
@@ -44,9 +45,11 @@ def problems(operator: Decode, device: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     parser = command_line(__doc__ or "")
-    parser.add_argument("operator", nargs="*", help=f"all if not given: {', '.join(OPERATORS)}")
+    parser.add_argument("operator", nargs="*", help=f"all of the target if not given: {', '.join(OPERATORS)}")
     given = parser.parse_args()
     if unknown := sorted({*given.operator} - {*OPERATORS}):
         parser.error(f"{unknown[0]} is no operator that decodes: there is {', '.join(OPERATORS)}")
-    named = given.operator or OPERATORS
+    named = given.operator or [
+        name for name in OPERATORS if not (given.target and find_kernel(name).refusal(given.target))
+    ]
     finish((one for name in named for one in problems(OPERATORS[name], given.device)), given.target)

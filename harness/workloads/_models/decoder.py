@@ -32,7 +32,7 @@ Blocks = Callable[[Weights, Tensor, Tensor, Tensor], Tensor]
 SCORES_AT_ONCE = 2**28
 """Scores that plain attention holds: 2 GiB in float64."""
 CAUSAL_BLOCKS = 8
-"""Blocks that it cuts a head's queries into at least; none computes what all of its queries are before."""
+"""Blocks that it cuts a head's queries into, or more; each leaves out the keys that come after all of its queries."""
 EPSILON = 1e-6
 """Of the norms, beside the mean square."""
 

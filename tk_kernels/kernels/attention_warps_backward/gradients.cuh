@@ -4,15 +4,15 @@
 //
 // keys_by_warps     a block has 128 keys of one head of keys (64 at dim 128), 32 (16) a warp, and walks over the
 //                   queries that see them; S^T and dS^T are in registers, and dS^T in shared memory too, for a warp's
-//                   16 rows of dQ, which are added to the sums
+//                   64 columns of dQ, of 16 queries (32 at dim 128), which are added to the sums from registers
 // queries_by_warps  where results must repeat: a block has 64 queries, 16 a warp, and walks over the keys
 //
 // There is one buffer of each operand. The next Q and dO arrive under dQ.
 //
-// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, dQ 16 KB: 81 KB at dim 64, 89 KB at 128;
+// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key: 65 KB at dim 64, 73 KB at 128;
 //                queries: 64 KB
-// registers      dK and dV 128, at either dim; S and dP 64, of 32 queries at dim 64; as bf16 16; dQ 32 a thread,
-//                not all at a time
+// registers      dK and dV 128, at either dim; S and dP 64, of 32 queries at dim 64; as bf16 16; dQ 32 a thread
+//                (64 at dim 128), not all at a time
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
 

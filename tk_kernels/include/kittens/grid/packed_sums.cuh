@@ -1,6 +1,6 @@
 // Sums in fp32 that many blocks add to, of matrices that are rounded once all have: gradients, parts of a long product.
 // A row of the tensor holds a strip of 16 rows, as tiles of 16 x 64 that are packed (in the order of their registers):
-// a warp adds 4 KB that follow one another, by `store_packed` to shared memory and `store_add_async` of that.
+// a warp adds 4 KB that follow one another: by `store_packed` to shared memory and `store_add_async`, or `add_packed`.
 #pragma once
 
 namespace kittens {

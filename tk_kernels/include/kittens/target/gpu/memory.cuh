@@ -213,7 +213,8 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
-// Elements that a thread keeps side by side in a packed tile. Four cost least. Only a warp's tile is added to.
+// Elements that a thread keeps side by side in a packed tile. Four cost least. But before sm_90 memory adds one element
+// a lane: those of a warp's tile, the only one that is added to, lie side by side over the lanes, a line at a time.
 template <int Warps> constexpr int unit_floats = Warps == 1 ? limits::added_floats : 4;
 
 // The u-th unit of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank conflict.
