@@ -107,6 +107,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") and not asked_for_long:
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
+        if item.get_closest_marker("hopper") and item.config.getoption("--ptx"):
+            item.add_marker(pytest.mark.skip(reason="about the kernels for Hopper GPUs, which --ptx does not run"))
     in_browser = [item for item in items if item.get_closest_marker("browser")]
     reason = missing_browser() if in_browser else None
     if reason:
