@@ -201,7 +201,10 @@ def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> Non
     for key, cell in cells.items():
         assert cell.row is not None
         record = records[key]
-        assert record["problem"] == cell.row["problem"]
+        unusual = f";distribution={cell.row['distribution']}" if cell.row["distribution"] != "normal" else ""
+        unusual += f";timer={cell.row['timer']}" if cell.row["timer"] not in ("", "cuda_events") else ""
+        assert record["problem"] == f"{cell.row['problem']}{unusual}"
+        assert (record["distribution"], record["timer"]) == (cell.row["distribution"], cell.row["timer"])
         assert record["command"] == cell.row["repro_command"]
         assert (record["tflops"] is not None) == cell.timed
     timed = [one for one in rows if one["tflops"] is not None]

@@ -153,7 +153,7 @@ def prose(page: str) -> list[str]:
         "^Measure it again",
         "^←|→$",
     )
-    of_scripts = ("^Without scripts", "^Show all")
+    of_scripts = ("^Without scripts", "^Show all", "× fastest compares")
     return [text for text in texts if not re.search("|".join(links + of_scripts), text)]
 
 
