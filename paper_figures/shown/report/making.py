@@ -59,7 +59,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         lines = tuple(
             line for line in lines if line.everything_published and line.cell.contestant.implementation != RELEASED
         )  # the paper's numbers, each once
-    to_run = measure_command(exhibit, str(runs[0].manifest["campaign"]))
+    to_run = measure_command(exhibit)
     means = mean_ratio_texts(exhibit, lines)
     remarks = _remarks(part, lines, means, to_run)
     return ExhibitReport(
@@ -81,7 +81,7 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
     used = [part for part in sources.parts if runs_used(part.selections)]
     missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
     unmeasured = [one.id for one in borrowed_parts([exhibit]) if one in missing] or [exhibit.id]
-    to_run = f"reproduce-paper --campaign {runs[0].manifest['campaign']} --exhibit {' '.join(unmeasured)}"
+    to_run = f"reproduce-paper --exhibit {' '.join(unmeasured)}"
     results = _results(runs, exhibit, sources.selections, to_run)
     table = exhibit.make_table(sources, results)
     if missing:
@@ -123,10 +123,14 @@ def _results(
     )
 
 
-def measure_command(exhibit: Exhibit, campaign: str) -> str:
-    """The command that measures an exhibit into a campaign."""
+def measure_command(exhibit: Exhibit, campaign: str = "") -> str:
+    """The command that measures an exhibit into a campaign.
+
+    Pages name none: whoever tries their command does not measure into the recorded one.
+    """
+    into = f" campaign={campaign}" if campaign else ""
     own = "" if current() is THUNDERKITTENS else f"--config-dir {current().experiments.parent.name} "
-    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
+    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id}{into}"
 
 
 def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: str) -> list[str]:
