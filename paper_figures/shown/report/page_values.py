@@ -15,7 +15,7 @@ from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.published.claims import Kind
+from paper_figures.published.claims import BEYOND, Kind
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
@@ -23,7 +23,7 @@ from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
 from paper_figures.shown.page.bars import exhibit_bars
-from paper_figures.shown.page.finding import BEYOND, alone, boxes, headline, held
+from paper_figures.shown.page.finding import alone, boxes, headline, held
 from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
