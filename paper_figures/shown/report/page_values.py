@@ -38,6 +38,7 @@ from paper_figures.shown.summary import (
     kinds_table,
     subjects_table,
     summary_sentences,
+    uncounted_sentence,
     verdict_sentence,
 )
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
@@ -110,6 +111,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "machines": machine_values(report),
         "counts": _counts(report.results),
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
+        "uncounted": uncounted_sentence(report.results),
         "beside": two_gpus_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
         "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
