@@ -285,6 +285,8 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
         lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
     if missing := absent_libraries(report.exhibit, report.lines):
         lines.append(f"Absent: {', '.join(missing)}.")
+    if nobody := unmeasured(report.lines):
+        lines.append(nobody)
     if isinstance(report.exhibit, Exhibit) and report.exhibit.not_among:
         lines.append(f"{_sentence(report.exhibit.not_among)}.")
     return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))

@@ -18,10 +18,10 @@ from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
-from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best
+from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best, unmeasured
 from paper_figures.shown.charts import bars_caption, draw_exhibit
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import measured_roof
@@ -141,9 +141,10 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
         own = f" {ALIKE}" if same else ""
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.{own}")
     remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
-    measured = any(line.cell.timed for line in lines)
-    if measured and len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):
-        remarks.append(f"The best baseline is the fastest that was timed on a problem. Absent: {', '.join(missing)}.")
+    if any(line.cell.timed for line in lines) and len(part.exhibit.baselines) > 1:
+        remarks.append(f"Ratios are to {fastest_of(part.exhibit)}, as far as they were timed on a problem.")
+        remarks += [f"Absent: {', '.join(missing)}."] if (missing := absent(part.exhibit, lines)) else []
+        remarks += filter(None, [unmeasured(lines)])
     remarks += selection_notes(part.exhibit, part.selections)
     for run in runs_used(part.selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
@@ -171,9 +172,8 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
-    several = len(exhibit.baselines) > 1
-    missing = absent(exhibit, lines) if several else ()
-    baseline = "the best baseline" if several else exhibit.baseline_label
+    missing = absent(exhibit, lines) if len(exhibit.baselines) > 1 else ()
+    baseline = opponent(exhibit)
     baseline += f" (absent: {', '.join(missing)})" if missing else ""
     sentences = []
     for panel in dict.fromkeys(one.panel for one in means):
@@ -184,9 +184,8 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
             f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
         )
     if means and (best := sometimes_best(lines)):
-        left_out = f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} left out"
         sentences.append(
-            "A mean needs a ratio on every problem, and the best baseline of a problem has none there: "
-            f"{left_out} where another is the best of some problem."
+            f"A mean needs a ratio on every problem. Left out, since ratios of some problems are to "
+            f"{'it' if len(best) == 1 else 'them'}: {'; '.join(best)}."
         )
     return sentences
