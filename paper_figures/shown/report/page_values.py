@@ -198,14 +198,17 @@ def commits(report: Report) -> str:
 
 
 def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, str]) -> dict[str, Any]:
+    claim = result.claim
+    own = claim.where == BEYOND and claim.against == "paper"  # a bar of this project, which the paper has nothing like
+    papers_machine = "" if own else f" The paper measured on {claim.gpu}."
     return {
-        "claim": result.claim,
+        "claim": claim,
         "verdict": str(result.verdict),
         "notes": result.notes,
-        "also": also.get(result.claim.id, ""),
+        "also": also.get(claim.id, ""),
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
-        "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
+        "tolerance": f"Tolerance: {claim.tolerance}{papers_machine}",
         "table": points_table(result, exhibit),
     }
 

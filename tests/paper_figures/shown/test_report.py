@@ -222,6 +222,12 @@ def test_no_page_offers_a_command_that_measures_into_its_campaign(report: Report
             assert "campaign" not in offered, path.name
 
 
+def test_nothing_is_said_of_the_papers_gpu_where_the_paper_measured_nothing(written: Path) -> None:
+    """Guard: under the claim on prefill stood on which GPU the paper measured it."""
+    assert "The paper measured on H100 80GB SXM." in exhibit_page(written, "fig7_gemm")
+    assert "The paper measured on" not in exhibit_page(written, "prefill")
+
+
 def test_the_datasheet_is_in_words_and_units(written: Path) -> None:
     """Guard: the page had the names of the manifest's keys: `boost_mhz 1830; gbps 4800`."""
     assert "<dd>NVIDIA H200 SXM: bf16 989.4 TFLOPS; memory 4800 GB/s</dd>" in (written / "machine.html").read_text()
