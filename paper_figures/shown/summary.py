@@ -186,7 +186,7 @@ def lost_subjects(subjects: Sequence[Headline]) -> str:
     lost = [
         one for one in subjects if any(result.verdict is Verdict.SHORT and _of_paper(result) for result in one.today)
     ]
-    return "".join(_listed("At least one claim of the paper falls short against today's fastest library in", lost))
+    return "".join(_listed("At least one claim falls short against today's fastest library in", lost))
 
 
 def _of_paper(result: ClaimResult) -> bool:
