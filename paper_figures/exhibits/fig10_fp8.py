@@ -29,6 +29,7 @@ EXHIBIT = Exhibit(
     axis="M = N = K",
     tick="{M}",
     baseline=("cublas_fast", "cublas_tuned_fast"),
+    baseline_name="the faster form of cuBLAS, fast accumulation",
     not_among="not among them: DeepGEMM (its scales are finer, and its result is bf16 alone)",
     panel=_panel,
     names={"tk[fast_accum=0]": "TK (ours), promoted", "cublas": "cuBLAS, promoted"},

@@ -17,6 +17,7 @@ EXHIBIT = Exhibit(
     axis=AXIS,
     tick=TICK,
     baseline=("cublas_fast", "cublas_tuned_fast"),
+    baseline_name="the faster form of cuBLAS, fast accumulation",
     panel=layer,
     other_axes=OTHER_AXES,
     small_problems=({"M": 1, "N": 272, "K": 176},),

@@ -27,6 +27,10 @@ CLAIMS = THUNDERKITTENS.claims
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
 
 
+BEYOND = "Beyond the paper"
+"""Where exhibits and claims stand that the paper has not."""
+
+
 class Better(StrEnum):
     """Which side of the accepted values is no worse than they are."""
 
@@ -130,6 +134,8 @@ class Claim:
             return Kind.OTHER
         if self.against in _OPPONENTS:
             return _OPPONENTS[self.against]
+        if self.where == BEYOND:  # the paper has no opponent there
+            return Kind.TODAY
         ours = all(one.implementation == OURS for point in self.points for one in point.over)
         return Kind.ABLATION if ours else Kind.SPEEDUP
 

@@ -109,6 +109,10 @@ NEAR = 0.9
 """From this share of a rate on another may be taken for as fast; calls back to back are up to 13 % slower."""
 
 
+NAMED = 3
+"""Problems without a case that are named; of more the count is."""
+
+
 def is_mixed(lines: Sequence[Line]) -> bool:
     """Whether some rates of a problem's lines are of calls back to back and others of the rounds."""
     return len({line.rate.settled for line in lines if line.rate is not None}) > 1
@@ -214,9 +218,9 @@ def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | 
     """Who has no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
 
     of: whom it is asked of, the baselines where it is None.  One that another is a build of is not missed where that
-    has a time.
+    has a time, and nobody is where nobody ran.
     """
-    problems = {line.problem for line in lines}
+    problems = {line.problem for line in lines if line.cell.row is not None}
     asked = exhibit.baselines if of is None else of
     timed = {one.implementation: _timed_on(one, lines) for one in asked}
     found = []
@@ -228,6 +232,17 @@ def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | 
         count = f" on {len(missed)} of {len(problems)}" if len(missed) < len(problems) else ""
         found.append(f"{contestant_label(one, exhibit.names)} ({words(next(own, 'not run'))}{count})")
     return tuple(found)
+
+
+def unmeasured(lines: Sequence[Line]) -> str:
+    """`Not measured: N = 65536.`: the problems on which no contestant ran, of many their count; empty without any."""
+    labels = {line.problem: line.problem_label for line in lines}
+    ran = {line.problem for line in lines if line.cell.row is not None}
+    left = [label for problem, label in labels.items() if problem not in ran]
+    if not left or not ran:
+        return ""
+    named = "; ".join(left) if len(left) <= NAMED else f"{len(left)} of {len(labels)} problems"
+    return f"Not measured: {named}."
 
 
 def _timed_on(contestant: Contestant, lines: Sequence[Line]) -> set[str]:

@@ -53,6 +53,7 @@ class Derived:
     own_cases: ClassVar[bool] = False
     """Whether cases are measured for it, and are its own; here they are its parts'."""
     baselines: ClassVar[tuple[Contestant, ...]] = ()
+    baseline_name: ClassVar[str] = ""
     rivals: ClassVar[tuple[Contestant, ...]] = ()
     """None: its parts' ratios are against theirs."""
 

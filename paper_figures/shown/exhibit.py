@@ -74,16 +74,33 @@ class Compared(Protocol):
         """The contestants of which the fastest is what ratios are against; none where parts have theirs."""
 
     @property
+    def baseline_name(self) -> str:
+        """What several baselines are called together, where their names are long; empty where they do."""
+
+    @property
     def rivals(self) -> tuple[Contestant, ...]:
         """Libraries of today that ratios are not against, since the paper compares with others."""
 
 
 def opponent(exhibit: Compared) -> str:
-    """What ratios are against: `the fastest library`, or by name where those of today are not all among them."""
-    named = [contestant_label(one, exhibit.names) for one in exhibit.baselines]
-    if len(named) == 1:
-        return named[0]
-    return f"the fastest of {' and '.join(named)}" if exhibit.rivals else "the fastest library"
+    """What ratios are against: `the fastest library`, or by name where two are or those of today are not all there."""
+    if len(exhibit.baselines) == 1:
+        return contestant_label(exhibit.baselines[0], exhibit.names)
+    if exhibit.baseline_name:
+        return exhibit.baseline_name
+    return fastest_of(exhibit) if len(exhibit.baselines) == 2 or exhibit.rivals else "the fastest library"
+
+
+def fastest_of(exhibit: Compared) -> str:
+    """Several baselines by name: `the faster of cuBLAS and cuBLASLt (auto-tuned)`."""
+    named = [_with_brackets(contestant_label(one, exhibit.names)) for one in exhibit.baselines]
+    return f"the {'faster' if len(named) == 2 else 'fastest'} of {', '.join(named[:-1])} and {named[-1]}"
+
+
+def _with_brackets(name: str) -> str:
+    """A name that may stand between commas: `cuBLASLt (auto-tuned)`."""
+    first, _, rest = name.partition(", ")
+    return f"{first} ({rest})" if rest else name
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,8 @@ class Exhibit:
     """How a problem is named on that axis: `{K}`, or what its keys are made into."""
     baseline: str | tuple[str, ...]
     """The contestant that ratios are against; of several, the fastest on each problem."""
+    baseline_name: str = ""
+    """What several baselines are called together, where their names are too long for a heading: `the faster form`."""
     others: tuple[str, ...] = ()
     """Libraries of today that ratios are not against, since the paper compares with the baseline."""
     not_among: str = ""
@@ -166,8 +185,7 @@ class Exhibit:
     @property
     def baseline_label(self) -> str:
         """What ratios are against, for a heading."""
-        own = self.baselines
-        return contestant_label(own[0], self.names) if len(own) == 1 else "best baseline"
+        return opponent(self).removeprefix("the ")
 
     def panel_of(self, problem: str) -> str:
         """The title of a problem's panel."""

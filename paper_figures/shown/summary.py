@@ -133,11 +133,21 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
     )
     rest = len(tested) - hold - lost - short
     parts = [f"{hold} hold{'s' if hold == 1 else ''}"]
-    parts += [f"{lost} hold{'s' if lost == 1 else ''} no longer by that margin over today's libraries"] if lost else []
+    overtaken = f"{lost} hold{'s' if lost == 1 else ''} over the paper's opponent but not over today's libraries"
+    parts += [overtaken] if lost else []
     parts += [f"{short} fall{'s' if short == 1 else ''} short"] if short else []
     parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
     listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
     return f"Of {len(tested)} tested claims, {listed}."
+
+
+def uncounted_sentence(results: Sequence[ClaimResult]) -> str:
+    """Which claims that sentence leaves out, and where they are counted; empty without any."""
+    left = [one.verdict for one in results if one.claim.kind is Kind.RELEASED]
+    if not left:
+        return ""
+    claims = f"{len(left)} claim{'s' if len(left) > 1 else ''}"
+    return f"Not counted here, but among all claims: {claims} over the authors' released kernels ({counted(left)})."
 
 
 def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult] = (), gpu: str = "") -> str:
@@ -172,11 +182,11 @@ def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
 
 
 def lost_subjects(subjects: Sequence[Headline]) -> str:
-    """The subjects with a margin of the paper that does not hold against the fastest of today, in a sentence."""
+    """The subjects with a claim of the paper that falls short over the fastest of today, in a sentence."""
     lost = [
         one for one in subjects if any(result.verdict is Verdict.SHORT and _of_paper(result) for result in one.today)
     ]
-    return "".join(_listed("A margin of the paper does not stand against today's fastest library in", lost))
+    return "".join(_listed("At least one claim falls short against today's fastest library in", lost))
 
 
 def _of_paper(result: ClaimResult) -> bool:

@@ -18,6 +18,8 @@ from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Exhibit
 
 ABSENT = "–"
+BASELINE = "baseline"
+"""In a column of ratios: what those of its problem are to."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
 
@@ -124,7 +126,7 @@ def _exhibit_row(exhibit: Exhibit, line: Line) -> tuple[Text, ...]:
         paper_text(line.published_pct, ROOF),
         quantity_text(line.rate_pct, ROOF, key),
         paper_text(line.published_ratio, RATIO),
-        Text("best", kind="number") if several and line.is_baseline else ratio_text(line),
+        Text(BASELINE, kind="number") if several and line.is_baseline else ratio_text(line),
     ]
     for entry in line.profile:
         row += [

@@ -14,11 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.naming import parse_contestant
 from paper_figures.judged.quantities import cell_ratio, fastest, rate, roof_share
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import Cell
+from paper_figures.shown.case_rows import BACK_TO_BACK, IN_ROUNDS, TWO_WAYS
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import Report
@@ -29,7 +31,9 @@ COLUMNS = {
     "operation": "workload",
     "direction": "fwd or bwd",
     "dtype": "type of the inputs",
-    "problem": "shape and options, in the workload's order of keys",
+    "problem": "shape and options, in the workload's order of keys; inputs and timer where they are unusual",
+    "distribution": "what the inputs are drawn from",
+    "timer": "how a call was timed; nothing where none was",
     "gpu": "what it was measured on",
     "library": "contestant, for readers",
     "contestant": "contestant, as the harness names it",
@@ -41,6 +45,7 @@ COLUMNS = {
     "latency_us": "time a call, us",
     "times_fastest": "speed relative to the fastest contestant of the problem, paired in its run",
     "fastest": "whether it is that contestant",
+    "best": "whether it is that of the run which timed the most libraries on the problem: one row a problem and GPU",
     "roof_pct_datasheet": "rate in % of the datasheet's roof",
     "roof_pct_measured": "rate in the rounds in % of the roof measured in the same run",
     "rel_l2_error": "error against the float64 reference",
@@ -69,7 +74,40 @@ def records(report: Report) -> list[Record]:
                 own = found[cell.key]
                 if exhibit.exhibit.id not in own["exhibits"].split():
                     own["exhibits"] = f"{own['exhibits']} {exhibit.exhibit.id}".strip()
+    _mark_best(list(found.values()))
     return list(found.values())
+
+
+def _mark_best(every: Sequence[Record]) -> None:
+    """Marks the fastest of each problem: of several runs that of the one with the most libraries, of those the newest.
+
+    Rates of two runs are not compared, since only contestants of one run were timed side by side.
+    """
+    runs: dict[tuple[str, ...], list[list[Record]]] = {}
+    for together in _together(every):
+        if any(one["fastest"] for one in together):
+            runs.setdefault(_problem(together[0]), []).append(together)
+    for found in runs.values():
+        chosen = max(found, key=lambda together: (_libraries(together), together[0]["run"]))
+        max((one for one in chosen if one["fastest"]), key=lambda one: float(one["tflops"]))["best"] = True
+
+
+def _together(every: Sequence[Record]) -> list[list[Record]]:
+    """The timed cases by problem and run."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for one in every:
+        if one["tflops"] is not None:
+            found.setdefault((*_problem(one), one["run"]), []).append(one)
+    return list(found.values())
+
+
+def _problem(one: Record) -> tuple[str, ...]:
+    return tuple(one[name] for name in ("operation", "direction", "dtype", "problem", "gpu"))
+
+
+def _libraries(together: Sequence[Record]) -> int:
+    """How many implementations some cases have: variants of one count once."""
+    return len({parse_contestant(one["contestant"]).implementation for one in together})
 
 
 def _record(cell: Cell, best: Cell | Missing | None) -> Record:
@@ -81,13 +119,16 @@ def _record(cell: Cell, best: Cell | Missing | None) -> Record:
         "operation": str(row["workload"]),
         "direction": str(row["direction"]),
         "dtype": str(row["dtype"]),
-        "problem": str(row["problem"]),
+        "problem": ";".join((str(row["problem"]), *_unusual(row))),
+        "distribution": str(row["distribution"]),
+        "timer": str(row["timer"] or ""),
         "gpu": str((cell.run.manifest.get("gpu") or {}).get("name", "")),
         "library": contestant_label(cell.contestant),
         "contestant": str(cell.contestant),
         "status": words(cell.status),
         "settled": False,
         "fastest": False,
+        "best": False,
         "rel_l2_error": _number(row["rel_l2_error"]),
         "tolerance": _number(row["tolerance"]),
         "exhibits": "",
@@ -96,6 +137,15 @@ def _record(cell: Cell, best: Cell | Missing | None) -> Record:
         "command": str(row["repro_command"]),
     }
     return record | _speed(cell, best) if isinstance(best, Cell) and cell.timed else record
+
+
+USUAL = {"distribution": "normal", "timer": "cuda_events"}
+"""What inputs and timer are unless an experiment says otherwise."""
+
+
+def _unusual(row: Mapping[str, Any]) -> list[str]:
+    """What else a rate depends on and is not the usual, as a problem's keys are: `distribution=zeros`."""
+    return [f"{name}={row[name]}" for name, usual in USUAL.items() if row[name] and row[name] != usual]
 
 
 def _speed(cell: Cell, best: Cell) -> Record:
@@ -173,10 +223,28 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 SHOWN = (
-    *("operation", "direction", "dtype", "problem", "gpu", "library", "tflops", "times_fastest", "fastest"),
+    *("operation", "direction", "dtype", "problem", "gpu", "library", "tflops", "mark", "times_fastest", "fastest"),
+    "best",
     *("roof_pct_datasheet", "roof_pct_measured", "latency_us", "rel_l2_error", "page", "command"),
 )
-"""What the page of all cases shows of a record."""
+"""What the page of all cases shows of a record, with the mark of its rate."""
+
+
+def _rate_marks(every: Sequence[Record]) -> dict[str, str]:
+    """What stands behind the rate of each timed case, by its page."""
+    found: dict[str, str] = {}
+    for together in _together(every):
+        others = IN_ROUNDS if any(one["settled"] for one in together) else ""
+        found |= {one["page"]: BACK_TO_BACK if one["settled"] else others for one in together}
+    return found
+
+
+def mark_legend(every: Sequence[Record]) -> list[str]:
+    """What the marks of the page of all cases mean, a sentence each that it has."""
+    used = set(_rate_marks(every).values())
+    alike = f"{IN_ROUNDS} is on a rate of the rounds where another of its problem is of calls back to back: "
+    legend = {BACK_TO_BACK: TWO_WAYS[0], IN_ROUNDS: f"{alike}compare like marks."}
+    return [sentence for mark, sentence in legend.items() if mark in used]
 
 
 def shown_cases(every: Sequence[Record]) -> str:
@@ -187,8 +255,10 @@ def shown_cases(every: Sequence[Record]) -> str:
     timed = [one for one in every if one["tflops"] is not None]
     words = dict.fromkeys(word for one in timed for word in one["command"].split(" "))
     places = {word: place for place, word in enumerate(words)}
+    marks = _rate_marks(every)
     rows = []
     for one in timed:
-        shown = one | {"command": [places[word] for word in one["command"].split(" ")]}
+        command = [places[word] for word in one["command"].split(" ")]
+        shown = one | {"command": command, "mark": marks[one["page"]]}
         rows.append([shown[name] for name in SHOWN])
     return _json({"names": SHOWN, "words": list(words), "rows": rows}).strip().replace("<", "\\u003c")

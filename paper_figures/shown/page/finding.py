@@ -17,9 +17,9 @@ from paper_figures.judged.quantities import fastest, speedup
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Missing, Verdict, counted
 from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.numbers import RATIO, quantity, with_unit
-from paper_figures.published.claims import Kind
+from paper_figures.published.claims import BEYOND, Kind
 from paper_figures.recorded.selection import Selected
-from paper_figures.shown.case_rows import Line, absent
+from paper_figures.shown.case_rows import Line, absent, unmeasured
 from paper_figures.shown.exhibit import Compared, Exhibit
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.summary import load_subjects
@@ -31,8 +31,6 @@ NAMED = 3
 """Subjects that a title names; of more it counts their claims."""
 TODAY = "Today's best library"
 """Over the box on it."""
-BEYOND = "Beyond the paper"
-"""Where exhibits stand that the paper has not."""
 MAIN = (Kind.SPEEDUP, Kind.ABLATION, Kind.RATE)
 """Kinds of claims that a box names first."""
 OURS_DEFAULT, THEIRS = Contestant(OURS), Contestant(RELEASED)
@@ -287,6 +285,8 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
         lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
     if missing := absent_libraries(report.exhibit, report.lines):
         lines.append(f"Absent: {', '.join(missing)}.")
+    if nobody := unmeasured(report.lines):
+        lines.append(nobody)
     if isinstance(report.exhibit, Exhibit) and report.exhibit.not_among:
         lines.append(f"{_sentence(report.exhibit.not_among)}.")
     return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))

@@ -16,6 +16,7 @@ from paper_figures.shown.case_rows import (
     never_there,
     never_there_remarks,
     published_gpus,
+    unmeasured,
 )
 from paper_figures.shown.charts import drawn
 from paper_figures.shown.exhibit import Exhibit
@@ -106,5 +107,5 @@ def _remarks(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     gone = never_there(lines)
     if missing := absent(exhibit, lines, [one for one in exhibit.baselines if one not in gone]):
         remarks.append(f"Without a time: {', '.join(missing)}.")
-    remarks += never_there_remarks(exhibit, lines)
+    remarks += [*never_there_remarks(exhibit, lines), *filter(None, [unmeasured(lines)])]
     return remarks

@@ -150,7 +150,7 @@ def html_table(
     return Markup(
         f'<div class="scroll" role="region" aria-label="{escape(table.caption)}" tabindex="0">'
         f"<table{f' class={kind}' if kind else ' class=sortable' if sortable else ''}>"
-        f"<caption>{escape(table.caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<caption><span>{escape(table.caption)}</span></caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>{numbered}{remarks}"
     )
 

@@ -18,10 +18,10 @@ from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
-from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best
+from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best, unmeasured
 from paper_figures.shown.charts import bars_caption, draw_exhibit
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.run_machine import measured_roof
@@ -59,7 +59,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         lines = tuple(
             line for line in lines if line.everything_published and line.cell.contestant.implementation != RELEASED
         )  # the paper's numbers, each once
-    to_run = measure_command(exhibit, str(runs[0].manifest["campaign"]))
+    to_run = measure_command(exhibit)
     means = mean_ratio_texts(exhibit, lines)
     remarks = _remarks(part, lines, means, to_run)
     return ExhibitReport(
@@ -81,7 +81,7 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
     used = [part for part in sources.parts if runs_used(part.selections)]
     missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
     unmeasured = [one.id for one in borrowed_parts([exhibit]) if one in missing] or [exhibit.id]
-    to_run = f"reproduce-paper --campaign {runs[0].manifest['campaign']} --exhibit {' '.join(unmeasured)}"
+    to_run = f"reproduce-paper --exhibit {' '.join(unmeasured)}"
     results = _results(runs, exhibit, sources.selections, to_run)
     table = exhibit.make_table(sources, results)
     if missing:
@@ -123,10 +123,14 @@ def _results(
     )
 
 
-def measure_command(exhibit: Exhibit, campaign: str) -> str:
-    """The command that measures an exhibit into a campaign."""
+def measure_command(exhibit: Exhibit, campaign: str = "") -> str:
+    """The command that measures an exhibit into a campaign.
+
+    Pages name none: whoever tries their command does not measure into the recorded one.
+    """
+    into = f" campaign={campaign}" if campaign else ""
     own = "" if current() is THUNDERKITTENS else f"--config-dir {current().experiments.parent.name} "
-    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id} campaign={campaign}"
+    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id}{into}"
 
 
 def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: str) -> list[str]:
@@ -137,9 +141,10 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
         own = f" {ALIKE}" if same else ""
         remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.{own}")
     remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
-    measured = any(line.cell.timed for line in lines)
-    if measured and len(part.exhibit.baselines) > 1 and (missing := absent(part.exhibit, lines)):
-        remarks.append(f"The best baseline is the fastest that was timed on a problem. Absent: {', '.join(missing)}.")
+    if any(line.cell.timed for line in lines) and len(part.exhibit.baselines) > 1:
+        remarks.append(f"Ratios are to {fastest_of(part.exhibit)}, as far as they were timed on a problem.")
+        remarks += [f"Absent: {', '.join(missing)}."] if (missing := absent(part.exhibit, lines)) else []
+        remarks += filter(None, [unmeasured(lines)])
     remarks += selection_notes(part.exhibit, part.selections)
     for run in runs_used(part.selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
@@ -167,9 +172,8 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
-    several = len(exhibit.baselines) > 1
-    missing = absent(exhibit, lines) if several else ()
-    baseline = "the best baseline" if several else exhibit.baseline_label
+    missing = absent(exhibit, lines) if len(exhibit.baselines) > 1 else ()
+    baseline = opponent(exhibit)
     baseline += f" (absent: {', '.join(missing)})" if missing else ""
     sentences = []
     for panel in dict.fromkeys(one.panel for one in means):
@@ -180,9 +184,8 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
             f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
         )
     if means and (best := sometimes_best(lines)):
-        left_out = f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} left out"
         sentences.append(
-            "A mean needs a ratio on every problem, and the best baseline of a problem has none there: "
-            f"{left_out} where another is the best of some problem."
+            f"A mean needs a ratio on every problem. Left out, since ratios of some problems are to "
+            f"{'it' if len(best) == 1 else 'them'}: {'; '.join(best)}."
         )
     return sentences

@@ -30,7 +30,7 @@ class ExhibitReport:
     table: Table
     results: tuple[ClaimResult, ...]
     to_run: str
-    """The command that measures it into the campaign."""
+    """The command that measures it."""
     measured: bool
     """Whether a run of the campaign has any of its cases; of an exhibit without cases, what it is made from."""
     means: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.published.claims import Kind
+from paper_figures.published.claims import BEYOND, Kind
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
@@ -23,7 +23,7 @@ from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
 from paper_figures.shown.page.bars import exhibit_bars
-from paper_figures.shown.page.finding import BEYOND, alone, boxes, headline, held
+from paper_figures.shown.page.finding import alone, boxes, headline, held
 from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
@@ -38,6 +38,7 @@ from paper_figures.shown.summary import (
     kinds_table,
     subjects_table,
     summary_sentences,
+    uncounted_sentence,
     verdict_sentence,
 )
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
@@ -110,6 +111,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "machines": machine_values(report),
         "counts": _counts(report.results),
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
+        "uncounted": uncounted_sentence(report.results),
         "beside": two_gpus_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
         "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
@@ -196,14 +198,17 @@ def commits(report: Report) -> str:
 
 
 def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, str]) -> dict[str, Any]:
+    claim = result.claim
+    own = claim.where == BEYOND and claim.against == "paper"  # a bar of this project, which the paper has nothing like
+    papers_machine = "" if own else f" The paper measured on {claim.gpu}."
     return {
-        "claim": result.claim,
+        "claim": claim,
         "verdict": str(result.verdict),
         "notes": result.notes,
-        "also": also.get(result.claim.id, ""),
+        "also": also.get(claim.id, ""),
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
-        "tolerance": f"Tolerance: {result.claim.tolerance} The paper measured on {result.claim.gpu}.",
+        "tolerance": f"Tolerance: {claim.tolerance}{papers_machine}",
         "table": points_table(result, exhibit),
     }
 

@@ -95,13 +95,15 @@ def _clocks(gpu: dict[str, Any]) -> str:
 
 
 def _datasheet(datasheet: dict[str, Any]) -> str:
-    parts = []
-    for name, value in datasheet.items():
-        if isinstance(value, dict):
-            parts.append(f"{name} " + ", ".join(f"{key} {inner}" for key, inner in value.items()))
-        else:
-            parts.append(f"{name} {value}")
-    return "; ".join(parts)
+    """`NVIDIA H200 SXM: bf16 989.4, e4m3 1978.9 TFLOPS at 1830 MHz; memory 4800 GB/s; from its datasheet`."""
+    rates = ", ".join(f"{dtype} {rate}" for dtype, rate in _mapping(datasheet, "tflops").items())
+    clock = f" at {datasheet['boost_mhz']} MHz" if datasheet.get("boost_mhz") else ""
+    parts = (
+        f"{rates} TFLOPS{clock}" if rates else "",
+        f"memory {datasheet['gbps']} GB/s" if datasheet.get("gbps") else "",
+        f"from {datasheet['source']}" if datasheet.get("source") else "",
+    )
+    return ": ".join(filter(None, (_text(datasheet.get("name")), "; ".join(filter(None, parts)))))
 
 
 def _mebi(value: Any) -> float | None:

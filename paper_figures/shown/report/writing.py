@@ -22,7 +22,7 @@ from paper_figures.recorded.traces import FOLDER as TRACES
 from paper_figures.shown.charts import save_figure
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
-from paper_figures.shown.page.cases import records, shown_cases, write_cases, write_files, write_table
+from paper_figures.shown.page.cases import mark_legend, records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.page.two_gpus import also, other_gpu
 from paper_figures.shown.render.html import asset, case_page_file, exhibit_file, render_page
@@ -89,6 +89,7 @@ def write_report(
         write_table(values["machines"][name], out / "data" / f"gpus-{name}")
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
+    values |= {"marks": mark_legend(every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
     _write_pages(values, out)

@@ -15,7 +15,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
 from paper_figures.labels import RELEASED
-from paper_figures.published.claims import CLAIMS, Claim, Kind, Point, around, load_claims
+from paper_figures.published.claims import BEYOND, CLAIMS, Claim, Kind, Point, around, load_claims
 from paper_figures.published.reference import load_gpus, load_reference
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.shown.derived import measured_exhibits
@@ -358,6 +358,13 @@ def test_lines_are_judged_as_the_paper_counts_them() -> None:
         [point] = claim.points
         assert point.published is not None
         assert point.accept.high / point.published.high == pytest.approx(1.5, abs=0.006), claim.id
+
+
+def test_a_bar_of_the_projects_own_is_not_over_the_papers_opponent() -> None:
+    """Guard: the paper has no prefill, and its verdict stood under the paper's opponent."""
+    beyond = {claim for claim, _ in EVERY if claim.where == BEYOND}
+    assert {claim.exhibit for claim in beyond} > {"prefill", "gpt_training"}
+    assert {claim.kind for claim in beyond} == {Kind.TODAY, Kind.RELEASED}
 
 
 GOOD = {

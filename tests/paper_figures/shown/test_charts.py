@@ -99,7 +99,7 @@ def test_a_figure_has_a_panel_a_kind_and_shares_its_scales(report: Report) -> No
     figure = draw_exhibit(fig8.exhibit, fig8.lines, 715.0)
     axes = figure.get_axes()
     rates = [axis for axis in axes if axis.get_ylabel() == "TFLOPS"]
-    ratios = [axis for axis in axes if axis.get_ylabel() == "speed / best baseline"]
+    ratios = [axis for axis in axes if axis.get_ylabel() == "speed / fastest\nlibrary"]
     assert [axis.get_title() for axis in rates] == ["Forward", "Backward", "Forward, causal", "Backward, causal"]
     assert len(ratios) == 4
     assert len({axis.get_ylim() for axis in rates}) == len({axis.get_ylim() for axis in ratios}) == 1

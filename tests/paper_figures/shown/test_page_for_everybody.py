@@ -67,6 +67,20 @@ def test_nothing_hangs_over_the_edge_of_a_phone(browser: Any, opened: Opened, pi
     page.close()
 
 
+def test_captions_are_read_whole_on_a_phone(browser: Any, opened: Opened) -> None:
+    """Guard: a caption was as wide as its table, and the window cut it off."""
+    page = browser.new_page(viewport=size(PHONE))
+    for name in (*PAGES, "exhibits/table6_lines_and_speedups.html"):
+        page.goto((opened.out / name).as_uri())
+        page.eval_on_selector_all("details:not(.menu)", "all => all.forEach(one => { one.open = true })")
+        ends = page.eval_on_selector_all(
+            "caption > span", "all => all.map(one => [one.textContent, one.getBoundingClientRect().right])"
+        )
+        assert len(ends) == page.locator("caption").count()
+        assert [one for one in ends if one[1] > PHONE[0]] == [], name
+    page.close()
+
+
 def test_the_board_says_all_on_a_phone(browser: Any, opened: Opened) -> None:
     """Guard: the column of words was cut off where the window is narrow, and marks alone stood there."""
     page = browser.new_page(viewport=size(PHONE))

@@ -27,10 +27,10 @@ from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import significant
+from paper_figures.published.claims import BEYOND
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import READING
-from paper_figures.shown.page.finding import BEYOND
 from paper_figures.shown.render.html import anchor, case_file, case_key, case_page_file
 from paper_figures.shown.report.case_page import unique_cases
 from paper_figures.shown.report.making import make_report
@@ -201,7 +201,10 @@ def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> Non
     for key, cell in cells.items():
         assert cell.row is not None
         record = records[key]
-        assert record["problem"] == cell.row["problem"]
+        unusual = f";distribution={cell.row['distribution']}" if cell.row["distribution"] != "normal" else ""
+        unusual += f";timer={cell.row['timer']}" if cell.row["timer"] not in ("", "cuda_events") else ""
+        assert record["problem"] == f"{cell.row['problem']}{unusual}"
+        assert (record["distribution"], record["timer"]) == (cell.row["distribution"], cell.row["timer"])
         assert record["command"] == cell.row["repro_command"]
         assert (record["tflops"] is not None) == cell.timed
     timed = [one for one in rows if one["tflops"] is not None]
@@ -209,6 +212,25 @@ def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> Non
     assert sum(one["fastest"] for one in timed) >= len({(one["run"], one["problem"]) for one in timed})
     fig8 = (written / "data" / "fig8_attention.csv").read_text().splitlines()
     assert len(fig8) == 1 + sum("fig8_attention" in one["exhibits"].split() for one in rows)
+
+
+def test_no_page_offers_a_command_that_measures_into_its_campaign(report: Report, written: Path) -> None:
+    """Guard: whoever tried `Measure it again` put his run among the recorded ones."""
+    assert {one.exhibit.id for one in report.exhibits if "campaign" in one.to_run} == set()
+    for path in page_files(written):
+        for offered in re.findall(r'class="again"><pre><code>(.*?)</code>', path.read_text(), re.S):
+            assert "campaign" not in offered, path.name
+
+
+def test_nothing_is_said_of_the_papers_gpu_where_the_paper_measured_nothing(written: Path) -> None:
+    """Guard: under the claim on prefill stood on which GPU the paper measured it."""
+    assert "The paper measured on H100 80GB SXM." in exhibit_page(written, "fig7_gemm")
+    assert "The paper measured on" not in exhibit_page(written, "prefill")
+
+
+def test_the_datasheet_is_in_words_and_units(written: Path) -> None:
+    """Guard: the page had the names of the manifest's keys: `boost_mhz 1830; gbps 4800`."""
+    assert "<dd>NVIDIA H200 SXM: bf16 989.4 TFLOPS; memory 4800 GB/s</dd>" in (written / "machine.html").read_text()
 
 
 def test_a_page_is_light(written: Path, report: Report) -> None:
@@ -279,7 +301,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     report = make_report(tmp_path / "c", load_exhibits())
     write_report(report, tmp_path / "out")
     text = exhibit_page(tmp_path / "out", "table2_persistent")
-    command = "python -m harness experiment=table2_persistent campaign=c"
+    command = "python -m harness experiment=table2_persistent"
     assert f"Not measured yet in this campaign. On a Hopper GPU, to measure it: {command}" in text
     assert f"not measured yet in this campaign; to measure it: {command}" in text
     Page(text)
@@ -319,7 +341,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(
     assert undrawn == few | unpublished | beyond | tables
     fig8 = (tmp_path / "out" / "tables" / "fig8_attention.md").read_text()
     assert fig8.count("not run") == 40
-    assert "python -m harness experiment=fig8_attention campaign=c" in fig8.replace("\\", "")
+    assert "python -m harness experiment=fig8_attention" in fig8.replace("\\", "")
 
 
 def test_failures_are_cells_with_their_reason(tmp_path: Path, synthetic: ModuleType) -> None:

@@ -19,6 +19,8 @@ from paper_figures.shown.summary import (
     lost_subjects,
     subjects_table,
     summary_sentences,
+    uncounted_sentence,
+    verdict_sentence,
 )
 
 ALL: dict[str, Claim] = {
@@ -74,6 +76,21 @@ def test_what_falls_short_today_without_having_held_is_not_called_overtaken() ->
     said = sentences(fig9_mamba2_rates=Verdict.SHORT, fig9_mamba2_over_todays_best=Verdict.SHORT)
     assert any(one.startswith("Not true: Mamba-2 is") for one in said)
     assert "Falls short of the paper itself, in part or in all: Mamba-2." in said
+
+
+def test_claims_over_the_released_kernels_are_left_out_and_said_to_be() -> None:
+    """Guard: two pages counted 80 and 88 that hold, without a word on what differs."""
+    every = results(
+        fig9_mamba2_over_mamba_ssm=Verdict.OVERTAKEN,
+        fig9_based_over_parallel=Verdict.HOLDS,
+        fig9_based_over_released=Verdict.HOLDS,
+        fig9_mamba2_over_released=Verdict.SHORT,
+    )
+    assert verdict_sentence(every) == (
+        "Of 2 tested claims, 1 holds and 1 holds over the paper's opponent but not over today's libraries."
+    )
+    assert uncounted_sentence(every).endswith("2 claims over the authors' released kernels (1 holds, 1 falls short).")
+    assert uncounted_sentence(every[:2]) == ""
 
 
 def test_a_bar_of_the_projects_own_is_no_margin_of_the_paper() -> None:

@@ -7,7 +7,7 @@ const cases = rows.map((row) => Object.fromEntries(names.map((name, place) => [n
 for (const one of cases) {
   one.command = one.command.map((place) => words[place]).join(" ");
   one.far = 0; // from the shape that was asked for
-  one.keys = new Map(one.problem.split(";").map((word) => word.split("=")));
+  one.keys = new Map(one.problem.toLowerCase().split(";").map((word) => word.split("=")));
   one.text = [one.operation, one.direction, one.direction === "bwd" ? "backward" : "forward", one.dtype, one.problem,
     one.library].join(" ").toLowerCase();
 }
@@ -38,7 +38,7 @@ function copyButton(command, one) {
 // `show`: the value as the table has it; order and filters take the value itself.
 const column = (data, show, also) => ({ data, name: data, type: "ours", orderSequence: ["asc", "desc", ""],
   render: (value, use, one) => (use === "display" ? show(value, one) : value), ...also });
-const number = (data, show, first = "desc") => column(data, (value) => (value === null ? "–" : show(value)),
+const number = (data, show, first = "desc") => column(data, (value, one) => (value === null ? "–" : show(value, one)),
   { className: "number", orderSequence: [first, first === "asc" ? "desc" : "asc", ""] });
 const hidden = (data) => column(data, String, { visible: false });
 const three = (value) => String(Number(value.toPrecision(3)));
@@ -56,14 +56,14 @@ const table = new DataTable("table.found", {
     column("operation", (value, one) => `${value} ${one.direction}, ${one.dtype}`),
     column("problem", (value) => value.replaceAll(";", " ")),
     column("library", (value, one) => element("a", value, { className: "case", href: one.page })),
-    number("tflops", three),
+    number("tflops", (value, one) => three(value) + one.mark),
     number("times_fastest", (value) => value.toFixed(3)),
     number("roof_pct_datasheet", (value) => value.toFixed(1)),
     number("roof_pct_measured", (value) => value.toFixed(1)),
     number("latency_us", three, "asc"),
     number("rel_l2_error", (value) => value.toExponential(1), "asc"),
     column("command", copyButton, { orderable: false }),
-    ...["direction", "dtype", "gpu", "fastest", "far"].map(hidden),
+    ...["direction", "dtype", "gpu", "best", "far"].map(hidden),
   ],
   orderFixed: { post: [14, "asc"] }, // the nearest shapes first
   createdRow: (row, one) => row.cells[2].classList.toggle("winner", one.fastest),
@@ -73,6 +73,13 @@ document.getElementById("pages").append(...table.table().container().querySelect
 for (const name of CHOICES) {
   const values = [...new Set(cases.map((one) => one[name]))].sort(byText.compare);
   form.elements[name].append(new Option("all", ""), ...values.map((value) => new Option(value, value)));
+}
+
+// What may be typed, as a case has it: one of causal attention backward where there is one.
+const example = cases.find((one) => one.direction === "bwd" && one.keys.has("causal")) || cases[0];
+if (example) {
+  const way = example.direction === "bwd" ? "backward" : "forward";
+  form.elements.problem.placeholder = `${example.problem.replaceAll(";", " ")} ${way}`;
 }
 
 function restore() {
@@ -98,15 +105,27 @@ function keep() {
 
 // `N=3072 D=128 causal`: a key with a value is the problem's own; another word is a part of what the row says.
 const isKey = (word) => /^\w+=\w/.test(word);
-const has = (one, word) => (isKey(word) ? one.keys.get(word.split("=")[0]) === word.split("=")[1] : one.text.includes(word.toLowerCase()));
+const has = (one, word) => (isKey(word) ? one.keys.get(word.split("=")[0]) === word.split("=")[1] : one.text.includes(word));
 
-// How far a problem is from the one that was asked for: a factor of two in a key is one, a key that it lacks is three.
+// What to say of a key that no case is near: none has it, or none its value, which is no number.  Empty where one is.
+function unknown(word, within) {
+  const key = word.split("=")[0];
+  const having = within.filter((one) => one.keys.has(key));
+  if (having.some((one) => Number.isFinite(farFrom(one, word)))) return "";
+  const there = having.length ? having.map((one) => one.keys.get(key))
+    : within.flatMap((one) => one.problem.split(";").map((own) => own.split("=")[0]));
+  return `No ${having.length ? word : `key ${key}`}: there is ${[...new Set(there)].sort(byText.compare).join(", ")}.`;
+}
+
+// A factor of two in a key is one; no number where either has none.
+function farFrom(one, word) {
+  const [key, value] = word.split("=");
+  return has(one, word) ? 0 : Math.abs(Math.log2(Number(one.keys.get(key)) / Number(value)));
+}
+
+// How far a problem is from the one that was asked for: a key that it lacks counts three.
 function distance(one, wanted) {
-  return wanted.reduce((sum, word) => {
-    const [key, value] = word.split("=");
-    const factor = Math.abs(Math.log2(Number(one.keys.get(key)) / Number(value)));
-    return sum + (has(one, word) ? 0 : Number.isFinite(factor) ? factor : 3);
-  }, 0);
+  return wanted.map((word) => farFrom(one, word)).reduce((sum, far) => sum + (Number.isFinite(far) ? far : 3), 0);
 }
 
 function measure(keys) {
@@ -122,24 +141,30 @@ function measure(keys) {
 // The cases that pass the filters and the test, which the table shows from then on.
 const found = (test) => table.search.fixed("shape", (text, one) => test(one)).draw().rows({ search: "applied" }).data().toArray();
 
-// Those with all that was asked for; where no problem has it, those of the nearest problems.
+// Where no case has all that was asked for: those of the nearest problems, or what none has; with what to say.
+function instead(wanted, keys) {
+  const within = found(() => true);
+  const without = within.length ? keys.map((word) => unknown(word, within)).filter(Boolean) : [];
+  if (without.length) return [found(() => false), without.join(" ")];
+  measure(keys);
+  const others = wanted.filter((word) => !isKey(word));
+  const allowed = found((one) => others.every((word) => has(one, word)));
+  const nearest = [...new Set(allowed.map((one) => one.far))].sort((a, b) => a - b).slice(0, NEAREST);
+  const shown = found((one) => one.far <= nearest.at(-1) && others.every((word) => has(one, word)));
+  return [shown, shown.length ? `No case has this shape. These ${shown.length} are of the nearest shapes, the nearest first.` : ""];
+}
+
+// Those with all that was asked for, or what is shown instead.
 function show() {
   for (const name of CHOICES) table.column(`${name}:name`).search(form.elements[name].value, { exact: true });
-  table.column("fastest:name").search(form.elements.fastest.checked ? "true" : "");
-  const wanted = form.elements.problem.value.split(/[\s;,]+/).filter(Boolean);
+  table.column("best:name").search(form.elements.fastest.checked ? "true" : "");
+  const wanted = form.elements.problem.value.toLowerCase().replace(/\s*=\s*/g, "=").split(/[\s;,]+/).filter(Boolean);
   const keys = wanted.filter(isKey);
   measure([]);
   let shown = found((one) => wanted.every((word) => has(one, word)));
-  const near = !shown.length && keys.length > 0;
-  if (near) {
-    measure(keys);
-    const allowed = found((one) => wanted.every((word) => isKey(word) || has(one, word)));
-    const nearest = [...new Set(allowed.map((one) => one.far))].sort((a, b) => a - b).slice(0, NEAREST);
-    shown = found((one) => one.far <= nearest.at(-1) && wanted.every((word) => isKey(word) || has(one, word)));
-  }
-  document.getElementById("found").textContent = near && shown.length
-    ? `No case has this shape. These ${shown.length} are of the nearest shapes, the nearest first.`
-    : `${shown.length} of ${cases.length} cases`;
+  let said = "";
+  if (!shown.length && keys.length) [shown, said] = instead(wanted, keys);
+  document.getElementById("found").textContent = said || `${shown.length} of ${cases.length} cases`;
   document.getElementById("pages").hidden = shown.length <= FEW;
 }
 
