@@ -121,6 +121,11 @@ def same_problem(left: str, right: str) -> bool:
     return problem_keys(left) == problem_keys(right)
 
 
+def torn_braces(value: object, example: str) -> str:
+    """What to add where a mapping is needed and a word came: a shell makes several words of unquoted braces."""
+    return f"; quote it, '{example}': the shell splits unquoted braces" if isinstance(value, str) else ""
+
+
 def expand_problems(entries: object) -> list[dict[str, Any]]:
     """A list of problems and grids as a flat list of problems; a grid is the product of its lists, last key fastest."""
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
@@ -128,10 +133,9 @@ def expand_problems(entries: object) -> list[dict[str, Any]]:
     flat: list[dict[str, Any]] = []
     for entry in entries:
         if not isinstance(entry, Mapping):
-            torn = isinstance(entry, str)
-            quote = "; quote it, 'problems=[{M:64,N:64,K:64}]': the shell splits unquoted braces" if torn else ""
             raise HarnessError(
-                f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}{quote}"
+                f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}"
+                + torn_braces(entry, "problems=[{M:64,N:64,K:64}]")
             )
         if "grid" not in entry:
             flat.append(dict(entry))

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from harness import roofline, seeds, workloads
 from harness.datasheets import find_datasheet
 from harness.errors import HarnessError
-from harness.naming import Contestant, closest, expand_problems, parse_contestant
+from harness.naming import Contestant, closest, expand_problems, parse_contestant, torn_braces
 from harness.records import case_id
 from harness.workloads.spec import ProblemSpec
 
@@ -241,7 +241,8 @@ def _check_keys(config: Mapping[str, Any]) -> None:
         _exactly(name, config[name], keys)
     for name in ("problem", "workload.implementations", "device"):  # whose keys are read elsewhere
         if not isinstance(_value(config, name), Mapping):
-            raise HarnessError(f"{name} is {_value(config, name)!r}, needs {{KEY: value}}")
+            quote = torn_braces(_value(config, name), f"{name}={{KEY:value,KEY:value}}")
+            raise HarnessError(f"{name} is {_value(config, name)!r}, needs {{KEY: value}}{quote}")
     for name in TEXTS:
         if not isinstance(_value(config, name), str) or not _value(config, name):
             raise HarnessError(f"{name} is {_value(config, name)!r}, needs a text")

@@ -32,6 +32,7 @@ from harness.results import load_run
         (["timer.budget_second=3"], "; did you mean timer.budget_seconds?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_events_clean, cuda_graph"),
         (["problems=[K:64]"], "or {grid: {KEY: [values]}}; quote it, 'problems=[{M:64,N:64,K:64}]': the shell"),
+        (["problem=K:64"], "problem is 'K:64', needs {KEY: value}; quote it, 'problem={KEY:value,KEY:value}'"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         (["notanoverride"], "notanoverride"),
