@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from harness.planning import Group, Plan
 from harness.records import IDLE, Measurement, Ratio, Status
 from harness.small_problems import as_argument, smaller
 from harness.store import Store, StoredGroup
-from harness.worker.messages import Inspected, Machine, Phase, Timing
+from harness.worker.messages import Done, Inspected, Machine, Phase, Timing
 
 FILE_WIDTH = 140
 """Columns of a table that goes to a file or a pipe."""
@@ -54,6 +55,8 @@ class Screen:
         self._group: Group | None = None
         self._title = ""
         self._remarked: set[str] = set()
+        self._began: list[tuple[str, float]] = []
+        """What the worker has begun in the group that it is at, and when."""
 
     def __enter__(self) -> Screen:
         self._progress.start()
@@ -105,6 +108,7 @@ class Screen:
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
         self._group, self._title = group, group.problem.title
+        self._began = [("start", time.monotonic())]
         self._progress.update(self._task, completed=number)
         self.status("")
 
@@ -119,10 +123,23 @@ class Screen:
             who = ""
             if self._group is not None and 0 <= event.index < len(self._group.contestants):
                 who = str(self._group.contestants[event.index])
-            self.status(f"{event.name} {who}")
+            self._began.append((f"{event.name} {who}".strip(), time.monotonic()))
+            self.status(self._began[-1][0])
+        elif isinstance(event, Done):
+            self._began = []
         elif isinstance(event, Timing):
             width = f", medians known to {event.worst_width * 100:.2f} %" if event.worst_width < 1 else ""
             self.status(f"timing: round {event.round}, {event.seconds:.0f} s{width}")
+
+    def unfinished(self) -> None:
+        """What an interrupted problem has taken so far, of which nothing is stored: one that never ends says where."""
+        if not self._began:
+            return
+        ends = [*(when for _, when in self._began[1:]), time.monotonic()]
+        taken: dict[str, float] = {}
+        for (name, when), end in zip(self._began, ends, strict=True):
+            taken[name] = taken.get(name, 0.0) + end - when
+        self._line(f"not finished: {self._title}: {', '.join(f'{name} {s:.1f} s' for name, s in taken.items())}")
 
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored, perhaps while the next one is at work."""
