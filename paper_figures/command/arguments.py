@@ -6,12 +6,8 @@ import argparse
 from pathlib import Path
 
 from harness.places import CHECKOUT
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
-
-WRONG_ARGUMENTS = 2
-"""Exit status of a command that cannot be meant."""
-
 
 EXAMPLES = """\
 examples:

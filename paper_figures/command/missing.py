@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.records import Status
 from paper_figures.command import steps
+from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import EXCUSED, Cell, select
 from paper_figures.shown.exhibit import Exhibit
@@ -64,7 +65,7 @@ def _lacks(cells: Sequence[Cell]) -> str:
 
 
 def _excused(cell: Cell) -> bool:
-    wrong = cell.status == Status.FAILED_VERIFICATION and cell.contestant.implementation != "tk"
+    wrong = cell.status == Status.FAILED_VERIFICATION and cell.contestant.implementation != OURS
     return wrong or cell.status in EXCUSED
 
 

@@ -6,8 +6,7 @@ import contextlib
 import tempfile
 from pathlib import Path
 
-from paper_figures.command.arguments import WRONG_ARGUMENTS
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.shown.report.writing import refuse_foreign
 
 

@@ -17,7 +17,7 @@ from harness.errors import HarnessError
 from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import WRONG_ARGUMENTS, check_arguments, parser
+from paper_figures.command.arguments import check_arguments, parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
@@ -25,7 +25,7 @@ from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
 from paper_figures.command.second import beside_recorded, carried, first_recorded
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
 from paper_figures.published.paper import load_paper, reporting_on

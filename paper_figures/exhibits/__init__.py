@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.naming import closest
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
@@ -83,6 +83,8 @@ def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:
         if not matching:
             known = [exhibit.id for exhibit in exhibits]
             near = closest(name, [*dict.fromkeys(one.partition("_")[0] for one in known), *known])
-            raise PaperFiguresError(f"there is no exhibit {name!r}: choose of {', '.join(known)}{near}", exit_code=2)
+            raise PaperFiguresError(
+                f"there is no exhibit {name!r}: choose of {', '.join(known)}{near}", WRONG_ARGUMENTS
+            )
         chosen += matching
     return tuple(exhibit for exhibit in exhibits if exhibit in chosen)

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from harness.places import CONFIGS
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 
 HERE = Path(__file__).resolve().parent
 FILE = "paper.yaml"
@@ -83,7 +83,7 @@ def load_paper(folder: Path) -> Paper:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        wrong = 1 if folder.is_dir() else 2
+        wrong = 1 if folder.is_dir() else WRONG_ARGUMENTS
         raise PaperFiguresError(f"{path} cannot be read: {' '.join(str(error).split())}", wrong) from None
     needed, allowed = {"name", "title", "lede", "exhibits"}, {"name", "title", "lede", "exhibits", "figures"}
     if not isinstance(document, dict) or not needed <= set(document) <= allowed:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.places import FIRST, WORK
 from harness.results import ResultsError, Run, load_campaign
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 
 ROOT = WORK
 """Where reports and new results go: the checkout, or of a wheel the folder of whoever calls."""
@@ -57,7 +57,7 @@ def load_runs(folder: Path) -> list[Run]:
         else:
             runs = load_campaign(folder)
     except ResultsError as error:
-        raise PaperFiguresError(str(error), exit_code=1 if folder.is_dir() else 2) from None
+        raise PaperFiguresError(str(error), 1 if folder.is_dir() else WRONG_ARGUMENTS) from None
     timed = [run for run in runs if run.manifest["device"] == "cuda"]
     if not timed:
         raise PaperFiguresError(f"{folder} holds no run on a GPU, and a report needs times: choose another with --from")

@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from harness.workloads._attention_reference import CAUSAL_BLOCKS
+
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Causal attention of q (B, H, T, D) and k, v (B, Hkv, T, D)."""
 Rotate = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -31,8 +33,6 @@ Blocks = Callable[[Weights, Tensor, Tensor, Tensor], Tensor]
 
 SCORES_AT_ONCE = 2**28
 """Scores that plain attention holds: 2 GiB in float64."""
-CAUSAL_BLOCKS = 8
-"""Blocks that it cuts a head's queries into, or more; each leaves out the keys that come after all of its queries."""
 EPSILON = 1e-6
 """Of the norms, beside the mean square."""
 

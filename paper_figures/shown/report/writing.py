@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.labels import short_run
 from paper_figures.published.paper import current
 from paper_figures.recorded.campaign import campaign_end
@@ -159,7 +159,7 @@ def refuse_foreign(out: Path) -> None:
     )
     if foreign or (page.exists() and not _is_report(out)):
         raise PaperFiguresError(
-            f"{out} exists and is no report: give another folder with --output, or remove it", exit_code=2
+            f"{out} exists and is no report: give another folder with --output, or remove it", WRONG_ARGUMENTS
         )
 
 
