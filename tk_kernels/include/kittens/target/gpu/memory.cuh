@@ -216,13 +216,13 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
 // Elements that a thread keeps side by side in a packed tile. Four cost least. But before sm_90 memory adds one element
 // a lane: those of a warp's tile, the only one that is added to, lie side by side over the lanes, a line at a time.
 template <int Warps> constexpr int unit_floats = Warps == 1 ? limits::added_floats : 4;
+template <int Warps> using packed_floats = std::conditional_t<unit_floats<Warps> == 4, float4, float>;
 
 // The u-th unit of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank conflict.
 template <int Warps, typename T> kittens_device auto* packed_unit(T* tile, int u) {
-    using unit = std::conditional_t<unit_floats<Warps> == 4, float4, float>;
     constexpr int threads = Warps * warp_threads;
     const int rank = threadIdx.x % threads;  // signed, as u is: one address, and the units at constant distances
-    return reinterpret_cast<unit*>(const_cast<float*>(tile)) + threads * u + rank;
+    return reinterpret_cast<packed_floats<Warps>*>(const_cast<float*>(tile)) + threads * u + rank;
 }
 // Calls f(u, the elements that the u-th unit has of a register tile).
 template <int Warps, typename Tile, typename F> kittens_device void each_unit(Tile& tile, F f) {
@@ -239,14 +239,14 @@ template <int Warps, register_tile Src> kittens_device void store_units(float* t
 }
 template <int Warps, register_tile Dst> kittens_device void load_units(Dst& dst, const float* tile) {
     each_unit<Warps>(dst, [&](int u, float* to) {
-        const auto unit = *packed_unit<Warps>(tile, u);
+        const packed_floats<Warps> unit = *packed_unit<Warps>(tile, u);
         if constexpr (unit_floats<Warps> == 4) to[0] = unit.x, to[1] = unit.y, to[2] = unit.z, to[3] = unit.w;
         else to[0] = unit;
     });
 }
 template <register_tile Src> kittens_device void add_units(float* tile, const Src& src) {
     each_unit<1>(src, [&](int u, const float* from) {
-        std::remove_reference_t<decltype(*packed_unit<1>(tile, u))> unit;
+        packed_floats<1> unit;
         set_unit(unit, from);
         atomicAdd(packed_unit<1>(tile, u), unit);
     });
