@@ -222,7 +222,7 @@ NAMED = {
     (3072, 3072, 3072): ("128x192 pingpong", 0),
     (4096, 4096, 4096): ("128x256 cooperative", 0),
     (3584, 3584, 3584): ("128x256 cooperative", 0),
-    (2560, 2560, 2560): ("128x128 pingpong divided", 5),
+    (2560, 2560, 2560): ("128x192 pingpong divided", 6),
     (5120, 5120, 5120): ("128x192 pingpong divided", 5),
     (8192, 8192, 8192): ("128x192 pingpong", 0),
     (16384, 16384, 16384): ("128x192 pingpong", 0),
@@ -302,6 +302,23 @@ def test_another_part_changes_what_was_measured(h200: ctypes.CDLL, kernel: str, 
     for parts in (2, 3):
         change = predicted[parts + 1] - predicted[parts]
         assert change == pytest.approx(measured[parts + 1] - measured[parts], abs=0.9)
+
+
+# Of the undivided kernel's time, what a divided one has taken in so many parts (H100).
+SHARES = {
+    ("tile 128x256 stages 4 cluster 2x1 cooperative divided", (5000, 5000, 5000), 4): 366.2 / 392.2,
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", (5120, 5120, 5120), 4): 346.4 / 365.5,
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", (768, 14336, 4096), 2): 131.2 / 138.9,
+}
+
+
+@pytest.mark.parametrize(("kernel", "shape", "parts"), SHARES, ids=str)
+def test_a_divided_round_gains_what_was_measured(
+    h200: ctypes.CDLL, kernel: str, shape: tuple[int, int, int], parts: int
+) -> None:
+    divided = h200.predicted(ASKED.index(kernel), *shape, parts) / 1.05
+    undivided = h200.predicted(ASKED.index(kernel.removesuffix(" divided")), *shape, 1)
+    assert divided / undivided == pytest.approx(SHARES[kernel, shape, parts], abs=0.005)
 
 
 def test_a_forced_split_is_never_more_than_the_steps_of_k(library: ctypes.CDLL) -> None:

@@ -218,20 +218,21 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
     return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
 }
 
-// The same of a kernel whose last round is divided, into so many parts. There, operands arrive faster: steps cost the
-// tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of operands. A warp reads a strip of a
-// part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a fourth part change 2560^3, 3000^3,
-// 5000^3 and 5120^3 by what is measured, within 0.9 us (H100; more than four parts have not been). Waits are half a
-// microsecond. Before the launch, counters are cleared by one of its own. Less than 5 % are no reason to: promised 4.4 %
-// at 2560^3, 128x192 in four parts took 59.0 us where 128x128 takes 57.9.
+// The same of a kernel whose last round is divided, into so many parts: it saves steps of that round. In it operands
+// arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
+// operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
+// fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100; more than four parts
+// have not been). Waits are half a microsecond. Before the launch, counters are cleared by one of its own. Less than 5 %
+// are no reason to: promised 4.4 % at 2560^3, 128x192 in four parts took 59.0 us where 128x128 takes 57.9.
 template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
     const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
     const double whole = steps_of(p) * std::fmax(multiply, arrive);
-    const double last = divide_up(steps_of(p), parts) * std::fmax(multiply, (parts > 1 ? 0.8 : 1) * arrive);
+    const double saved = (steps_of(p) - divide_up(steps_of(p), parts)) * std::fmax(multiply, 0.8 * arrive);
     const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
+    const double last = c.consumers == pingpong ? write : 0;  // which no multiplies hide
     const double reads = double(divide_up(strips_of(c), parts) * parts);
     const double exchange = c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
-    const double rounds = (cluster_tiles(c, p) - 1) / clusters_of(c) * round + last + write;
+    const double rounds = divide_up(cluster_tiles(c, p), clusters_of(c)) * round - saved + last;
     return 1.05 * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
 }
 
