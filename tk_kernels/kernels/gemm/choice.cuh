@@ -222,8 +222,9 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
 // arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
 // operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
 // fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100; more than four parts
-// have not been). Waits are half a microsecond. Before the launch, counters are cleared by one of its own. Less than 5 %
-// are no reason to: promised 4.4 % at 2560^3, 128x192 in four parts took 59.0 us where 128x128 takes 57.9.
+// have not been). Waits are half a microsecond. Before the launch, counters are cleared by one of its own. A promise of
+// less than 5 % is no reason to: at 2560^3 128x192 in four parts promises 1 %, but took 59.0 us where 128x128,
+// undivided, takes 57.9.
 template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
     const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
     const double whole = steps_of(p) * std::fmax(multiply, arrive);
