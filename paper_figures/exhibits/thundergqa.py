@@ -18,6 +18,6 @@ EXHIBIT = Exhibit(
     axis="Sequences and their keys",
     tick=sequences,
     baseline="flash_attn_3",
-    not_among=(f"not among them: FlashAttention-4 (a bundle has no room for it beside vLLM's wheel) and {FLASHINFER}"),
+    not_among=f"not among them: FlashAttention-4 (a bundle has no room for it beside vLLM's wheel) and {FLASHINFER}",
     small_problems=({"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64, "page": 16},),
 )

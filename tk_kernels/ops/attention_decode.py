@@ -28,12 +28,15 @@ HOST_MORE_US = 7.2
 loses it; one that the GPU bounds gains the difference of the kernels. It is the last line of `python -m
 tools.host_time` beside an H100, the median of 12 problems' differences, which lie between -7.1 and 21.7. The medians of
 the two are 52 and 45 us."""
+GRAPH_MORE_US = -4.0
+"""The same in a CUDA graph, whose replays spare the host's time. Launches follow one another closely there, and of this
+path's longer one more is saved. Of 138 shapes that an H100 timed in graphs, this misses 6, and with 0 it would 20."""
 
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
 KEPT = 64
 """Plans that are kept, the latest; and all that a CUDA graph has captured, which replays them."""
-LAUNCH_US, DECODE_LAUNCH_US = 5.0, 15.0
+LAUNCH_US, DECODE_LAUNCH_US = 5.0, 14.5
 """What a launch takes before the first step: of `attention`'s own kernel, and of the paged decode kernel."""
 WHOLE_ROWS, WHOLE_KEYS = 128, 128
 """A block of `attention`'s own kernel: its rows, and keys of a step."""
@@ -42,13 +45,14 @@ WHOLE_STEP_US = {64: 1.3, 128: 1.5}
 17 queries, batches of 1 and 16. What it recorded, 50.3 to 206.3 us, is met within 7 %."""
 DECODE_STEP_US = {64: 0.78, 128: 1.44}
 """A step of the paged decode kernel in all blocks, by head dim. Fitted with DECODE_LAUNCH_US to the same run, whose
-tiles had 64 rows at most. The run 20261126T000054Z-23cb53 has tiles of 128. It is met within 7 % at 16 sequences, 66.1
-to 111.3 us, and within 21 % at one, 16.8 to 26.3 us. A step of 128 rows takes as long as one of 64, which the memory
-bounds. An H200's memory is faster: at head dim 128 a step takes 1.03 there (`GQA_COSTS`), so that the path is
-underrated where steps are many."""
+tiles had 64 rows at most. The run 20261126T000054Z-23cb53 has tiles of 128; it is met within 10 %, 16.8 to 111.3 us. A
+step of 128 rows takes as long as one of 64, which the memory bounds. An H200's memory is faster: at head dim 128 a step
+takes 1.03 there (`GQA_COSTS`), so that the path is underrated where steps are many."""
 SHARED_STEP_US = {(64, 64): 0.62, (64, 128): 0.80, (128, 64): 0.85, (128, 128): 1.05}
 """Such a step by head dim and rows of a tile, where a head's rows are several tiles, which read its keys side by side:
-then the multiplies bound it. Fitted to 138 shapes in CUDA graphs on an H100; those over 25 us are met within 23 %."""
+then the multiplies bound it. Fitted to 138 shapes in CUDA graphs on an H100; those over 25 us are met within 27 %."""
+PARTIAL_US = 4e-4
+"""An element of a tile's rows, where tiles are cut: it is stored as a part of the sum, read and added up."""
 
 SPARE_COUNTERS = 32
 """Launches in CUDA graphs that find counters of their own: two graphs may be replayed at once. Those of later launches
@@ -97,7 +101,7 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
         return False
     count = torch.cuda.get_device_properties(q.device).multi_processor_count
     captured = torch.cuda.is_current_stream_capturing()
-    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, 0.0 if captured else HOST_MORE_US)
+    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, GRAPH_MORE_US if captured else HOST_MORE_US)
     if not faster or not captured:
         return faster
     with _lock:
@@ -107,8 +111,8 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
 def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, host_more_us: float) -> bool:
     """Whether the cost model says that this path gains, for shapes (B, H, N, D) and (B, Hkv, Nkv, D).
 
-    host_more_us: what a call of it costs the host more than one of the other. The kernels' difference has to exceed
-    it. It is 0 in a CUDA graph, whose replays spare the host's time.
+    host_more_us: what a call of it costs the host more than one of the other, HOST_MORE_US or GRAPH_MORE_US. The
+    kernels' difference has to exceed it.
     """
     return decode_us(q, k, multiprocessors) + host_more_us < whole_us(q, k, multiprocessors)
 
@@ -127,7 +131,9 @@ def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> f
     rows_per_tile = gqa_rows_per_tile(rows, batch * k[1], multiprocessors)
     row_tiles = math.ceil(rows / rows_per_tile)
     steps = math.ceil(batch * k[1] * row_tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
-    return DECODE_LAUNCH_US + steps * (DECODE_STEP_US[dim] if row_tiles == 1 else SHARED_STEP_US[dim, rows_per_tile])
+    step_us = DECODE_STEP_US[dim] if row_tiles == 1 else SHARED_STEP_US[dim, rows_per_tile]
+    cut = 2 * batch * k[1] * row_tiles <= multiprocessors
+    return DECODE_LAUNCH_US + steps * step_us + cut * rows / row_tiles * dim * PARTIAL_US
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:
