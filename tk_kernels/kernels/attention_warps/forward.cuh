@@ -83,14 +83,8 @@ template <int Dim, int Keys> struct warps_kernel {
         copy_wait();  // of the queries, where they see no key
         state.finish(factor, lse);
         mul_row(o, o, factor);
-        const auto put = [&](int batch, int head, int row) {
-            store_through(g.o, o, q, element_coord{batch, head, row, 0});
-            store(g.lse, lse, element_coord{batch, head, 0, row});
-        };
-        if constexpr (Dim == 128) {  // worked out again: in the loop its registers are not free
-            const place end = own_place(unhoisted(g));
-            put(end.batch, end.head, end.first + warp_rows * warp_index());
-        } else put(batch, head, row);
+        store_through(g.o, o, q, element_coord{batch, head, row, 0});
+        store(g.lse, lse, element_coord{batch, head, 0, row});
         store_read_wait();
     }
 };

@@ -273,7 +273,9 @@ template <int Rows, bool Causal, bool Large = true> struct kernel : lcsf_default
         crt_fl<16, columns> z;
         warpgroup::mm_AB(z.real, left.real, own.even[0], left.imag, own.even[1]);
         warpgroup::mm_AB(z.imag, right.real, own.odd[0], right.imag, own.odd[1]);
-        if constexpr (!together) warpgroup::load_halves(spectrum, in.spectrum[me]);
+        if constexpr (split && consumers == 1)  // its addresses are made here: no register is free to keep them
+            warpgroup::load_halves(spectrum, unhoisted(in.spectrum[me]));
+        else if constexpr (!together) warpgroup::load_halves(spectrum, in.spectrum[me]);
         warpgroup::mma_wait(z.real, z.imag);
         if constexpr (together) warpgroup::load_halves(spectrum, in.spectrum[me]);
         stream.release();

@@ -541,7 +541,9 @@ template <int Warps> struct group {
         constexpr int step = threads / row_units;  // rows from a thread's unit to its next
         const int first = rank() / row_units, col = rank() % row_units * unit;
         asm volatile("" : "+r"(at.r));  // made for each copy: held in a loop, addresses take registers
-        const auto* from = src.row(at.b, at.d, at.r + first) + at.c + col;
+        const auto* from = src.row(at.b, at.d, at.r + first);
+        asm volatile("" : "+l"(from));
+        from += at.c + col;
         const int left = src.rows() - at.r - first, bytes = bytes_left<Src>(src.cols() - at.c - col);
         const uint32_t to = shared_address(dst, first, col);
         const auto place = [&](int row) {  // the swizzle comes back after 8 rows: then one address serves all

@@ -106,7 +106,7 @@ kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
     static_assert(Acc::cols == n && (TransA ? A::rows : A::cols) == k, "mma: shapes do not match");
     uint32_t first_a = 0;
     if constexpr (is_st<A>) first_a = matrices_address<TransA>(a);
-    const uint32_t first_b = matrices_address<!TransB>(b);
+    const uint32_t first_b = matrices_address<TransB>(b);  // so that what one multiply takes lies in two registers that follow
 #pragma unroll
     for (int l = 0; l < k / 16; l++) {
         uint32_t fa[Acc::height][4];
@@ -120,8 +120,8 @@ kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
             load_matrices<!TransB>(fb, moved_address<B>(first_b, 16 * (TransB ? j : l), 16 * (TransB ? l : j)));
 #pragma unroll
             for (int i = 0; i < Acc::height; i++) {
-                mma_m16n8k16<T>(&d.data[i][8 * j], fa[i], fb[0], fb[2]);
-                mma_m16n8k16<T>(&d.data[i][8 * j + 4], fa[i], fb[1], fb[3]);
+                mma_m16n8k16<T>(&d.data[i][8 * j], fa[i], fb[0], fb[1]);
+                mma_m16n8k16<T>(&d.data[i][8 * j + 4], fa[i], fb[2], fb[3]);
             }
         }
     }

@@ -284,8 +284,10 @@ kittens_device bool any(const Vec& vec, F f) {
 }
 
 // The values of the vector, and what they are made from, are computed before anything that follows: the assembler,
-// which sees no dependence, would move a wait for a multiply ahead of arithmetic that is meant to run under it.
+// which sees no dependence, would move a wait for a multiply ahead of arithmetic that is meant to run under it. Where
+// multiplies have ended when they return there is no such wait, and arithmetic runs best between the multiplies.
 template <register_vec Vec> kittens_device void settle(const Vec& vec) {
+    if constexpr (!limits::multiplies_behind) return;
     if (any(vec, [](float x) { return x == -1.f; })) __syncwarp();  // a branch on the values; either way does nothing
 }
 
