@@ -542,7 +542,7 @@ template <int Warps> struct group {
         const int first = rank() / row_units, col = rank() % row_units * unit;
         asm volatile("" : "+r"(at.r));  // made for each copy: held in a loop, addresses take registers
         const auto* from = src.row(at.b, at.d, at.r + first);
-        asm volatile("" : "+l"(from));
+        asm volatile("" : "+l"(from));  // or the column would be held beside it, in 64 bits
         from += at.c + col;
         const int left = src.rows() - at.r - first, bytes = bytes_left<Src>(src.cols() - at.c - col);
         const uint32_t to = shared_address(dst, first, col);

@@ -106,7 +106,9 @@ kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
     static_assert(Acc::cols == n && (TransA ? A::rows : A::cols) == k, "mma: shapes do not match");
     uint32_t first_a = 0;
     if constexpr (is_st<A>) first_a = matrices_address<TransA>(a);
-    const uint32_t first_b = matrices_address<TransB>(b);  // so that what one multiply takes lies in two registers that follow
+    // B's four matrices in another order than A's: what one multiply takes, the two halves along K of eight columns,
+    // lands in two registers that follow one another.
+    const uint32_t first_b = matrices_address<TransB>(b);
 #pragma unroll
     for (int l = 0; l < k / 16; l++) {
         uint32_t fa[Acc::height][4];
