@@ -107,7 +107,7 @@ raise SystemExit(reproduce.main([]))
     "words",
     [
         ["-m", "tk_kernels.toolchain", "manifest", "rotary", "--target", "cpu"],
-        ["-m", "harness.predecessors", "results/h200-sxm/nightly/20261122T021753Z-89d560"],
+        ["-m", "harness.predecessors", "results/h100-sxm/nightly/20261126T030908Z-bc5ab8"],
         ["-m", "tools.sources", "list"],
         ["-c", REPORT],
     ],

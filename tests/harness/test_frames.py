@@ -12,7 +12,7 @@ from harness.results import ResultsError, frame, load_run
 from harness.samples import Samples
 from harness.store import Store
 
-RECORDED = ROOT / "results" / "h200-sxm"
+RECORDED = ROOT / "results" / "h100-sxm"
 
 
 def contest(problem="M=1;N=2;K=3", command="", speeds=(("tk", "", 1.2), ("a", "", 1.0), ("b", "", 0.8)), settled=False):
@@ -157,11 +157,11 @@ def test_a_key_named_as_a_column_is_refused(folder):
 
 def test_a_recorded_run_is_read_as_it_was_measured():
     """Each number of the table is the one of the files, and a session of two lines plots it."""
-    path = RECORDED / "nightly" / "20261122T021753Z-89d560"
+    path = RECORDED / "nightly" / "20261126T030908Z-bc5ab8"
     run, table = load_run(path), frame(path)
     assert table["case_id"].tolist() == run.measurements["case_id"].tolist()
     assert table["latency_us_p50"].equals(run.measurements["latency_us_p50"])
-    assert set(table["gpu"]) == {"NVIDIA H200"}
+    assert set(table["gpu"]) == {"NVIDIA H100 80GB HBM3"}
     pairs = {(row["case_id"], row["ratio_p50"]) for row in run.ratios.to_dict("records")}
     rounds = table[table["ratio_source"] == "rounds"]
     assert len(rounds)

@@ -27,7 +27,10 @@ _nights = itertools.count(1)
 
 
 class Machine:
-    """Stands for the processes of a night: `python -m harness` stores a synthetic run with the next of `speeds`."""
+    """Stands for the processes of a night: `python -m harness` stores a synthetic run with the next of `speeds`.
+
+    `night` says in which folder they run: without one nothing can be stored, in the checkout least of all.
+    """
 
     def __init__(self, *speeds, codes=None):
         self.speeds = list(speeds)
@@ -41,7 +44,7 @@ class Machine:
             given = dict(word.partition("=")[::2] for word in words[3:])
             problems = [word for word in words if word.startswith("problems=")]
             record(
-                given["results_dir"],
+                self.root / given["results_dir"],
                 given["run_id"],
                 seed=next(_nights),
                 speed=self.speeds.pop(0),
@@ -68,6 +71,7 @@ def options(folder, **other):
 
 
 def night(folder, machine, look=FIT, **other):
+    machine.root = folder
     return run_night(options(folder, **other), machine, lambda: look)
 
 
@@ -79,6 +83,7 @@ def test_steps_come_in_order_and_a_first_night_is_good(tmp_path):
     machine = Machine(1.0)
     assert not night(tmp_path, machine).failed
     assert [name.partition("-")[0] for name, _, _ in machine.commands] == ["build", "verify", "measure"]
+    assert "results_dir=results" in machine.named("measure")[0], "no path of the machine, which a manifest would keep"
     assert "the first night: there is nothing to compare with" in summary(tmp_path)
     assert json.loads((tmp_path / "report" / "preflight.json").read_text())["driver"] == "580"
 
@@ -174,7 +179,7 @@ def test_a_kernel_that_did_not_run_is_bad_on_the_first_night_too(tmp_path):
         if words[2] == "harness":
             given = dict(word.partition("=")[::2] for word in words[3:])
             record(
-                given["results_dir"],
+                tmp_path / given["results_dir"],
                 given["run_id"],
                 seed=1,
                 campaign="nightly",
@@ -247,6 +252,7 @@ def test_mistakes(capsys, arguments, words):
 
 def test_command_ends_with_the_night_and_adds_its_summary(monkeypatch, tmp_path, capsys):
     machine = Machine(1.0)
+    machine.root = tmp_path
     page = tmp_path / "step.md"
     page.write_text("before\n")
     monkeypatch.setenv(command.SUMMARY_VARIABLE, str(page))

@@ -19,7 +19,9 @@ KEYS_THERE = "copy_wait(); sync_block();  // the keys are there, and all warps a
 VALUES_THERE = "copy_wait(); sync_block();  // the values are there, and all warps are done with the keys"
 STEP_THERE = "copy_wait(); sync_block();  // this step's operands are there, and all warps are done with the last dS"
 ADDED = "store_packed(sent, dq); fence_async();"
-DS_THERE = "sync_block();  // dS is there, and all warps are done with dO"
+DS_THERE = "sync_block();  // dS is there, and all warps are done with Q and dO"
+NEXT_QUERIES = "if (++at.r == g.query_blocks) at.r = first, at.d++;"
+SEES = "g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);"
 KEYS_LOADED = "copy_wait(); sync_block();  // the keys and values are there"
 NEXT_KEYS = "coord{batch, head_kv, block - 1, 0}"
 SEEN = "g.visible.tiles_before(row + warp_rows, Keys)"
@@ -49,10 +51,14 @@ BACKWARD_MUTANTS = (
     backward("operands_not_waited_for", STEP_THERE, "sync_block();", *EVERY_RACE),
     backward("ds_over_the_one_in_use", STEP_THERE, "copy_wait();", *EVERY_RACE),
     backward("ds_read_before_it_is_there", DS_THERE, "", *EVERY_RACE),
-    backward("queries_over_those_in_use", "sync_block();  // all warps are done with Q", "", *EVERY_RACE),
+    backward("queries_over_those_in_use", DS_THERE, "load_queries(at); sync_block();", *EVERY_RACE),
+    backward("a_head_less_its_first_queries", NEXT_QUERIES, NEXT_QUERIES.replace("first", "first + 1"), NUMBERS),
+    backward("lse_of_other_queries", "load(of_query, lse[i]);", "load(of_query, lse[0]);", NUMBERS),
+    backward("delta_of_other_queries", "load(of_query, delta[i]);", "load(of_query, delta[0]);", NUMBERS),
     backward("strip_over_one_that_is_added", "store_read_wait();  // the addition before has left", "", UNORDERED),
     backward("no_fence_before_an_addition", ADDED, "store_packed(sent, dq);", NO_FENCE),
-    backward("no_mask", "g.visible.template hide_transposed<keys>(p, at.r * queries, key, own_key, 0.f);", "", NUMBERS),
+    backward("no_mask", SEES, "", NUMBERS),
+    backward("mask_of_other_queries", SEES, SEES.replace(" + together * i", ""), NUMBERS),
     backward("sums_not_cleared", "if (g.clear) clear_strip<Dim>(g.dq, {batch, head, row / 16, 0});", "", NUMBERS,
              file=ROWS),
     backward("keys_not_waited_for", KEYS_LOADED, "sync_block();", *EVERY_RACE, schedule=REPEATS),

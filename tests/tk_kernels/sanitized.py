@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
 
-def chosen_device(what: str, arguments: Sequence[str] | None = None) -> str:
-    """That of `--device`; the CPU shows that a program is right where there is no GPU, and no sanitizer."""
+def command_line(what: str) -> argparse.ArgumentParser:
+    """With `--device`; the CPU shows that a program is right where there is no GPU, and no sanitizer."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cuda if not given")
-    return str(parser.parse_args(arguments).device)
+    return parser
 
 
 def finish(problems: Iterable[object]) -> None:

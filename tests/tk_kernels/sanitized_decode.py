@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from decode_operators import GQA, MLA
-from sanitized import chosen_device, finish
+from decode_operators import GQA, MLA, Decode
+from sanitized import command_line, finish
 
 from tk_kernels.ops.decode_plan import SCHEDULES
 
@@ -20,12 +21,19 @@ GROUPED = (
 LATENT = (("450+3", 1, 16), ("200+0+65", 3, 5), ("300+17", 4, 128))
 """Lengths, new tokens, heads: one tile of rows in part, and eight."""
 
+OPERATORS: dict[str, Decode] = {operator.name: operator for operator in (GQA, MLA)}
 
-def problems(device: str) -> Iterator[str]:
+
+def sizes(operator: Decode) -> list[Any]:
+    """The operator's problems."""
+    if operator is GQA:
+        return [GQA.problem(of, Q, H, 16, Hkv=kv, D=D) for of, Q, H, D, kv in GROUPED]
+    return [MLA.problem(of, Q, H, 64) for of, Q, H in LATENT]
+
+
+def problems(operator: Decode, device: str) -> Iterator[str]:
     """Each twice, with the same bits, and with NaN in the pages and tails that nobody may read."""
-    grouped = [(GQA, GQA.problem(of, Q, H, 16, Hkv=kv, D=D)) for of, Q, H, D, kv in GROUPED]
-    latent = [(MLA, MLA.problem(of, Q, H, 64)) for of, Q, H in LATENT]
-    for operator, one in [*grouped, *latent]:
+    for one in sizes(operator):
         inputs = operator.poisoned(one, device)
         for schedule in SCHEDULES:
             plan = operator.plan(one, device, schedule=schedule, blocks=4)
@@ -35,4 +43,9 @@ def problems(device: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    finish(problems(chosen_device(__doc__ or "")))
+    parser = command_line(__doc__ or "")
+    parser.add_argument("operator", nargs="*", help=f"all if not given: {', '.join(OPERATORS)}")
+    given = parser.parse_args()
+    if unknown := sorted({*given.operator} - {*OPERATORS}):
+        parser.error(f"{unknown[0]} is no operator that decodes: there is {', '.join(OPERATORS)}")
+    finish(one for name in given.operator or OPERATORS for one in problems(OPERATORS[name], given.device))

@@ -8,7 +8,7 @@ import test_gemm
 import test_gemm_epilogue
 import test_gemm_fp8
 import torch
-from sanitized import chosen_device, finish
+from sanitized import command_line, finish
 
 import tk_kernels as tk
 
@@ -63,5 +63,5 @@ def epilogues(device: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    on = chosen_device(__doc__ or "")
+    on = command_line(__doc__ or "").parse_args().device
     finish(one for problems in (products, e4m3, epilogues) for one in problems(on))

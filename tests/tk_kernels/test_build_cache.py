@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tk_kernels import toolchain
+from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import store
 from tk_kernels.toolchain.building import BuildOptions
 
@@ -52,6 +53,17 @@ def test_unwritable_cache_is_one_sentence(
     monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "file"))
     with pytest.raises(toolchain.ToolchainError, match="cannot be written .*set TK_KERNELS_CACHE"):
         build_cpu(scale)
+
+
+def test_many_builds_say_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "file"))
+    assert command_line.main(["build", "rotary", "based", "--target", "cpu"]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("cannot be written") == 1
+    assert "0 of 2 builds good" in said.out
 
 
 def test_full_disk_is_one_sentence(

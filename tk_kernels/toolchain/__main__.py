@@ -175,7 +175,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     finally:
         progress.end_line()
-    for failure in failures:
+    for failure in dict.fromkeys(map(str, failures)):  # a cache that cannot be written fails each of them alike
         print(f"error: {failure}", file=sys.stderr)
     total = len(pairs)
     kept = f", {progress.cached} of them kept from before" if progress.cached else ""

@@ -213,12 +213,14 @@ def _measured(night: Night, experiment: str, campaign: str, overrides: Sequence[
     """The folder of a run of the experiment; None if it could not be stored."""
     if _skipped(night, "measure"):
         return None
-    run_id = new_run_id()
+    run_id, results = new_run_id(), night.options.results
+    if results.is_relative_to(night.options.root):  # the harness runs there, and a manifest keeps the words
+        results = results.relative_to(night.options.root)
     words = [
         f"experiment={experiment}",
         "device=cuda",
         f"campaign={campaign}",
-        f"results_dir={night.options.results}",
+        f"results_dir={results}",
         f"run_id={run_id}",
         "wandb=disabled",
         *night.options.overrides,

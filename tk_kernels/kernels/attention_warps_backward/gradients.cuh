@@ -2,15 +2,17 @@
 // kernel of attention_warps does. With P = exp(scale Q K^T - lse), as ../attention/backward.cuh explains:
 //   dV = P^T dO     dS = P o (dO V^T - delta)     dK = scale dS^T Q     dQ = scale dS K
 //
-// keys_by_warps     a block has 64 keys of one head of keys, 16 a warp, and walks over the queries that see them; S^T
-//                   and dS^T are in registers, and dS^T in shared memory too, for a warp's 16 rows of dQ, which are
-//                   added to the sums
+// keys_by_warps     a block has 128 keys of one head of keys (64 at dim 128), 32 (16) a warp, and walks over the
+//                   queries that see them; S^T and dS^T are in registers, and dS^T in shared memory too, for a warp's
+//                   16 rows of dQ, which are added to the sums
 // queries_by_warps  where results must repeat: a block has 64 queries, 16 a warp, and walks over the keys
 //
-// There is one buffer of each operand. The next dO arrives under dK and dQ, the next Q under dQ.
+// There is one buffer of each operand. The next Q and dO arrive under dQ.
 //
-// shared memory  keys: K, V, Q, dO 64 x dim, dS 8 KB, dQ 16 KB: 57 KB at dim 64, 89 KB at dim 128; queries: 64 KB
-// registers      dK and dV dim; S and dP 64, as bf16 32; dQ 32 a thread, not all at a time
+// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, dQ 16 KB: 81 KB at dim 64, 89 KB at 128;
+//                queries: 64 KB
+// registers      dK and dV 128, at either dim; S and dP 64, of 32 queries at dim 64; as bf16 16; dQ 32 a thread,
+//                not all at a time
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
 
@@ -18,18 +20,22 @@
 
 namespace tk::attention {
 
-using query_values = gl<float, dynamic, dynamic, 1, dynamic, sv_fl<64>>;  // (batch, head, 1, row), rows padded
+using query_values = gl<float, dynamic, dynamic, 1, dynamic, sv_fl<64>, sv_fl<32>>;  // (batch, head, 1, row), padded
 
 template <int Dim, bool SumsDq> struct keys_by_warps {
     static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr int queries = 64, keys = 64;
-    using tile = st_bf<64, Dim>;
-    using strip = st_bf<16, Dim>;
+    // A fragment of Q or dO serves a warp's keys. With 32 of them, the scores of half the queries fill the registers.
+    static constexpr int own_keys = Dim == 64 ? 32 : 16, keys = warps * own_keys;
+    static constexpr int queries = 64, together = Dim == 64 ? 32 : 64, parts = queries / together;
+    using query_tile = st_bf<queries, Dim>;
+    using key_tile = st_bf<keys, Dim>;
+    using strip = st_bf<own_keys, Dim>;
     using sums = sv_fl<sum_tile::rows * sum_tile::cols>;
-    using values = sv_fl<queries>;
+    using values = sv_fl<together>;
     using ds_of_warp = st_bf<keys, 16>;  // of the 16 queries whose dQ a warp computes, transposed
     struct globals {
-        heads_of<tile> q, dout, k, v;
+        heads_of<query_tile> q, dout;
+        heads_of<key_tile> k, v;
         query_values lse, delta;
         packed_sums<Dim> dq;
         heads_of<strip> dk, dv;
@@ -38,71 +44,79 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         divisor key_blocks, heads_kv;
         int group, query_blocks;  // query heads that share a key head; blocks of a head's queries
     };
-    static constexpr int shared_bytes =
-        4 * int(sizeof(tile)) + 2 * int(sizeof(values)) + (SumsDq ? warps * int(sizeof(ds_of_warp) + sizeof(sums)) : 0);
+    static constexpr int shared_bytes = 2 * int(sizeof(query_tile) + sizeof(key_tile)) +
+                                        2 * parts * int(sizeof(values)) +
+                                        (SumsDq ? warps * int(sizeof(ds_of_warp) + sizeof(sums)) : 0);
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
-        tile& k = *memory.allocate<tile>("k");
-        tile& v = *memory.allocate<tile>("v");
-        tile& q = *memory.allocate<tile>("q");
-        tile& dout = *memory.allocate<tile>("dout");
+        key_tile& k = *memory.allocate<key_tile>("k");
+        key_tile& v = *memory.allocate<key_tile>("v");
+        query_tile& q = *memory.allocate<query_tile>("q");
+        query_tile& dout = *memory.allocate<query_tile>("dout");
         ds_of_warp* shared_ds = nullptr;
         sums* sent = nullptr;  // a warp's own
         if constexpr (SumsDq) shared_ds = memory.allocate<ds_of_warp>("ds", warps);
         if constexpr (SumsDq) sent = memory.allocate<sums>("dq", warps) + warp_index();
-        values* per_query = memory.allocate<values>("lse and delta", 2);
+        values* lse = memory.allocate<values>("lse", parts);
+        values* delta = memory.allocate<values>("delta", parts);
         int block, head_kv;  // the first keys are seen by the most queries: they come first
-        const int batch = g.heads_kv.divide(g.key_blocks.divide(block_index(), block), head_kv);
-        const int key = block * keys, own_key = key + 16 * warp_index();
+        const int batch = uniform(g.heads_kv.divide(g.key_blocks.divide(block_index(), block), head_kv));
+        const int key = block * keys, own_key = key + own_keys * warp_index();
         const int first = g.visible.causal && key > g.visible.offset ? (key - g.visible.offset) / queries : 0;
-        const int blocks = g.query_blocks - first, steps = g.group * blocks;
-        auto& own_k = subtile<16, Dim>(k, warp_index(), 0);
-        auto& own_v = subtile<16, Dim>(v, warp_index(), 0);
-        const auto place = [&](int step) {
-            return coord{batch, head_kv * g.group + step / blocks, first + step % blocks, 0};
-        };
-        const auto load_dout = [&](int step) {
-            const coord at = place(step);
+        auto& own_k = subtile<own_keys, Dim>(k, warp_index(), 0);
+        auto& own_v = subtile<own_keys, Dim>(v, warp_index(), 0);
+        const int end_head = first < g.query_blocks ? (head_kv + 1) * g.group : 0;
+        const auto load_queries = [&](coord at) {
+            if (at.d >= end_head) return;
+            group<warps>::copy_async(q, g.q, at);
             group<warps>::copy_async(dout, g.dout, at);
-            if (warp_index() == 0) group<1>::copy_async(per_query[0], g.lse, element_coord{at.b, at.d, 0, 64 * at.r});
-            if (warp_index() == 1) group<1>::copy_async(per_query[1], g.delta, element_coord{at.b, at.d, 0, 64 * at.r});
+            for (int i = 0; i < parts; i++) {
+                const element_coord values_at{at.b, at.d, 0, queries * at.r + together * i};
+                if (warp_index() == 0) group<1>::copy_async(lse[i], g.lse, values_at);
+                if (warp_index() == 1) group<1>::copy_async(delta[i], g.delta, values_at);
+            }
         };
 
-        rt_fl<16, queries> p, ds;
-        rt_bf<16, queries> p_bf, ds_bf;
-        rt_fl<16, Dim> dk, dv;
-        typename rt_fl<16, queries>::row_vec of_query;
+        rt_fl<own_keys, Dim> dk, dv;
         zero(dk), zero(dv);
         group<warps>::copy_async(k, g.k, coord{batch, head_kv, block, 0});
         group<warps>::copy_async(v, g.v, coord{batch, head_kv, block, 0});
-        if (steps > 0) group<warps>::copy_async(q, g.q, place(0)), load_dout(0);
+        coord at{batch, head_kv * g.group, first, 0};
+        load_queries(at);
         copy_commit();
         const float scale = g.scale * log2_e;
-        for (int step = 0; step < steps; step++) {
-            const coord at = place(step);
+        while (at.d < end_head) {
             copy_wait();
             sync_block();  // this step's operands are there, and all warps are done with the last dS
-            mm_ABt(p, own_k, q);
-            load(of_query, per_query[0]);
-            map_cols(p, p, of_query, [=](float x, float lse) { return x * scale - lse; });
-            exp2(p, p);
-            g.visible.template hide_transposed<keys>(p, at.r * queries, key, own_key, 0.f);
-            mm_ABt(ds, own_v, dout);
-            load(of_query, per_query[1]);
-            sub_col(ds, ds, of_query);
-            mul(ds, ds, p);
-            copy(p_bf, p);
-            copy(ds_bf, ds);
-            if constexpr (SumsDq) share_ds(shared_ds, ds_bf);
-            mma_AB(dv, p_bf, dout);
-            sync_block();  // dS is there, and all warps are done with dO
-            if (step + 1 < steps) load_dout(step + 1);
-            mma_AB(dk, ds_bf, q);
-            sync_block();  // all warps are done with Q
-            if (step + 1 < steps) group<warps>::copy_async(q, g.q, place(step + 1));
+#pragma unroll 1
+            for (int i = 0; i < parts; i++) {
+                rt_fl<own_keys, together> p, ds;
+                rt_bf<own_keys, together> rounded;
+                typename rt_fl<own_keys, together>::row_vec of_query;
+                auto& some_q = subtile<together, Dim>(q, i, 0);
+                auto& some_dout = subtile<together, Dim>(dout, i, 0);
+                mm_ABt(p, own_k, some_q);
+                load(of_query, lse[i]);
+                map_cols(p, p, of_query, [=](float x, float lse) { return x * scale - lse; });
+                exp2(p, p);
+                g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);
+                mm_ABt(ds, own_v, some_dout);
+                load(of_query, delta[i]);
+                sub_col(ds, ds, of_query);
+                mul(ds, ds, p);
+                copy(rounded, p);
+                mma_AB(dv, rounded, some_dout);
+                copy(rounded, ds);
+                if constexpr (SumsDq) share_ds(shared_ds + together / 16 * i, rounded);
+                mma_AB(dk, rounded, some_q);
+            }
+            sync_block();  // dS is there, and all warps are done with Q and dO
+            const coord done = at;
+            if (++at.r == g.query_blocks) at.r = first, at.d++;
+            load_queries(at);
             copy_commit();
-            if constexpr (SumsDq) add_dq(g, at, shared_ds[warp_index()], k, *sent);
+            if constexpr (SumsDq) add_dq(g, done, shared_ds[warp_index()], k, *sent);
         }
         copy_wait();  // of K and V, where no query sees them
         sync_block();
@@ -112,18 +126,18 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         store_read_wait();
     }
 
-    // This warp's 16 keys of dS, to those that need them.
-    kittens_device static void share_ds(ds_of_warp* of_warps, const rt_bf<16, queries>& ds) {
+    // This warp's keys of dS, to those that need them.
+    kittens_device static void share_ds(ds_of_warp* of_warps, const rt_bf<own_keys, together>& ds) {
 #pragma unroll
-        for (int i = 0; i < warps; i++) {
-            rt_bf<16, 16> slice;
+        for (int i = 0; i < together / 16; i++) {
+            rt_bf<own_keys, 16> slice;
             part(slice, ds, 0, i);
-            store(subtile<16, 16>(of_warps[i], warp_index(), 0), slice);
+            store(subtile<own_keys, 16>(of_warps[i], warp_index(), 0), slice);
         }
     }
 
     // This warp's 16 rows of dS K, added to the sums.
-    kittens_device static void add_dq(const globals& g, coord at, ds_of_warp& ds, tile& k, sums& sent) {
+    kittens_device static void add_dq(const globals& g, coord at, ds_of_warp& ds, key_tile& k, sums& sent) {
         const int row = at.r * queries / 16 + warp_index();
 #pragma unroll
         for (int column = 0; column < Dim / sum_tile::cols; column++) {
