@@ -80,6 +80,7 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const vo
     return 0;
 }
 int cudaOccupancyMaxActiveClusters(int*, const void*, const void*) { ptx::fail("a cluster"); }
+int cudaThreadExchangeStreamCaptureMode(int*) { return 0; }
 int cudaHostAlloc(void** memory, size_t bytes, unsigned) {
     *memory = calloc(1, bytes);
     return 0;

@@ -1,8 +1,9 @@
 // The project's attention backward kernels, one behind the other, in the pipeline template that takes tasks from a
 // queue: what test_attention_backward_mutants.py changes, a line at a time. Causal, grouped heads, more tasks than
 // blocks, tails of rows and of keys. SCHEDULE 0: dim 64, whose consumers take turns; 1: dim 128, with one buffer of V;
-// 2: the same without dQ, as where results must repeat, by one block, and the pass over queries behind it. 3 and 4: the
-// calls by warps, which test_attention_warps_mutants.py changes, with sums of dQ and where results must repeat.
+// 2: the same without dQ, as where results must repeat, by one block, and the pass over queries behind it. 3 to 5: the
+// calls by warps, which test_attention_warps_mutants.py changes: with sums of dQ, where results must repeat, and with
+// sums of dQ at dim 128.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -19,7 +20,7 @@ using namespace tk::attention;
 
 namespace {
 
-constexpr int D = SCHEDULE == 1 || SCHEDULE == 2 ? 128 : 64;
+constexpr int D = SCHEDULE == 1 || SCHEDULE == 2 || SCHEDULE == 5 ? 128 : 64;
 constexpr bool sums_dq = SCHEDULE != 2 && SCHEDULE != 4;
 constexpr int H = 2, rows = 70, rows_kv = 300, padded = 128;  // query heads, which share one head of keys
 constexpr float scale = 0.1f;

@@ -362,12 +362,18 @@ template <adding How> struct adds : program<1> {
     }
 };
 
-// A packed tile of registers that does not lie in the tensor.
-struct packed_past : program<1> {
+// The same from registers: blocks that add, one that reaches past the columns, and one that writes where others add.
+enum class packing { added, added_past, stored_past, mixed };
+
+template <packing How> struct packs : program<1> {
+    static constexpr int blocks = 2;
     static void run(const globals_t& g) {
-        rt_fl<16, 32> a;
+        constexpr bool past = How == packing::added_past || How == packing::stored_past;
+        rt_fl<16, past ? 32 : 16> a;
         fill(a, 1.f);
-        store_packed(g.sums, a, coord{});
+        if (How == packing::stored_past || (How == packing::mixed && block_index() == 0))
+            store_packed(g.sums, a, coord{});
+        else add_packed(g.sums, a, coord{});
     }
 };
 
@@ -614,7 +620,10 @@ const entry programs[] = {
     PROGRAM("adds", adds<adding::right>),
     PROGRAM("adds_past", adds<adding::past>),
     PROGRAM("adds_unfenced", adds<adding::unfenced>),
-    PROGRAM("packed_past", packed_past),
+    PROGRAM("packed_added", packs<packing::added>),
+    PROGRAM("packed_added_past", packs<packing::added_past>),
+    PROGRAM("packed_past", packs<packing::stored_past>),
+    PROGRAM("packed_mixed", packs<packing::mixed>),
     PROGRAM("pairs", pairs<pairing::right>),
     PROGRAM("pairs_past", pairs<pairing::past>),
     PROGRAM("pairs_odd", pairs<pairing::odd>),

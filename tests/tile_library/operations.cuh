@@ -503,8 +503,8 @@ template <int R, int C> struct pair_stores : family<one_type<float>> {
     }
 };
 
-// Kept packed in b, by a warp or a warpgroup, and read back; op 1, of a warp, goes through shared memory and is added
-// to what b holds.
+// Kept packed in b, by a warp or a warpgroup, and read back; ops 1 and 2, of a warp, add to what b holds, from
+// registers and from shared memory.
 template <typename T, int R, int C, int Scope> struct packed_moves : family<one_type<T>, Scope> {
     kittens_device static void run(const one_type<T>& g) {
         const coord at{0, 0, g.numbers[0], g.numbers[1]};
@@ -514,6 +514,7 @@ template <typename T, int R, int C, int Scope> struct packed_moves : family<one_
         if constexpr (Scope == 1) {
             load(x, g.a, coord{});
             if (g.op == 0) store_packed(g.b, x, at);
+            else if (g.op == 1) add_packed(g.b, x, at);
             else {
                 store_packed(vector, x);
                 fence_async();

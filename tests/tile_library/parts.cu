@@ -77,7 +77,7 @@ struct clearing {
     }
 };
 
-// Each block adds the rows that it reads; `times` blocks read the same.
+// Each block adds the rows that it reads, from registers or by way of shared memory; `times` blocks read the same.
 struct adding {
     static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 1;
     using strip = per_warp<sv_fl<sum_tile::rows * sum_tile::cols>>;
@@ -87,6 +87,7 @@ struct adding {
         packed_sums<cols> sums;
         row_grid grid;
         int blocks;  // that read something else
+        bool from_registers;
     };
 
     kittens_device static void run(const globals& g) {
@@ -97,10 +98,13 @@ struct adding {
         for (int c = 0; c < cols / sum_tile::cols; c++) {
             sum_tile x;
             load(x, g.in, coord{batch, head, at, c});
-            store_read_wait();
-            store_packed(out, x);
-            fence_async();
-            store_add_async(g.sums, out, coord{batch, head, at, c});
+            if (g.from_registers) add_packed(g.sums, x, coord{batch, head, at, c});
+            else {
+                store_read_wait();
+                store_packed(out, x);
+                fence_async();
+                store_add_async(g.sums, out, coord{batch, head, at, c});
+            }
         }
         store_read_wait();
     }
@@ -202,7 +206,7 @@ EXPORT int run_softmaxes(void* in, void* out, void* sums, int width, float scale
 
 // rounded (batch, heads, rows, 128) = scale times `times` the same, in; sums: fp32, for rows padded to 64.
 EXPORT int run_sums(void* in, void* sums, void* rounded, int batch, int heads, int rows, int times, float scale,
-                    char* message, int size) {
+                    int from_registers, char* message, int size) {
     return guarded(
         [&] {
             const row_grid grid(heads, rows, block_rows);
@@ -210,7 +214,7 @@ EXPORT int run_sums(void* in, void* sums, void* rounded, int batch, int heads, i
             const packed_sums<cols> totals(data_of(sums), batch, heads, strips, 16 * cols);
             launch_all<clearing>(blocks, nullptr, {totals, grid});
             launch_all<adding>(times * blocks, nullptr,
-                               {{data_of(in), batch, heads, rows, cols}, totals, grid, blocks});
+                               {{data_of(in), batch, heads, rows, cols}, totals, grid, blocks, from_registers != 0});
             const int64_t head = int64_t(rows) * cols;
             round_sums<cols>(totals, tk::tensor{rounded, heads * head, head, cols}, rows, scale, nullptr);
         },

@@ -6,19 +6,20 @@ import pytest
 from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 FORWARD, GRADIENTS, THROUGH, ROWS = "forward.cuh", "gradients.cuh", "through.cuh", "backward_rows.cuh"
-FORWARD_CALL, SUMS_DQ, REPEATS = 4, 3, 4  # schedules of attention_mutants.cu and of attention_backward_mutants.cu
+FORWARD_CALL, SUMS_DQ, REPEATS, DIM_128 = 4, 3, 4, 5  # of attention_mutants.cu and attention_backward_mutants.cu
 
 AT = r"at (forward|gradients).cuh"
 UNORDERED = rf"{AT}:\d+ .* (reads|writes) \w+.* while \w+ {AT}:\d+"
 NOT_WRITTEN = rf"{AT}:\d+ .* reads \w+.* which nothing has written"
 NO_FENCE = rf"{AT}:\d+ .* reads \w+.* after \w+ {AT}:\d+ .* without a fence"
 ENDS_TOO_EARLY = r"ends while (copy|store|store_add)_async at .* (may still|is in flight)"
+WRITTEN_TWICE = rf"store_packed {AT}:\d+ .* and store_packed {AT}:\d+ .* write the same global memory"
 EVERY_RACE = (UNORDERED, NOT_WRITTEN)
 
 KEYS_THERE = "copy_wait(); sync_block();  // the keys are there, and all warps are done with the values before"
 VALUES_THERE = "copy_wait(); sync_block();  // the values are there, and all warps are done with the keys"
 STEP_THERE = "copy_wait(); sync_block();  // this step's operands are there, and all warps are done with the last dS"
-ADDED = "store_packed(sent, dq); fence_async();"
+ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
 DS_THERE = "sync_block();  // dS is there, and all warps are done with Q and dO"
 NEXT_QUERIES = "if (++at.r == g.query_blocks) at.r = first, at.d++;"
 SEES = "g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);"
@@ -55,8 +56,10 @@ BACKWARD_MUTANTS = (
     backward("a_head_less_its_first_queries", NEXT_QUERIES, NEXT_QUERIES.replace("first", "first + 1"), NUMBERS),
     backward("lse_of_other_queries", "load(of_query, lse[i]);", "load(of_query, lse[0]);", NUMBERS),
     backward("delta_of_other_queries", "load(of_query, delta[i]);", "load(of_query, delta[0]);", NUMBERS),
-    backward("strip_over_one_that_is_added", "store_read_wait();  // the addition before has left", "", UNORDERED),
-    backward("no_fence_before_an_addition", ADDED, "store_packed(sent, dq);", NO_FENCE),
+    backward("sums_overwritten", ADDED, ADDED.replace("add_packed", "store_packed"), WRITTEN_TWICE),
+    backward("sums_of_other_queries", ADDED, ADDED.replace("strip", "(strip ^ 1)"), NUMBERS),
+    backward("dq_of_other_queries", "ds_of[warp_index() / columns]", "ds_of[0]", NUMBERS),
+    backward("sums_of_other_columns", ADDED, ADDED.replace("column", "0"), NUMBERS, schedule=DIM_128),
     backward("no_mask", SEES, "", NUMBERS),
     backward("mask_of_other_queries", SEES, SEES.replace(" + together * i", ""), NUMBERS),
     backward("sums_not_cleared", "if (g.clear) clear_strip<Dim>(g.dq, {batch, head, row / 16, 0});", "", NUMBERS,
@@ -82,7 +85,7 @@ def backward_carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
 
 
 def test_the_kernels_themselves_have_no_report(forward_carrier: Carrier, backward_carrier: Carrier) -> None:
-    for run in (forward_carrier.itself(FORWARD_CALL), *map(backward_carrier.itself, (SUMS_DQ, REPEATS))):
+    for run in (forward_carrier.itself(FORWARD_CALL), *map(backward_carrier.itself, (SUMS_DQ, REPEATS, DIM_128))):
         for seed in range(40):
             assert run(seed) == (0, "")
 

@@ -74,13 +74,18 @@ def test_online_softmax(run: Run, device: str, spread: float) -> None:
     assert ((found - logarithms)[kept].abs() <= 1e-6 * logarithms[kept].abs().clamp(min=1)).all()
 
 
-@pytest.mark.parametrize(("batch", "heads", "rows", "times"), [(1, 1, 64, 1), (2, 3, 200, 3), (1, 2, 5, 2)])
-def test_sums_that_many_blocks_add_to(run: Run, device: str, batch: int, heads: int, rows: int, times: int) -> None:
+@pytest.mark.parametrize("from_registers", [0, 1])
+@pytest.mark.parametrize(
+    ("batch", "heads", "rows", "times"), [(1, 1, 64, 1), (2, 3, 200, 3), (1, 2, 5, 2), (1, 1, 64, 512)]
+)
+def test_sums_that_many_blocks_add_to(
+    run: Run, device: str, batch: int, heads: int, rows: int, times: int, from_registers: int
+) -> None:
     torch.manual_seed(rows)
     x = torch.randint(-8, 9, (batch, heads, rows, 128)).float()
     sums = empty(batch * heads * -(-rows // 64) * 64 * 128, device=device)
     rounded = empty(batch, heads, rows, 128, device=device, dtype=torch.bfloat16)
-    run("run_sums", x.to(device), sums, rounded, batch, heads, rows, times, 0.5)
+    run("run_sums", x.to(device), sums, rounded, batch, heads, rows, times, 0.5, from_registers)
     assert torch.equal(rounded.cpu().float(), 0.5 * times * x)  # small integers: exact in bf16
 
 

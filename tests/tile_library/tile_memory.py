@@ -67,8 +67,9 @@ def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]
         x, there = values(rng, dtype, rows, cols), np.full((2, 3 * rows * cols), 0.75)
         exact = np.zeros_like(x)
         yield case(instance, f"at {r} {c}", (x, there), x, numbers=(r, c, 0, 0), tolerance=exact)
-        if scope == 1:
-            yield case(instance, f"added at {r} {c}", (x, there), x + 0.75, op=1, numbers=(r, c, 0, 0))
+        for op, way in ((1, "added"), (2, "added asynchronously")):
+            if scope == 1:
+                yield case(instance, f"{way} at {r} {c}", (x, there), x + 0.75, op=op, numbers=(r, c, 0, 0))
 
 
 def group_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:

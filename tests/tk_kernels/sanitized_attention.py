@@ -6,10 +6,9 @@ With --out-of-bounds, one forward pass that writes where it may not.
 from __future__ import annotations
 
 import itertools
-import sys
 
 import torch
-from sanitized import finish
+from sanitized import command_line, finish
 
 import tk_kernels as tk
 from tk_kernels import toolchain
@@ -22,10 +21,10 @@ def relative_error(got: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((got.detach().double() - wanted.detach()).norm() / wanted.detach().norm())
 
 
-def run(shape: tuple[int, int, int, int], D: int, causal: bool, deterministic: bool) -> None:
+def run(device: str, shape: tuple[int, int, int, int], D: int, causal: bool, deterministic: bool) -> None:
     H, heads_kv, N, N_kv = shape
-    q = torch.randn(1, H, N, D, device="cuda").bfloat16().requires_grad_()
-    k, v = (torch.randn(1, heads_kv, N_kv, D, device="cuda").bfloat16().requires_grad_() for _ in range(2))
+    q = torch.randn(1, H, N, D, device=device).bfloat16().requires_grad_()
+    k, v = (torch.randn(1, heads_kv, N_kv, D, device=device).bfloat16().requires_grad_() for _ in range(2))
     out = tk.attention(q, k, v, causal=causal, deterministic=deterministic)
     dout = torch.randn_like(out)
     out.backward(dout)
@@ -34,7 +33,7 @@ def run(shape: tuple[int, int, int, int], D: int, causal: bool, deterministic: b
     empty = max(0, N - N_kv) if causal else 0  # rows that see no key
     scores = exact[0][:, :, empty:] @ keys.mT / D**0.5
     if causal:
-        visible = torch.ones(N - empty, N_kv, dtype=torch.bool, device="cuda").tril(N_kv - N + empty)
+        visible = torch.ones(N - empty, N_kv, dtype=torch.bool, device=device).tril(N_kv - N + empty)
         scores = scores.masked_fill(~visible, -torch.inf)
     wanted = torch.nn.functional.pad(scores.softmax(-1) @ values, (0, 0, empty, 0))
     wanted.backward(dout.double())
@@ -56,8 +55,12 @@ def write_out_of_bounds() -> None:
 
 
 if __name__ == "__main__":
+    parser = command_line(__doc__ or "")
+    parser.add_argument("--out-of-bounds", action="store_true", help="write where it may not, on a Hopper GPU")
+    given = parser.parse_args()
     torch.manual_seed(0)
-    if sys.argv[1:] == ["--out-of-bounds"]:
+    if given.out_of_bounds:
         write_out_of_bounds()
     else:
-        finish(run(*case) for case in itertools.product(SHAPES, (64, 128), (False, True), (False, True)))
+        cases = itertools.product((given.device,), SHAPES, (64, 128), (False, True), (False, True))
+        finish((run(*case) for case in cases), given.target)

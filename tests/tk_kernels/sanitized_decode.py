@@ -48,4 +48,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if unknown := sorted({*given.operator} - {*OPERATORS}):
         parser.error(f"{unknown[0]} is no operator that decodes: there is {', '.join(OPERATORS)}")
-    finish(one for name in given.operator or OPERATORS for one in problems(OPERATORS[name], given.device))
+    named = given.operator or OPERATORS
+    finish((one for name in named for one in problems(OPERATORS[name], given.device)), given.target)

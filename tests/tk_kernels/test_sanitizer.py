@@ -22,12 +22,13 @@ HANDED_BACK = Path(__file__).with_name("fixtures") / "hazards" / "handed_back.cu
 class Program(NamedTuple):
     """What runs under the sanitizer: a file `sanitized_*.py` with its words, and how many problems are right.
 
-    kernels: what it runs, which is built before.
+    kernels: what it runs, which is built before, for `target`.
     """
 
     words: tuple[str, ...]
     kernels: tuple[str, ...]
     problems: int
+    target: str = "sm_90a"
 
 
 PROGRAMS = {
@@ -35,6 +36,13 @@ PROGRAMS = {
     "gemm": Program(("gemm",), ("gemm", "gemm_fp8", "gemm_epilogue"), 73),
     "paged_attention_decode": Program(("decode", "paged_attention_decode"), ("paged_attention_decode",), 12),
     "mla_decode": Program(("decode", "mla_decode"), ("mla_decode",), 9),
+    "attention for sm_80": Program(
+        ("attention", "--target", "sm_80"), ("attention_warps", "attention_warps_backward"), 40, "sm_80"
+    ),
+    "gemm for sm_80": Program(("gemm", "--target", "sm_80"), ("gemm", "gemm_epilogue"), 14, "sm_80"),
+    "paged_attention_decode for sm_80": Program(
+        ("decode", "--target", "sm_80", "paged_attention_decode"), ("paged_attention_decode",), 12, "sm_80"
+    ),
 }
 
 NOT_JUDGED = {
@@ -57,7 +65,7 @@ def sanitized(tool: str, name: str, *arguments: str) -> subprocess.CompletedProc
     """The program under one of compute-sanitizer's tools, which looks at this project's kernels alone."""
     before = compute_sanitizer(tool, "--kernel-name", "kernel_substring=kittens")
     for kernel in PROGRAMS[name].kernels:
-        toolchain.manifest(kernel, "sm_90a")  # built here, not under the sanitizer
+        toolchain.manifest(kernel, PROGRAMS[name].target)  # built here, not under the sanitizer
     return run(before, name, *arguments)
 
 
@@ -83,7 +91,7 @@ def test_kernels(name: str, tool: str, clean: str) -> None:
     assert f"{PROGRAMS[name].problems} problems are right" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["gemm", "paged_attention_decode", "mla_decode"])
+@pytest.mark.parametrize("name", ["attention", "gemm", "paged_attention_decode", "mla_decode"])
 def test_the_programs_are_right_on_a_cpu(name: str) -> None:
     """Where there is no GPU: what the sanitizer would run has no mistake of its own."""
     done = run([], name, "--device", "cpu")

@@ -31,6 +31,8 @@ Blocks = Callable[[Weights, Tensor, Tensor, Tensor], Tensor]
 
 SCORES_AT_ONCE = 2**28
 """Scores that plain attention holds: 2 GiB in float64."""
+CAUSAL_BLOCKS = 8
+"""Blocks that it cuts a head's queries into at least; none computes what all of its queries are before."""
 EPSILON = 1e-6
 """Of the norms, beside the mean square."""
 
@@ -187,13 +189,15 @@ def attend_plainly(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Causal attention by the definition, in blocks: float32 inside, or float64; probabilities are rounded as q is."""
     batch, heads, length, _ = q.shape
     repeated = [one.repeat_interleave(heads // one.shape[1], dim=1).flatten(0, 1) for one in (q, k, v)]
-    together, rows = max(1, SCORES_AT_ONCE // length**2), max(1, min(length, SCORES_AT_ONCE // length))
+    rows = max(1, min(-(-length // CAUSAL_BLOCKS), SCORES_AT_ONCE // length))
+    together = max(1, SCORES_AT_ONCE // (rows * length))
 
     def part(q: Tensor, k: Tensor, v: Tensor, first: int) -> Tensor:
         wide = torch.promote_types(q.dtype, torch.float32)
-        scores = q.to(wide) @ k.to(wide).transpose(-1, -2) * q.shape[-1] ** -0.5
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1 + first)
-        chances = scores.masked_fill(later, -torch.inf).softmax(-1).to(q.dtype)
+        scores = (q.to(wide) * q.shape[-1] ** -0.5) @ k.to(wide).transpose(-1, -2)
+        some_see = scores[..., first:]  # all see the keys before
+        some_see.masked_fill_(torch.ones_like(some_see[0], dtype=torch.bool).triu(1), -torch.inf)
+        chances = scores.softmax(-1).to(q.dtype)
         return (chances.to(wide) @ v.to(wide)).to(q.dtype)
 
     blocks = []

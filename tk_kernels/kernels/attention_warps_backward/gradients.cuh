@@ -30,9 +30,10 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
     using query_tile = st_bf<queries, Dim>;
     using key_tile = st_bf<keys, Dim>;
     using strip = st_bf<own_keys, Dim>;
-    using sums = sv_fl<sum_tile::rows * sum_tile::cols>;
     using values = sv_fl<together>;
-    using ds_of_warp = st_bf<keys, 16>;  // of the 16 queries whose dQ a warp computes, transposed
+    // A warp computes 64 columns of dQ, of so many queries; their dS is shared, transposed.
+    static constexpr int columns = Dim / sum_tile::cols, own_queries = 16 * columns;
+    using shared_ds = st_bf<keys, own_queries>;
     struct globals {
         heads_of<query_tile> q, dout;
         heads_of<key_tile> k, v;
@@ -46,7 +47,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
     };
     static constexpr int shared_bytes = 2 * int(sizeof(query_tile) + sizeof(key_tile)) +
                                         2 * parts * int(sizeof(values)) +
-                                        (SumsDq ? warps * int(sizeof(ds_of_warp) + sizeof(sums)) : 0);
+                                        (SumsDq ? queries / own_queries * int(sizeof(shared_ds)) : 0);
 
     kittens_device static void run(const globals& g) {
         shared_allocator memory;
@@ -54,10 +55,8 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         key_tile& v = *memory.allocate<key_tile>("v");
         query_tile& q = *memory.allocate<query_tile>("q");
         query_tile& dout = *memory.allocate<query_tile>("dout");
-        ds_of_warp* shared_ds = nullptr;
-        sums* sent = nullptr;  // a warp's own
-        if constexpr (SumsDq) shared_ds = memory.allocate<ds_of_warp>("ds", warps);
-        if constexpr (SumsDq) sent = memory.allocate<sums>("dq", warps) + warp_index();
+        shared_ds* ds_of = nullptr;
+        if constexpr (SumsDq) ds_of = memory.allocate<shared_ds>("ds", queries / own_queries);
         values* lse = memory.allocate<values>("lse", parts);
         values* delta = memory.allocate<values>("delta", parts);
         int block, head_kv;  // the first keys are seen by the most queries: they come first
@@ -108,7 +107,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
                 copy(rounded, p);
                 mma_AB(dv, rounded, some_dout);
                 copy(rounded, ds);
-                if constexpr (SumsDq) share_ds(shared_ds + together / 16 * i, rounded);
+                if constexpr (SumsDq) share_ds(ds_of + together / own_queries * i, rounded);
                 mma_AB(dk, rounded, some_q);
             }
             sync_block();  // dS is there, and all warps are done with Q and dO
@@ -116,7 +115,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
             if (++at.r == g.query_blocks) at.r = first, at.d++;
             load_queries(at);
             copy_commit();
-            if constexpr (SumsDq) add_dq(g, done, shared_ds[warp_index()], k, *sent);
+            if constexpr (SumsDq) add_dq(g, done, ds_of[warp_index() / columns], k);
         }
         copy_wait();  // of K and V, where no query sees them
         sync_block();
@@ -127,26 +126,25 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
     }
 
     // This warp's keys of dS, to those that need them.
-    kittens_device static void share_ds(ds_of_warp* of_warps, const rt_bf<own_keys, together>& ds) {
+    kittens_device static void share_ds(shared_ds* of, const rt_bf<own_keys, together>& ds) {
 #pragma unroll
-        for (int i = 0; i < together / 16; i++) {
-            rt_bf<own_keys, 16> slice;
+        for (int i = 0; i < together / own_queries; i++) {
+            rt_bf<own_keys, own_queries> slice;
             part(slice, ds, 0, i);
-            store(subtile<own_keys, 16>(of_warps[i], warp_index(), 0), slice);
+            store(subtile<own_keys, own_queries>(of[i], warp_index(), 0), slice);
         }
     }
 
-    // This warp's 16 rows of dS K, added to the sums.
-    kittens_device static void add_dq(const globals& g, coord at, ds_of_warp& ds, key_tile& k, sums& sent) {
-        const int row = at.r * queries / 16 + warp_index();
+    // This warp's part of dS K, added to the sums.
+    kittens_device static void add_dq(const globals& g, coord at, shared_ds& ds, key_tile& k) {
+        const int strip = (at.r * queries + warp_index() / columns * own_queries) / 16, column = warp_index() % columns;
+        rt_fl<own_queries, sum_tile::cols> dq;
+        mm_AtB(dq, ds, subtile<keys, sum_tile::cols>(k, 0, column));
 #pragma unroll
-        for (int column = 0; column < Dim / sum_tile::cols; column++) {
-            sum_tile dq;
-            mm_AtB(dq, ds, subtile<keys, sum_tile::cols>(k, 0, column));
-            store_read_wait();  // the addition before has left
-            store_packed(sent, dq);
-            fence_async();
-            store_add_async(g.dq, sent, coord{at.b, at.d, row, column});
+        for (int i = 0; i < columns; i++) {
+            sum_tile rows;
+            part(rows, dq, i, 0);
+            add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});
         }
     }
 };

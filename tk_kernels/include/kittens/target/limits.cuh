@@ -9,7 +9,8 @@ namespace kittens {
 // Numbers of a machine: shared_bytes (of a block), large_shared_bytes (of one on those of a target's machines that have
 // more), multiprocessor_shared_bytes, reserved_shared_bytes (that each block
 // costs besides); registers (of a multiprocessor), thread_registers (of a thread, at most), spare_registers (that a
-// thread takes more of than on Hopper), moves_registers (whether warpgroups may take from one another);
+// thread takes more of than on Hopper), moves_registers (whether warpgroups may take from one another); added_floats
+// (that a thread adds to memory at once);
 // dependent_launch (whether a kernel may start before the one ahead of it has ended); most_cluster_blocks;
 // multiplies_behind (whether a multiply goes on when it returns); and, for models of cost, l2_bytes and, a clock,
 // multiply_bytes (a multiprocessor's: rows x columns x bytes of K), operand_bytes (that reach a multiprocessor from

@@ -186,14 +186,17 @@ void load_packed_tile(Dst& dst, const Src& src, coord at, site where) {
         for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
 }
 template <typename RowMap, global_tensor Dst, register_tile Src>
-void store_packed_tile(const Dst& dst, const Src& src, coord at, site where) {
+void store_packed_tile(const Dst& dst, const Src& src, coord at, bool add, const char* op, site where) {
     cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("store_packed", where);
-    src.touch(false, "store_packed", &where);
+    const cpu::action who = w.doing(op, where);
+    src.touch(false, op, &where);
     auto* to = cpu::packed_in<RowMap, Src>(dst, at, who);
-    w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who, is_exchanged<Dst>);
+    w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who, is_exchanged<Dst>, add);
     for (int i = 0; i < Src::rows; i++)
-        for (int j = 0; j < Src::cols; j++) to[i * Src::cols + j] = src.data[i][j];
+        for (int j = 0; j < Src::cols; j++) {
+            if (add) cpu::add_element(to + i * Src::cols + j, src.data[i][j]);
+            else to[i * Src::cols + j] = src.data[i][j];
+        }
 }
 template <register_tile Dst, global_tensor Src>
 kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
@@ -201,7 +204,12 @@ kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where =
 }
 template <global_tensor Dst, register_tile Src>
 kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_packed_tile<warp_rows>(dst, src, at, where);
+    store_packed_tile<warp_rows>(dst, src, at, false, "store_packed", where);
+}
+// Added to what is there, each element atomically.
+template <global_tensor Dst, register_tile Src>
+kittens_device void add_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
+    store_packed_tile<warp_rows>(dst, src, at, true, "add_packed", where);
 }
 template <shared_vec Dst, register_tile Src>
 kittens_device void store_packed(Dst& dst, const Src& src, site where = kittens_here) {
@@ -636,7 +644,7 @@ kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where =
 }
 template <global_tensor Dst, register_tile Src>
 kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_packed_tile<warpgroup_rows>(dst, src, at, where);
+    store_packed_tile<warpgroup_rows>(dst, src, at, false, "store_packed", where);
 }
 
 }  // namespace warpgroup

@@ -213,27 +213,42 @@ kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at)
             }
 }
 
-// The u-th four elements of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank
-// conflict.
-template <int Warps, typename T> kittens_device float4* packed_unit(T* tile, int u) {
+// Elements that a thread keeps side by side in a packed tile. Four cost least. Only a warp's tile is added to.
+template <int Warps> constexpr int unit_floats = Warps == 1 ? limits::added_floats : 4;
+
+// The u-th unit of each thread, in a tile that `Warps` keep packed: whole lines of memory and no bank conflict.
+template <int Warps, typename T> kittens_device auto* packed_unit(T* tile, int u) {
+    using unit = std::conditional_t<unit_floats<Warps> == 4, float4, float>;
     constexpr int threads = Warps * warp_threads;
     const int rank = threadIdx.x % threads;  // signed, as u is: one address, and the units at constant distances
-    return reinterpret_cast<float4*>(const_cast<float*>(tile)) + threads * u + rank;
+    return reinterpret_cast<unit*>(const_cast<float*>(tile)) + threads * u + rank;
 }
-template <int Warps, register_tile Src> kittens_device void store_units(float* tile, const Src& src) {
+// Calls f(u, the elements that the u-th unit has of a register tile).
+template <int Warps, typename Tile, typename F> kittens_device void each_unit(Tile& tile, F f) {
+    constexpr int in_row = 8 * Tile::width / unit_floats<Warps>;
 #pragma unroll
-    for (int u = 0; u < 2 * Src::width * Src::height; u++) {
-        const float* four = &src.data[u / (2 * Src::width)][4 * (u % (2 * Src::width))];
-        *packed_unit<Warps>(tile, u) = make_float4(four[0], four[1], four[2], four[3]);
-    }
+    for (int u = 0; u < in_row * Tile::height; u++) f(u, &tile.data[u / in_row][unit_floats<Warps> * (u % in_row)]);
+}
+kittens_device void set_unit(float4& unit, const float* from) {
+    unit = make_float4(from[0], from[1], from[2], from[3]);
+}
+kittens_device void set_unit(float& unit, const float* from) { unit = *from; }
+template <int Warps, register_tile Src> kittens_device void store_units(float* tile, const Src& src) {
+    each_unit<Warps>(src, [&](int u, const float* from) { set_unit(*packed_unit<Warps>(tile, u), from); });
 }
 template <int Warps, register_tile Dst> kittens_device void load_units(Dst& dst, const float* tile) {
-#pragma unroll
-    for (int u = 0; u < 2 * Dst::width * Dst::height; u++) {
-        const float4 four = *packed_unit<Warps>(tile, u);
-        float* to = &dst.data[u / (2 * Dst::width)][4 * (u % (2 * Dst::width))];
-        to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
-    }
+    each_unit<Warps>(dst, [&](int u, float* to) {
+        const auto unit = *packed_unit<Warps>(tile, u);
+        if constexpr (unit_floats<Warps> == 4) to[0] = unit.x, to[1] = unit.y, to[2] = unit.z, to[3] = unit.w;
+        else to[0] = unit;
+    });
+}
+template <register_tile Src> kittens_device void add_units(float* tile, const Src& src) {
+    each_unit<1>(src, [&](int u, const float* from) {
+        std::remove_reference_t<decltype(*packed_unit<1>(tile, u))> unit;
+        set_unit(unit, from);
+        atomicAdd(packed_unit<1>(tile, u), unit);
+    });
 }
 
 // --- warp scope -----------------------------------------------------------------------------------------------
@@ -262,7 +277,7 @@ kittens_device void store(const Dst& dst, const Src& src, coord at, site = kitte
     store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
 }
 
-// Packed tiles: fp32 in the order in which the lanes hold it, 16 bytes a lane.
+// Packed tiles: fp32 in the order in which the lanes hold it.
 template <register_tile Dst, global_tensor Src>
 kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
     load_units<1>(dst, packed_tile<Dst, 1>(src, at));
@@ -270,6 +285,11 @@ kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kitte
 template <global_tensor Dst, register_tile Src>
 kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
     store_units<1>(packed_tile<Src, 1>(dst, at), src);
+}
+// Added to what is there, each element atomically.
+template <global_tensor Dst, register_tile Src>
+kittens_device void add_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
+    add_units(packed_tile<Src, 1>(dst, at), src);
 }
 template <shared_vec Dst, register_tile Src>
 kittens_device void store_packed(Dst& dst, const Src& src, site = kittens_here) {

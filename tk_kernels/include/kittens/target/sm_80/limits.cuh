@@ -13,7 +13,7 @@ struct ampere {
     static constexpr int reserved_shared_bytes = 1024;
     static constexpr int registers = 65536, thread_registers = 255, spare_registers = 8;
     static constexpr bool moves_registers = false, dependent_launch = false;
-    static constexpr int most_cluster_blocks = 1;
+    static constexpr int most_cluster_blocks = 1, added_floats = 1;
     static constexpr bool multiplies_behind = false;
     static constexpr std::int64_t l2_bytes = 40 * 1024 * 1024;
     static constexpr double multiply_bytes = 2048, operand_bytes = 64, written_sums = 16, memory_bytes = 1100;
