@@ -2,8 +2,9 @@
 // test_gemm_mutants.py changes, a line at a time. Compiled with -DSCHEDULE=0 (two consumers share a tile), 1 (they
 // alternate), 2 (a cluster of two blocks along M, one consumer each), 3 (sums are promoted every second step), 4 (C's
 // transpose, K divided among two blocks) or 5 (warps that copy for themselves, as GPUs without a copy engine have it).
-// In 6 to 8 the tiles of the last round are divided: consumers share a tile, alternate, or are in a cluster. A is a
-// copy, made by the kernel before: those that start early wait for it.
+// In 6 to 8 the tiles of the last round are divided: consumers share a tile, alternate, or are in a cluster. In 9 they
+// alternate, and a tile has more parts than are added up at a time. A is a copy, made by the kernel before: those that
+// start early wait for it.
 #include <limits>
 #include <vector>
 
@@ -23,13 +24,15 @@ constexpr config shapes[] = {{128, 128, 2, 1, 1, cooperative},
                              {128, 128, 3, 1, 1, by_warps},
                              {128, 128, 2, 1, 1, cooperative, false, 0, true},
                              {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true},
-                             {64, 128, 2, 2, 1, cooperative, false, 0, true}};
+                             {64, 128, 2, 2, 1, cooperative, false, 0, true},
+                             {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true}};
 constexpr config shape = shapes[SCHEDULE];
 constexpr int split = 2;
 // Several tiles a block, more steps than stages, tails in every dimension. Of those that are divided one tile is left
-// for the last round; it has four parts, and two where blocks are in clusters.
-constexpr int M = shape.divided ? shape.tile_m * (shape.cluster_m > 1 ? 6 : 5) - 8 : 376;
-constexpr int N = shape.divided ? 120 : 248, K = shape.divided ? 1176 : 312;
+// for the last round; all blocks, or clusters, have a part of it.
+constexpr int blocks = SCHEDULE == 9 ? 6 : 4, parts = blocks / shape.cluster_m;
+constexpr int M = shape.divided ? shape.tile_m * (blocks + shape.cluster_m) - 8 : 376;
+constexpr int N = shape.divided ? 120 : 248, K = shape.divided ? 64 * (4 * parts + 2) + 24 : 312;
 
 struct example {
     std::vector<bf16> given, a, b, out;
@@ -78,7 +81,8 @@ template <config C> void run(example& p) {
             memory.assign(size_t(numbers), std::numeric_limits<float>::quiet_NaN());
             return memory.data();
         };
-        start<C, product>({{p.out.data(), p.a.data(), p.b.data(), M, N, K, K, N, N, true, &allocate}}, {}, nullptr);
+        start<C, product>({{p.out.data(), p.a.data(), p.b.data(), M, N, K, K, N, N, true, &allocate}}, {.split = parts},
+                          nullptr);
     } else if constexpr (C.consumers == swapped) {
         using kernel = swapped_kernel<C>;
         constexpr int steps = (K + kernel::tile_k - 1) / kernel::tile_k;
@@ -107,7 +111,7 @@ template <config C> void run(example& p) {
 // 0: right; 1: `message` is the cpu target's report; 2: wrong numbers, without a report.
 extern "C" __attribute__((visibility("default"))) int run_mutant(unsigned long long seed, char* message, int size) {
     static example p;
-    cpu::forced_options = cpu::options{seed, 1};
+    cpu::forced_options = cpu::options{seed, 1, blocks};
     for (bf16& x : p.out) x = bf16{0x7fc0};
     return judged([&] { run<shape>(p); }, [&] { return p.error(); }, 3e-3, message, size);
 }

@@ -203,6 +203,11 @@ def test_a_gpu_hands_over_by_release_and_acquire(tmp_path: Path, target: str, fe
     assert text.count("ld.acquire.gpu.global.s32") >= 10
     assert len(both) >= 10
     assert "trap;" in text, "a wait is bounded in time"
+    waits = re.findall(r"nanosleep.*?bra", text, re.DOTALL)
+    assert len(waits) == text.count("nanosleep")
+    for wait in waits:
+        assert wait.find("%globaltimer") < wait.find("ld.acquire"), "the value is read behind the clock"
+        assert "stalled" not in wait
     awaits, fences = text.count("nanosleep"), text.count("fence.proxy.async;")
     if fence is None:
         assert fences == 0

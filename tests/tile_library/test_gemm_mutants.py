@@ -10,7 +10,9 @@ import pytest
 from mutation import NUMBERS, Carrier, Mutant, check_reports
 
 # gemm_mutants.cu's schedules
-SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS, DIVIDED, DIVIDED_ALTERNATE, DIVIDED_CLUSTER = range(9)
+SHARED, ALTERNATE, CLUSTER, PROMOTED, SWAPPED, BY_WARPS, DIVIDED, DIVIDED_ALTERNATE, DIVIDED_CLUSTER, IN_LOTS = range(
+    10
+)
 TEMPLATE, RING, KERNEL, SWAPPED_KERNEL = "lcf.cuh", "ring.cuh", "gemm.cuh", "swapped.cuh"
 BY_WARPS_KERNEL, HOST = "by_warps.cuh", "choice.cuh"
 
@@ -62,6 +64,8 @@ USED_AND_RETIRED = (
 )
 LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
 AWAIT = "await(ready, tiles.parts);"
+ADD_UP = "if (from + j < tiles.parts) add(sum, sum, of[j]);"
+NEXT_LOT = "from += parts_together"
 ALL_OVER = "sync_named(counters_over, K::consumers * warpgroup_warps + 1);"
 RETIRE = f"{ALL_OVER} K::retire(g);"
 FULL_WAIT = "wait(full[at.stage], at.parity, where);"
@@ -569,10 +573,27 @@ MUTANTS = (
         "last_part_not_added",
         DIVIDED,
         KERNEL,
-        "if (from < tiles.parts) add(sum, sum, of[from]);",
-        "if (from + 1 < tiles.parts) add(sum, sum, of[from]);",
+        ADD_UP,
+        "if (from + j + 1 < tiles.parts) add(sum, sum, of[j]);",
         (NUMBERS,),
     ),
+    Mutant(
+        "first_lot_alone_awaited",
+        IN_LOTS,
+        KERNEL,
+        AWAIT,
+        "await(ready, parts_together);",
+        (SUMS_NOT_THERE, SUMS_STILL_READ, MAY_COME_WITHOUT),
+    ),
+    Mutant("parts_of_a_lot_not_awaited", IN_LOTS, KERNEL, AWAIT, "", (SUMS_NOT_THERE, SUMS_STILL_READ)),
+    Mutant("first_lot_alone_added", IN_LOTS, KERNEL, NEXT_LOT, "from += 2 * parts_together", (NUMBERS,)),
+    Mutant("lots_overlap", IN_LOTS, KERNEL, NEXT_LOT, "from += parts_together - 1", (NUMBERS,)),
+    Mutant(
+        "first_lot_for_the_second", IN_LOTS, KERNEL, "(from + j) * blocks + block", "j * blocks + block", (NUMBERS,)
+    ),
+    Mutant("sum_starts_anew_with_a_lot", IN_LOTS, KERNEL, ADD_UP, f"if (j == 0) zero(sum); {ADD_UP}", (NUMBERS,)),
+    Mutant("sum_does_not_start_at_zero", IN_LOTS, KERNEL, "zero(sum);", "", (NUMBERS,)),
+    Mutant("parts_of_the_lot_before_added", IN_LOTS, KERNEL, ADD_UP, "add(sum, sum, of[j]);", (NUMBERS,)),
     Mutant("every_part_adds_up_all_strips", DIVIDED, KERNEL, "i = number;", "i = 0;", (TILE_TWICE,), alone=True),
     Mutant("parts_written_as_if_whole", DIVIDED, KERNEL, "return t.steps < g.steps;", "return false;", (TILE_TWICE,)),
     Mutant("parts_start_a_step_late", DIVIDED, KERNEL, "t.first + step", "t.first + step + (t.first > 0)", (NUMBERS,)),
@@ -628,7 +649,7 @@ def carrier(tmp_path_factory: pytest.TempPathFactory) -> Carrier:
     return Carrier(tmp_path_factory.mktemp("gemm"), "gemm", MUTANTS)
 
 
-@pytest.mark.parametrize("schedule", range(9))
+@pytest.mark.parametrize("schedule", range(10))
 def test_the_kernel_itself_has_no_report(carrier: Carrier, schedule: int) -> None:
     run = carrier.itself(schedule)
     for seed in range(100):

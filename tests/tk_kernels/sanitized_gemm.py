@@ -16,7 +16,7 @@ SIZES = ((137, 264, 200), (65, 129, 333))
 """M, N, K. Operands as they are, then through aligned copies; tails in every dimension of every tile."""
 
 
-DIVIDED = (137, 264, 1033)
+DIVIDED = (137, 264, 2121)
 """K is long enough for parts of a tile: each has four steps of 64 at least."""
 
 
@@ -34,7 +34,7 @@ def products(device: str, target: str) -> Iterator[str]:
     M, N, K = DIVIDED
     a, b = test_gemm.matrix(M, K, device), test_gemm.matrix(K, N, device, seed=1)
     for options in [options for kernel, options in kernels if kernel.endswith("divided")]:
-        for split in (2, 3, 4):
+        for split in (2, 3, 4, 8):
             test_gemm.assert_good(tk.gemm(a, b, **{**options, "split": split}), a, b)
             yield f"{M} {N} {K} {options} in {split} parts"
 

@@ -108,6 +108,7 @@ BUILT = (
     "tile 64x128 stages 8 cluster 2x1 cooperative",
     "tile 128x256 stages 4 cluster 2x1 cooperative divided",
     "tile 128x192 stages 4 cluster 1x1 pingpong divided",
+    "tile 128x128 stages 6 cluster 1x1 pingpong divided",
     "tile 128x256 stages 3 cluster 1x1 cooperative",
     "tile 128x256 stages 2 cluster 1x1 cooperative",
     "tile 128x256 stages 1 cluster 1x1 cooperative",
@@ -136,7 +137,7 @@ def forced(kernel: str) -> dict[str, Any]:
     if int(stages) <= 4:
         options["stages"] = int(stages)
     if schedule in ("cooperative", "pingpong"):
-        options["split"] = 4 if "divided" in more else 1
+        options["split"] = 8 if "divided" in more else 1
     return {**options, "order": "hilbert"} if "hilbert" in more else options
 
 
@@ -195,21 +196,26 @@ def test_split(device: str, tile: str, shape: tuple[int, int, int]) -> None:
 
 
 DIVIDED = tuple(kernel for kernel in BUILT if kernel.endswith("divided"))
-# Of each, on the cpu target's 4 multiprocessors: tails in every dimension, steps that no number of parts divides, with
-# the last round alone and behind another; and the parts that its tiles can have.
+# Of each, on so many multiprocessors of the cpu target: tails in every dimension, steps that no number of parts
+# divides, with the last round alone and behind another; and the parts that its tiles can have.
 LAST_ROUNDS = [
-    (DIVIDED[0], (200, 230, 1033), (2,)),  # one tile for two clusters
-    (DIVIDED[0], (700, 250, 1100), (2,)),  # three
-    (DIVIDED[1], (100, 187, 1033), (2, 3, 4)),  # one for four
-    (DIVIDED[1], (120, 917, 1161), (2, 3, 4)),  # five
-    (DIVIDED[1], (250, 550, 1000), (2,)),  # six
+    (DIVIDED[0], 4, (200, 230, 1033), (2,)),  # one tile for two clusters
+    (DIVIDED[0], 4, (700, 250, 1100), (2,)),  # three
+    (DIVIDED[0], 16, (200, 230, 2120), (3, 4, 5, 8)),  # one for eight
+    (DIVIDED[1], 4, (100, 187, 1033), (2, 3, 4)),  # one for four
+    (DIVIDED[1], 4, (120, 917, 1161), (2, 3, 4)),  # five
+    (DIVIDED[1], 4, (250, 550, 1000), (2,)),  # six
+    (DIVIDED[1], 8, (100, 187, 2120), (5, 6, 7, 8)),  # one for eight
+    (DIVIDED[2], 4, (250, 300, 1161), (2,)),  # six for four
+    (DIVIDED[2], 8, (100, 1100, 2120), (2, 5, 8)),  # nine for eight
 ]
 
 
-@pytest.mark.parametrize(("kernel", "shape", "parts"), LAST_ROUNDS, ids=str)
+@pytest.mark.parametrize(("kernel", "multiprocessors", "shape", "parts"), LAST_ROUNDS, ids=str)
 def test_divided_last_round(
     device: str,
     kernel: str,
+    multiprocessors: int,
     shape: tuple[int, int, int],
     parts: tuple[int, ...],
     monkeypatch: pytest.MonkeyPatch,
@@ -218,6 +224,7 @@ def test_divided_last_round(
     """Every part is added once, in the same order each time, whatever the blocks' speeds."""
     if runs_for_sm_80(device, request.config):
         pytest.skip("built for Hopper")
+    monkeypatch.setenv("KITTENS_MULTIPROCESSORS", str(multiprocessors))
     M, N, K = shape
     a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
     results = [tk.gemm(a, b, **{**forced(kernel), "split": 1})]
@@ -243,15 +250,15 @@ def test_divided_takes_any_number_of_tiles_and_steps(device: str, request: pytes
     for kernel in DIVIDED:
         for M, N, K in ((1, 1, 1), (500, 250, 600), (128, 768, 600), (40, 40, 448), (40, 40, 450)):
             a, b = matrix(M, K, device), matrix(K, N, device, seed=1)
-            for split in (2, 3, 4):
+            for split in (2, 3, 4, 8):
                 assert_good(tk.gemm(a, b, **{**forced(kernel), "split": split}), a, b)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"tile": "128x192", "schedule": "pingpong", "split": 5},
-        {"tile": "128x128", "schedule": "pingpong", "split": 2},
+        {"tile": "64x128", "schedule": "cooperative", "split": 2},
+        {"tile": "128x192", "schedule": "pingpong", "cluster": "2x1", "split": 2},
         {"tile": "128x192", "schedule": "pingpong", "split": 2, "persistent": 0},
         {"schedule": "by_warps", "split": 1},
     ],
@@ -262,13 +269,16 @@ def test_splits_that_are_not_built_are_refused(device: str, options: dict[str, A
         tk.gemm(matrix(16, 24, device), matrix(24, 32, device), **options)
 
 
-# What is left for the last round of 132 multiprocessors: 4 tiles of 400, 4 of 400 with tails, 12 of 144, 16 of 280; 1.
+# What is left for the last round of 132 multiprocessors: 4 tiles of 400, 4 of 400 with tails, 12 of 144, 16 of 280; 1;
+# 4 of 400, 12 of 144.
 LARGE_LAST_ROUNDS = [
     (DIVIDED[0], (5120, 5120, 1033)),
     (DIVIDED[0], (5000, 5000, 1000)),
     (DIVIDED[0], (3000, 3000, 3000)),
     (DIVIDED[1], (2560, 2560, 2560)),
     (DIVIDED[1], (100, 190, 20011)),
+    (DIVIDED[2], (2560, 2560, 2560)),
+    (DIVIDED[2], (1530, 1533, 1536)),
 ]
 
 
@@ -277,7 +287,7 @@ LARGE_LAST_ROUNDS = [
 def test_divided_last_round_on_a_gpu(kernel: str, shape: tuple[int, int, int]) -> None:
     M, N, K = shape
     a, b = matrix(M, K, "cuda"), matrix(K, N, "cuda", seed=1)
-    for split in (2, 3, 4):
+    for split in range(2, 9):
         results = [tk.gemm(a, b, **{**forced(kernel), "split": split}) for _ in range(20)]
         assert_good(results[0], a, b)
         assert all(torch.equal(results[0], result) for result in results)

@@ -84,7 +84,7 @@ def gemm(
     output tiles (supergroup, row_major, hilbert); `tile` and `cluster` ("128x256", "2x1"); `schedule` of the consumer
     warpgroups (cooperative, pingpong, swapped), or by_warps, where there is no copy engine; `split` 1-8, the blocks
     that divide K among them (swapped, and no more than K has steps of 64). With cooperative and pingpong `split` is of
-    the tiles that are left for the last round. 2-4 is the most clusters that divide the K of one of them; 1 forces a
+    the tiles that are left for the last round. 2-8 is the most clusters that divide the K of one of them; 1 forces a
     kernel that divides none. What is not forced is still chosen by shape, among the kernels that have what is. Not
     every combination is built: the kernel refuses the others and lists its own. What runs no kernel (fake and meta
     tensors, tracing) does not know that list and lets them pass.

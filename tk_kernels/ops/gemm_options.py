@@ -9,7 +9,7 @@ from .options import choice, given, integer
 LARGEST_SIZE = 2**30 - 1  # of M, N and K, as in gemm.h
 ORDERS = ("supergroup", "row_major", "hilbert")
 SCHEDULES = ("cooperative", "pingpong", "swapped", "by_warps")
-MOST_SPLIT = 8  # blocks of a cluster; of a divided tile, clusters, which are fewer
+MOST_SPLIT = 8  # blocks of a cluster; of a divided tile, clusters
 
 # stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split: as in gemm.h.
 Encoded = tuple[int, int, int, int, int, int, int, int, int]

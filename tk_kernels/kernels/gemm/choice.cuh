@@ -187,7 +187,7 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     const double rounds = std::ceil(tiles / multiprocessors());
     const double steps = steps_of(p) * std::fmax(multiply_clocks(c), arrive_clocks(c, p));
     const double write = write_clocks(c);
-    const int consumers = c.consumers == pingpong || c.tile_m == 64 ? 1 : 2;  // of a tile
+    const int consumers = sharing(c);
     const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
     const double least = memory_clocks(c, p) + write + finish;
     if (c.consumers != pingpong) return std::fmax(least, rounds * (steps + write + finish));
@@ -218,30 +218,43 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
     return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
 }
 
-// The parts of a tile of the last round: all clusters have one, if no part is shorter than four steps.
+// The same of a kernel whose last round is divided, into so many parts: it saves steps of that round. In it operands
+// arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
+// operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
+// fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100; more than four parts
+// have not been). Waits are half a microsecond. Before the launch, counters are cleared by one of its own. A promise of
+// less than 5 % is no reason to: at 2560^3 128x192 in four parts promises 1 %, but took 59.0 us where 128x128,
+// undivided, takes 57.9.
+template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
+    const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
+    const double whole = steps_of(p) * std::fmax(multiply, arrive);
+    const double saved = (steps_of(p) - divide_up(steps_of(p), parts)) * std::fmax(multiply, 0.8 * arrive);
+    const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
+    const double last = c.consumers == pingpong ? write : 0;  // which no multiplies hide
+    const double reads = double(divide_up(strips_of(c), parts) * parts);
+    const double exchange = c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
+    const double rounds = divide_up(cluster_tiles(c, p), clusters_of(c)) * round - saved + last;
+    return 1.05 * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
+}
+
+// The parts of a tile of the last round: the count that is forced, or the least of the quickest. It is not more than
+// all clusters have one of, and no part is shorter than four steps.
 template <operation Operation>
 int parts_of(const config& c, const problem<Operation>& p, const options& o, int clusters) {
     const int64_t each = clusters / tiles_left(cluster_tiles(c, p), clusters), steps = steps_of(p) / 4;
-    return int(std::max<int64_t>(1, std::min<int64_t>({o.split > 0 ? o.split : most_parts, each, steps})));
-}
-
-// The same of a kernel whose last round is divided. What is handed over goes into memory and comes back at the rate of
-// operands, each after a microsecond; before the launch, counters are cleared by one of its own. Less than 5 % are no
-// reason to: promised 4.4 % at 2560^3, it took 59.0 us where 128x128 takes 57.9 (H100).
-template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
-    const double step = std::fmax(multiply_clocks(c), arrive_clocks(c, p)), write = write_clocks(c), cleared = 4400;
-    const double whole = steps_of(p) * step, last = divide_up(steps_of(p), parts) * step;
-    const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
-    const double exchange = 2 * (c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 1750);
-    const double rounds = (cluster_tiles(c, p) - 1) / clusters_of(c) * round + last + write;
-    return 1.05 * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
+    const int64_t most = std::min<int64_t>({o.split > 0 ? o.split : most_parts, each, steps});
+    if (o.split > 0) return int(std::max<int64_t>(1, most));
+    return cheapest_segments(most, [&](int parts) { return divided_clocks(c, p, parts); });
 }
 
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
     if (c.consumers == swapped) return swapped_clocks(c, p, best_split(c, p, o));
-    // Tiles that do not fill one round have not been timed divided: that is left to who asks for it.
-    if (c.divided && o.split <= 0 && cluster_tiles(c, p) <= clusters_of(c)) return HUGE_VAL;
-    return c.divided ? divided_clocks(c, p, parts_of(c, p, o, clusters_of(c))) : tile_clocks(c, p);
+    if (!c.divided) return tile_clocks(c, p);
+    const double divided = divided_clocks(c, p, parts_of(c, p, o, clusters_of(c)));
+    // Left to who asks for it: tiles that do not fill one round, and where memory is at work for most of the time.
+    // 256 x 28672 x 4096 takes 113 us in three parts, and 111 undivided (H100).
+    if (o.split <= 0 && (cluster_tiles(c, p) <= clusters_of(c) || memory_clocks(c, p) > 0.6 * divided)) return HUGE_VAL;
+    return divided;
 }
 
 // Whether it divides K as is asked: in all tiles if swapped, in those of the last round if divided.

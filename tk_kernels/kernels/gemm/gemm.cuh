@@ -72,6 +72,9 @@ concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra
 
 // Columns of B, and of the result, that are loaded and stored at a time.
 constexpr int unit_columns(const config& c) { return c.tile_n % 64 == 0 ? 64 : 32; }
+// Consumers that share a tile, and the strips that each of their warps has of it.
+constexpr int sharing(const config& c) { return c.consumers == pingpong || c.tile_m == 64 ? 1 : 2; }
+constexpr int strips_of(const config& c) { return c.tile_m / sharing(c) / 64 * (c.tile_n / unit_columns(c)); }
 
 // With as many of its stages as a block has shared memory for.
 template <operation Operation> constexpr config fitted(config c) {
@@ -88,7 +91,8 @@ template <operation Operation> constexpr config fitted(config c) {
     return c;
 }
 
-constexpr int most_parts = 4;  // of a divided tile: their sums of one strip are in a thread's registers together
+constexpr int most_parts = 8;      // of a divided tile
+constexpr int parts_together = 4;  // whose sums of one strip are in a thread's registers at a time
 
 // The tiles of a kernel that divides the last of its rounds. All but the last `rest` of them fill whole rounds; each of
 // those is divided along K into `parts`: so many steps each, and one more for the first `longer` of them.
@@ -142,7 +146,7 @@ template <config C, operation Operation = product> struct kernel {
         int share;               // of the last round, all tiles' first parts first; negative before that
     };
     using task = std::conditional_t<C.divided, part_task, whole_task>;
-    static constexpr int strips = rows / 64 * units;
+    static constexpr int strips = strips_of(C);
     static constexpr int tile_warps = warpgroup_warps * (pingpong ? 1 : consumers);
     using accumulator = rt_fl<rows / 4, C.tile_n>;
 
@@ -254,15 +258,18 @@ template <config C, operation Operation = product> struct kernel {
         over();
 #pragma unroll 1
         for (int i = number; i < strips; i += tiles.parts) {
-            rt_fl<16, unit> of[most_parts];
+            zero(sum);
+#pragma unroll 1
+            for (int from = 0; from < tiles.parts; from += parts_together) {
+                rt_fl<16, unit> of[parts_together];
 #pragma unroll
-            for (int from = 0; from < most_parts; from++)
-                if (from < tiles.parts)
-                    load_packed(of[from], tiles.sums, coord{0, 0, from * blocks + block, warp * strips + i});
-            copy(sum, of[0]);
+                for (int j = 0; j < parts_together; j++)
+                    if (from + j < tiles.parts)
+                        load_packed(of[j], tiles.sums, coord{0, 0, (from + j) * blocks + block, warp * strips + i});
 #pragma unroll
-            for (int from = 1; from < most_parts; from++)
-                if (from < tiles.parts) add(sum, sum, of[from]);
+                for (int j = 0; j < parts_together; j++)
+                    if (from + j < tiles.parts) add(sum, sum, of[j]);
+            }
             const int row = first_row(t) + 4 * (i / units), col = t.n + i % units;
             const element_coord at{0, 0, 16 * row, unit * col};
             Operation::template finish<rows * C.tile_n / 128>(sum, g.extra, at);

@@ -24,7 +24,7 @@ struct options {
     int schedule = 0;  // 1 cooperative: consumers share a tile; 2 ping-pong: they alternate; 3 swapped: C's transpose;
                        // 4 by warps: where there is no copy engine, they load for themselves
     int split = 0;     // swapped: blocks, a cluster, that divide K, 1..8; else clusters that divide the K of a tile of
-                       // the last round, at most, 2..4; 1: none are
+                       // the last round, at most, 2..8; 1: none are
 };
 
 // Memory that a call may use until it has run, so many fp32 numbers of it.

@@ -169,8 +169,8 @@ void launch(const launch_shape& shape, void* /*stream*/, const typename Kernel::
         [](const void* g) { Kernel::run(*static_cast<const typename Kernel::globals*>(g)); }, &globals);
 }
 
-// How many blocks a persistent grid has: few, so that each has several tasks in turn.
-inline int multiprocessors() { return 4; }
+// How many blocks a persistent grid has.
+inline int multiprocessors() { return cpu::current_options().multiprocessors; }
 // The shared memory that blocks of one multiprocessor share, and what one of them may have.
 inline int multiprocessor_shared_bytes() { return limits::multiprocessor_shared_bytes; }
 inline int block_shared_bytes() { return limits::shared_bytes; }

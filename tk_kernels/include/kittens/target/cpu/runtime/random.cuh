@@ -1,6 +1,7 @@
 // The seed's choices: a small generator (splitmix64) and what a run does more or less often.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -9,17 +10,23 @@ namespace kittens::cpu {
 
 struct options {
     uint64_t seed = 0;
-    int threads = 0;  // host threads; 0: as many as the machine has
+    int threads = 0;          // host threads; 0: as many as the machine has
+    int multiprocessors = 4;  // few, so that each block of a persistent grid has several tasks in turn
 };
 
-// Set by a program that wants other options than KITTENS_SEED and KITTENS_THREADS give.
+// Set by a program that wants other options than KITTENS_SEED, KITTENS_THREADS and KITTENS_MULTIPROCESSORS give.
 inline std::optional<options> forced_options;
 
 inline options current_options() {
     if (forced_options) return *forced_options;
     const char* seed = std::getenv("KITTENS_SEED");
     const char* threads = std::getenv("KITTENS_THREADS");
-    return {seed != nullptr ? std::strtoull(seed, nullptr, 10) : 0, threads != nullptr ? std::atoi(threads) : 0};
+    const char* multiprocessors = std::getenv("KITTENS_MULTIPROCESSORS");
+    options given;
+    if (seed != nullptr) given.seed = std::strtoull(seed, nullptr, 10);
+    if (threads != nullptr) given.threads = std::atoi(threads);
+    if (multiprocessors != nullptr) given.multiprocessors = std::max(1, std::atoi(multiprocessors));
+    return given;
 }
 
 class random {
