@@ -23,7 +23,7 @@ ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
 DS_THERE = "sync_block();  // dS is there, and all warps are done with Q and dO"
 SCORES_THERE = "sync_named(1 + own, sharing);  // P and dS of these keys are there"
 STORED = "store_through(g.dv, dv, subtile<own_keys, columns>(v, own, half), to);"
-SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, i, half));"
+SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, other, half));"
 NEXT_QUERIES = "if (++at.r == g.query_blocks) at.r = first, at.d++;"
 SEES = "g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);"
 KEYS_LOADED = "copy_wait(); sync_block();  // the keys and values are there"
@@ -67,7 +67,7 @@ BACKWARD_MUTANTS = (
     backward("scores_of_warps_that_do_not_share", SCORES_THERE, SCORES_THERE.replace("own", "half"), *EVERY_RACE,
              schedule=DIM_128),
     backward("dk_of_other_columns", SHARED_DK, SHARED_DK.replace("half", "0"), NUMBERS, schedule=DIM_128),
-    backward("dk_of_other_queries", SHARED_DK, SHARED_DK.replace(" i,", " 0,"), NUMBERS, schedule=DIM_128),
+    backward("dk_of_other_queries", SHARED_DK, SHARED_DK.replace(" other,", " half,"), NUMBERS, schedule=DIM_128),
     backward("dv_in_other_columns", STORED, STORED.replace("to)", "element_coord{batch, head_kv, own_key, 0})"),
              NUMBERS, schedule=DIM_128),
     backward("no_mask", SEES, "", NUMBERS),

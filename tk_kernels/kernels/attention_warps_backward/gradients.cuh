@@ -2,15 +2,15 @@
 // kernel of attention_warps does. With P = exp(scale Q K^T - lse), as ../attention/backward.cuh explains:
 //   dV = P^T dO     dS = P o (dO V^T - delta)     dK = scale dS^T Q     dQ = scale dS K
 //
-// keys_by_warps     a block has 128 keys of one head of keys (64 at dim 128), 32 (16) a warp, and walks over the
-//                   queries that see them; S^T and dS^T are in registers, and dS^T in shared memory too, for a warp's
-//                   64 columns of dQ, of 16 queries (32 at dim 128), which are added to the sums from registers
+// keys_by_warps     a block has 128 keys of one head of keys (64 at dim 128), 32 a warp (or a pair of warps), and walks
+//                   over the queries that see them; S^T and dS^T are in registers, and dS^T in shared memory too, for a
+//                   warp's 64 columns of dQ, of 16 queries (32 at dim 128), which are added to the sums from registers
 // queries_by_warps  where results must repeat: a block has 64 queries, 16 a warp, and walks over the keys
 //
 // There is one buffer of each operand. The next Q and dO arrive under dQ.
 //
-// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key: 65 KB at dim 64, 73 KB at 128;
-//                queries: 64 KB
+// shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, at dim 128 P, too: 65 KB at dim 64, 81 KB
+//                at 128; queries: 64 KB
 // registers      dK and dV 128, at either dim; S and dP 64, of 32 queries at dim 64; as bf16 16; dQ 32 a thread
 //                (64 at dim 128), not all at a time
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
@@ -99,33 +99,29 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
                 rt_fl<own_keys, together> p, ds;
                 rt_bf<own_keys, together> rounded;
                 typename rt_fl<own_keys, together>::row_vec of_query;
-                auto& some_q = subtile<together, Dim>(q, i, 0);
-                auto& some_dout = subtile<together, Dim>(dout, i, 0);
-                mm_ABt(p, own_k, some_q);
+                mm_ABt(p, own_k, subtile<together, Dim>(q, i, 0));
                 load(of_query, lse[i]);
                 map_cols(p, p, of_query, [=](float x, float lse) { return x * scale - lse; });
                 exp2(p, p);
                 g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);
-                mm_ABt(ds, own_v, some_dout);
+                mm_ABt(ds, own_v, subtile<together, Dim>(dout, i, 0));
                 load(of_query, delta[i]);
                 sub_col(ds, ds, of_query);
                 mul(ds, ds, p);
                 copy(rounded, p);
                 if constexpr (shares_p) share(shared_p, i, own, rounded);
-                else mma_AB(dv, rounded, some_dout);
+                mma_AB(dv, rounded, subtile<together, columns>(dout, i, half));
                 copy(rounded, ds);
                 if constexpr (shares_ds) share(shared_ds, i, own, rounded);
-                if constexpr (!shares_p) mma_AB(dk, rounded, some_q);
+                mma_AB(dk, rounded, subtile<together, columns>(q, i, half));
             }
             if constexpr (shares_p) {
                 sync_named(1 + own, sharing);  // P and dS of these keys are there
-#pragma unroll
-                for (int i = 0; i < parts; i++) {
-                    auto& p = subtile<own_keys, together>(shared_p[i], own, 0);
-                    auto& ds = subtile<own_keys, together>(shared_ds[i], own, 0);
-                    mma_AB(dv, p, subtile<together, columns>(dout, i, half));
-                    mma_AB(dk, ds, subtile<together, columns>(q, i, half));
-                }
+                const int other = 1 - half;
+                auto& p = subtile<own_keys, together>(shared_p[other], own, 0);
+                auto& ds = subtile<own_keys, together>(shared_ds[other], own, 0);
+                mma_AB(dv, p, subtile<together, columns>(dout, other, half));
+                mma_AB(dk, ds, subtile<together, columns>(q, other, half));
             }
             sync_block();  // dS is there, and all warps are done with Q and dO
             const coord done = at;
