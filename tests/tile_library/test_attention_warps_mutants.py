@@ -21,6 +21,9 @@ VALUES_THERE = "copy_wait(); sync_block();  // the values are there, and all war
 STEP_THERE = "copy_wait(); sync_block();  // this step's operands are there, and all warps are done with the last dS"
 ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
 DS_THERE = "sync_block();  // dS is there, and all warps are done with Q and dO"
+SCORES_THERE = "sync_named(1 + own, sharing);  // P and dS of these keys are there"
+STORED = "store_through(g.dv, dv, subtile<own_keys, columns>(v, own, half), to);"
+SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, other, half));"
 NEXT_QUERIES = "if (++at.r == g.query_blocks) at.r = first, at.d++;"
 SEES = "g.visible.template hide_transposed<keys>(p, at.r * queries + together * i, key, own_key, 0.f);"
 KEYS_LOADED = "copy_wait(); sync_block();  // the keys and values are there"
@@ -58,8 +61,15 @@ BACKWARD_MUTANTS = (
     backward("delta_of_other_queries", "load(of_query, delta[i]);", "load(of_query, delta[0]);", NUMBERS),
     backward("sums_overwritten", ADDED, ADDED.replace("add_packed", "store_packed"), WRITTEN_TWICE),
     backward("sums_of_other_queries", ADDED, ADDED.replace("strip", "(strip ^ 1)"), NUMBERS),
-    backward("dq_of_other_queries", "ds_of[warp_index() / columns]", "ds_of[0]", NUMBERS),
+    backward("dq_of_other_queries", "shared_ds[warp_index() / sharing]", "shared_ds[0]", NUMBERS),
     backward("sums_of_other_columns", ADDED, ADDED.replace("column", "0"), NUMBERS, schedule=DIM_128),
+    backward("scores_read_before_they_are_there", SCORES_THERE, "", *EVERY_RACE, schedule=DIM_128),
+    backward("scores_of_warps_that_do_not_share", SCORES_THERE, SCORES_THERE.replace("own", "half"), *EVERY_RACE,
+             schedule=DIM_128),
+    backward("dk_of_other_columns", SHARED_DK, SHARED_DK.replace("half", "0"), NUMBERS, schedule=DIM_128),
+    backward("dk_of_other_queries", SHARED_DK, SHARED_DK.replace(" other,", " half,"), NUMBERS, schedule=DIM_128),
+    backward("dv_in_other_columns", STORED, STORED.replace("to)", "element_coord{batch, head_kv, own_key, 0})"),
+             NUMBERS, schedule=DIM_128),
     backward("no_mask", SEES, "", NUMBERS),
     backward("mask_of_other_queries", SEES, SEES.replace(" + together * i", ""), NUMBERS),
     backward("sums_not_cleared", "if (g.clear) clear_strip<Dim>(g.dq, {batch, head, row / 16, 0});", "", NUMBERS,
