@@ -194,7 +194,7 @@ def test_a_cluster_alone_leaves_the_tile_to_the_shape(library: ctypes.CDLL) -> N
 
 
 # On 132 multiprocessors, as measured on an H200 or H100 (README.md of the kernel): parts that K is divided into, 0 for
-# none. Predictions are what is divided at 512 x 14336 x 4096, and whatever has more than four parts.
+# none.
 NAMED = {
     (1, 4096, 4096): ("16x128 swapped", 2),
     (16, 6144, 4096): ("16x128 swapped", 2),
@@ -211,8 +211,13 @@ NAMED = {
     (128, 14336, 4096): ("128x128 pingpong", 0),
     (128, 4096, 14336): ("128x64 swapped", 2),
     (256, 4096, 4096): ("64x128 cooperative", 0),
-    (512, 14336, 4096): ("128x192 pingpong divided", 3),
+    (256, 28672, 4096): ("128x256 cooperative", 0),
+    (384, 28672, 4096): ("128x192 pingpong divided", 2),
+    (512, 14336, 4096): ("128x128 pingpong divided", 2),
     (768, 14336, 4096): ("128x192 pingpong divided", 2),
+    (512, 5120, 13824): ("128x128 pingpong divided", 4),
+    (640, 8192, 8192): ("128x128 pingpong divided", 2),
+    (1280, 5120, 5120): ("128x192 pingpong divided", 8),
     (512, 512, 512): ("64x128 cooperative", 0),
     (1024, 1024, 1024): ("64x128 cooperative", 0),
     (1504, 1504, 1504): ("128x192 pingpong", 0),
@@ -222,7 +227,7 @@ NAMED = {
     (3072, 3072, 3072): ("128x192 pingpong", 0),
     (4096, 4096, 4096): ("128x256 cooperative", 0),
     (3584, 3584, 3584): ("128x256 cooperative", 0),
-    (2560, 2560, 2560): ("128x192 pingpong divided", 6),
+    (2560, 2560, 2560): ("128x128 pingpong divided", 5),
     (5120, 5120, 5120): ("128x192 pingpong divided", 5),
     (8192, 8192, 8192): ("128x192 pingpong", 0),
     (16384, 16384, 16384): ("128x192 pingpong", 0),

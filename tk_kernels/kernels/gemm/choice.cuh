@@ -221,10 +221,10 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
 // The same of a kernel whose last round is divided, into so many parts: it saves steps of that round. In it operands
 // arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
 // operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
-// fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100; more than four parts
-// have not been). Waits are half a microsecond. Before the launch, counters are cleared by one of its own. A promise of
-// less than 5 % is no reason to: at 2560^3 128x192 in four parts promises 1 %, but took 59.0 us where 128x128,
-// undivided, takes 57.9.
+// fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100). Waits are half a
+// microsecond. Before the launch, counters are cleared by one of its own. A promise of less than 5 % is no reason to,
+// or 3 % by 128x128, which keeps more of it: at 2560^3 128x192 in four parts promises 1 %, but took 59.0 us where
+// 128x128 takes 57.9 undivided, and 52.9 in five parts.
 template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
     const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
     const double whole = steps_of(p) * std::fmax(multiply, arrive);
@@ -234,7 +234,8 @@ template <operation Operation> double divided_clocks(const config& c, const prob
     const double reads = double(divide_up(strips_of(c), parts) * parts);
     const double exchange = c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
     const double rounds = divide_up(cluster_tiles(c, p), clusters_of(c)) * round - saved + last;
-    return 1.05 * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
+    const double doubt = c.tile_n == 128 ? 1.03 : 1.05;
+    return doubt * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
 }
 
 // The parts of a tile of the last round: the count that is forced, or the least of the quickest. It is not more than
