@@ -44,7 +44,8 @@ class Night:
             said.append("not completed")
         if judged.suppressed:
             said.append(f"no alarm: {judged.found[0]}")
-        return ", ".join(said) or (f"{judged.compared} cases, none slower" if judged.compared else "nothing compared")
+        compared = "1 case, not slower" if judged.compared == 1 else f"{judged.compared} cases, none slower"
+        return ", ".join(said) or (compared if judged.compared else "nothing compared")
 
 
 def load_nights(folders: Sequence[Path]) -> list[Night]:
