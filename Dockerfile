@@ -11,7 +11,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 COPY . /tmp/source
 RUN pip install -c /tmp/source/constraints.txt torch ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"} \
- && pip install -c /tmp/source/constraints.txt "/tmp/source[$EXTRAS]" \
+ && pip install -c /tmp/source/constraints.txt "/tmp/source${EXTRAS:+[$EXTRAS]}" \
  && python -m tk_kernels.toolchain build \
  && rm -rf /tmp/source
 WORKDIR /work

@@ -75,6 +75,9 @@ def test_containers_install_what_is_there() -> None:
         assert "constraints.txt" in text
         assert "python -m tk_kernels.toolchain build" in text
         assert "reproduce-paper" in PROJECT["project"]["scripts"]
+    copied = re.search(r"^%files\n {4}\. (/\S+)$", (ROOT / "tk-kernels.def").read_text(), re.MULTILINE)
+    assert copied is not None
+    assert not copied[1].startswith(("/tmp", "/var/tmp")), "Apptainer hides what is there from %post"
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert container["postCreateCommand"].startswith("make env EXTRAS=")
 
