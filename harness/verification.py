@@ -52,7 +52,7 @@ def check_outputs(
 
     The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.  inputs: of the
     call, whose memory no output may share.  own: the bound of a library that is less precise by design; a pass under it
-    says so.
+    says so.  Raises `ValueError` for a reference of an output that the workload does not have.
     """
     tensors = parts(outputs)
     complaint = complain_of_form(workload, problem, tensors, inputs or {})
@@ -65,6 +65,9 @@ def check_outputs(
     }
     if callable(expected):
         expected = expected(by_name)
+    strange = [part.output for part in expected if part.output not in by_name]
+    if strange:
+        raise ValueError(f"reference: got the output {strange[0]!r}, the workload's are {', '.join(by_name)}")
     for name, tensor in by_name.items():
         bad = 0 if _all_finite(tensor) else int(_not_finite(tensor).sum())
         if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):

@@ -362,7 +362,7 @@ def _say_summary(report: Report, out: Path, measured_here: bool) -> None:
     runs = "1 run" if len(report.used) == 1 else f"{len(report.used)} runs"
     origin = "measured on this machine" if measured_here else "recorded, not measured here"
     print(f"times: {origin} (campaign {report.campaign}, {runs})")
-    print(f"claims: {verdicts}")
+    print(f"claims: {verdicts or 'none'}")
     print(f"report: {out / 'index.html'}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -172,6 +173,15 @@ def test_wrong_results_fail(change: Callable[[Tensor], Tensor]):
     assert check(NORM, one, inputs, (y, r)).passed
     assert not check(NORM, one, inputs, (change(y), r)).passed
     assert not check(NORM, one, inputs, (y, change(r))).passed
+
+
+def test_a_reference_of_an_output_that_the_workload_does_not_have_is_named():
+    one = problem(NORM, B=2, N=40, D=256)
+    inputs = inputs_of(NORM, one)
+    module = workloads.load(NORM)
+    expected = tuple(replace(part, output="z") for part in module.reference(one, inputs, 0))
+    with pytest.raises(ValueError, match="reference: got the output 'z', the workload's are "):
+        check_outputs(module, one, normalised(inputs, 0.0), expected)
 
 
 def test_a_large_problem_is_checked_on_rows(monkeypatch: pytest.MonkeyPatch):

@@ -145,6 +145,8 @@ def test_any_operator_serves_with_its_keywords_as_options_and_the_sizes_it_is_gi
         )
     with pytest.raises(TypeError, match="up_to"):
         Operator("attention", sizes={"D": {"multiple_of": 32, "up_to": 96}})
+    with pytest.raises(ValueError, match="sizes: got 'head_dim', the problem has D, causal, dtype"):
+        Operator("attention", sizes={"head_dim": [64]}).refuse(AttentionProblem())
 
 
 def test_wrong_options_are_named() -> None:

@@ -190,7 +190,10 @@ class Operator(Kernel):
         super().__init__(**options)
 
     def refuse(self, problem: Any) -> str | None:
-        """The first of the sizes that the operator does not take."""
+        """The first of the sizes that the operator does not take. Raises ValueError for one that no problem has."""
+        strange = [key for key in self._sizes if not hasattr(problem, key)]
+        if strange:
+            raise ValueError(f"sizes: got {strange[0]!r}, the problem has {', '.join(vars(problem))}")
         reasons = (self.refuse_size(key, getattr(problem, key), known) for key, known in self._sizes.items())
         return next(filter(None, reasons), None)
 

@@ -110,14 +110,21 @@ template <typename Tile> struct tensor_map {
         if constexpr (requires { Tile::rows; })
             static_assert(Tile::rows <= 256, "tensor map: a TMA box has at most 256 rows; load sub-tiles");
         else static_assert(Tile::length <= 256, "tensor map: a TMA box of a vector has at most 256 elements");
-        bool accepted = reinterpret_cast<uintptr_t>(base) % 16 == 0;
+        const auto refuse = [&](const std::string& what) {
+            std::string shape;
+            for (const int size : extent) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+            throw std::invalid_argument("tensor map of a tensor of (" + shape + "): " + what);
+        };
+        const char* const dims[] = {"batch", "depth", "row"};
+        if (const auto over = reinterpret_cast<uintptr_t>(base) % 16; over != 0)
+            refuse("got a base " + std::to_string(over) + " bytes past a multiple of 16, needs one at a multiple");
+        for (int dim = is_matrix ? 2 : 0; dim < 4; dim++)
+            if (extent[dim] <= 0)
+                refuse("got an extent of " + std::to_string(extent[dim]) + ", needs every one to be positive");
         for (int dim = is_matrix ? 2 : 0; dim < 3; dim++)
-            accepted = accepted && stride[dim] > 0 && stride[dim] * int64_t(sizeof(T)) % 16 == 0;
-        for (int dim = is_matrix ? 2 : 0; dim < 4; dim++) accepted = accepted && extent[dim] > 0;
-        if (!accepted)
-            throw std::invalid_argument(
-                "tensor map: the base must be 16-byte aligned, every stride a multiple of 16 bytes and every extent "
-                "positive");
+            if (const int64_t bytes = stride[dim] * int64_t(sizeof(T)); bytes <= 0 || bytes % 16 != 0)
+                refuse(std::string("got a ") + dims[dim] + " stride of " + std::to_string(bytes) +
+                       " bytes, needs a positive multiple of 16");
     }
 };
 

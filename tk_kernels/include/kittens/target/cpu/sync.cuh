@@ -281,10 +281,14 @@ kittens_device void wait_previous_kernel(site = kittens_here) {
 
 // --- register re-allocation: checked for legality only ----------------------------------------------------------
 template <int Registers> kittens_device void increase_registers() {
-    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
+                  "increase_registers: a thread has a multiple of 8 registers, 24 to 256; of a pipeline that is the "
+                  "kernel's consumer_registers");
 }
 template <int Registers> kittens_device void decrease_registers() {
-    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256);
+    static_assert(Registers % 8 == 0 && Registers >= 24 && Registers <= 256,
+                  "decrease_registers: a thread has a multiple of 8 registers, 24 to 256; of a pipeline it is what the "
+                  "kernel's consumer_registers leave");
 }
 
 namespace warpgroup {
