@@ -24,9 +24,9 @@ class RecordedSize:
 def recorded_sizes(runs: Sequence[Run]) -> dict[str, RecordedSize]:
     """Of each library what the newest run says that found it installed, or the newest of all where none did.
 
-    runs: the newest first.  A node brings the libraries that its exhibits want, so that one run need not have all.  So
-    may its copy of the repository lack files, which runs from before 2026-11-26 did not tell: of runs that have the
-    newest's commit and version of a library, the one that found most speaks.
+    runs: the newest first.  A node brings the libraries that its exhibits want, so that one run need not have all.  Its
+    copy of the repository may lack files, which older runs did not tell.  So of runs that have the newest's commit and
+    version of a library, the one that found most speaks.
     """
     found: dict[str, RecordedSize] = {}
     of: dict[str, tuple[str, str]] = {}
