@@ -141,7 +141,7 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
     parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
     listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
     own = sum(not one.claim.printed for one in counting if one.verdict not in WITHOUT_NUMBER)
-    bars = f" For {own} of them the paper prints no number: their bars are this project's." if own else ""
+    bars = f" For {own} of them the paper prints no number: the bars are ours." if own else ""
     return f"Of {len(tested)} tested claims, {listed}.{bars}"
 
 
