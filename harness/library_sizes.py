@@ -15,6 +15,8 @@ from harness.provenance import ROOT
 
 HEADERS = (".h", ".hpp", ".cuh", ".inl", ".inc", ".def", ".td")
 TILE_LIBRARY = Path("tk_kernels") / "include"
+TARGETS = ("cpu", "gpu", "sm_80", "sm_90a")
+"""Folders of the tile library's targets: a copy for a GPU node may lack the emulation, and is not all of it."""
 Find = Callable[[str], importlib.metadata.Distribution]
 
 
@@ -37,9 +39,17 @@ LIBRARIES = (
 
 def library_sizes(root: Path = ROOT, find: Find = importlib.metadata.distribution) -> dict[str, dict[str, Any]]:
     """Of each library either `version` and `bytes` by kind (`headers`, `libraries`, `all`), or the `reason` of none."""
-    own = [(path.name, path.stat().st_size) for path in sorted((root / TILE_LIBRARY).rglob("*")) if path.is_file()]
-    sizes: dict[str, dict[str, Any]] = {"tk": {"version": "this repository", "bytes": by_kind(own)}}
-    return {**sizes, **{library.name: _installed(library, find) for library in LIBRARIES}}
+    return {"tk": _own(root), **{library.name: _installed(library, find) for library in LIBRARIES}}
+
+
+def _own(root: Path) -> dict[str, Any]:
+    """The tile library's size, or which of its targets this copy of the repository lacks."""
+    folder = root / TILE_LIBRARY
+    lacking = [name for name in TARGETS if not (folder / "kittens" / "target" / name).is_dir()]
+    if lacking:
+        return {"reason": f"this copy of {TILE_LIBRARY.as_posix()} lacks the targets {', '.join(lacking)}"}
+    files = [(path.name, path.stat().st_size) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {"version": "this repository", "bytes": by_kind(files)}
 
 
 def by_kind(files: Iterable[tuple[str, int]]) -> dict[str, int]:

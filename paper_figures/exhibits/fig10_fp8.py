@@ -21,7 +21,8 @@ EXHIBIT = Exhibit(
     summary=(
         "Square e4m3 GEMM with scales against cuBLASLt, as torch._scaled_mm calls it. Hopper's tensor cores keep about "
         "14 bits of such sums; with fast accumulation they add up all of K, else the sums move to fp32 on the way. "
-        "Ratios are against the former, which is what tk does by default. DeepGEMM promotes too; its scales are finer."
+        "Ratios are against the former, which is what tk does by default. DeepGEMM promotes too; its scales are finer. "
+        "The authors' released kernel with scales writes fp32, which PyTorch rounds inside the call."
     ),
     order=100,
     claims=("fig10_fp8",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build"
 
 BEYOND = "Beyond the paper"
 """Where exhibits and claims stand that the paper has not."""
+TEXT = "Text"
+"""Where claims stand that no figure or table of the paper has."""
 
 
 class Better(StrEnum):
@@ -45,6 +47,7 @@ class Kind(StrEnum):
     SPEEDUP = "speed-ups over the paper's opponent"
     TODAY = "speed-ups over today's fastest"
     RELEASED = "speed-ups over the authors' released kernels"
+    BEYOND = "speed-ups beyond the paper, by this project's own bars"
     ABLATION = "speed-ups of one design choice over another"
     RATE = "rates, as shares of each GPU's peak"
     COUNTER = "profiler counters"
@@ -134,10 +137,14 @@ class Claim:
             return Kind.OTHER
         if self.against in _OPPONENTS:
             return _OPPONENTS[self.against]
-        if self.where == BEYOND:  # the paper has no opponent there
-            return Kind.TODAY
-        ours = all(one.implementation == OURS for point in self.points for one in point.over)
-        return Kind.ABLATION if ours else Kind.SPEEDUP
+        if all(one.implementation == OURS for point in self.points for one in point.over):
+            return Kind.ABLATION
+        return Kind.BEYOND if self.where == BEYOND else Kind.SPEEDUP  # beyond the paper there is no opponent of its
+
+    @property
+    def printed(self) -> bool:
+        """Whether the paper, or another publication of its authors, prints a number; else the bar is this project's."""
+        return any(point.published is not None for point in self.points)
 
     @property
     def is_ratio(self) -> bool:
@@ -176,6 +183,17 @@ class ClaimFile:
     name: str
     sha256: str
     claims: tuple[Claim, ...]
+
+
+def in_exhibit(file: ClaimFile, where: str) -> ClaimFile:
+    """A file's claims as they stand in an exhibit at `where`.
+
+    In one that the paper has not, a claim on its text without a printed number is beyond the paper, too.
+    """
+    if where != BEYOND:
+        return file
+    claims = (replace(one, where=BEYOND) if one.where == TEXT and not one.printed else one for one in file.claims)
+    return replace(file, claims=tuple(claims))
 
 
 def load_claims(name: str, folder: Path | None = None) -> ClaimFile:

@@ -120,25 +120,29 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
 
 
 def verdict_sentence(results: Sequence[ClaimResult]) -> str:
-    """What became of the paper's claims, in one sentence: what holds, was overtaken, fell short; the rest is counted.
+    """What became of the claims, in one sentence: what holds, was overtaken, differs, fell short; the rest is counted.
 
-    Those over the released kernels do not count.
+    Those over the released kernels do not count.  How many have a bar of this project's own is said.
     """
-    counting = [one.verdict for one in results if one.claim.kind is not Kind.RELEASED]
-    tested = [one for one in counting if one not in WITHOUT_NUMBER]
+    counting = [one for one in results if one.claim.kind is not Kind.RELEASED]
+    tested = [one.verdict for one in counting if one.verdict not in WITHOUT_NUMBER]
     if not tested:
         return "No claim is tested yet."
-    hold, lost, short = (
-        sum(one in kinds for one in tested) for kinds in (HOLDING, (Verdict.OVERTAKEN,), (Verdict.SHORT,))
+    hold, lost, short, differ = (
+        sum(one in kinds for one in tested)
+        for kinds in (HOLDING, (Verdict.OVERTAKEN,), (Verdict.SHORT,), (Verdict.DIFFERS,))
     )
-    rest = len(tested) - hold - lost - short
+    rest = len(tested) - hold - lost - short - differ
     parts = [f"{hold} hold{'s' if hold == 1 else ''}"]
     overtaken = f"{lost} hold{'s' if lost == 1 else ''} over the paper's opponent but not over today's libraries"
     parts += [overtaken] if lost else []
     parts += [f"{short} fall{'s' if short == 1 else ''} short"] if short else []
+    parts += [f"{differ} differ{'s' if differ == 1 else ''}"] if differ else []
     parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
     listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return f"Of {len(tested)} tested claims, {listed}."
+    own = sum(not one.claim.printed for one in counting if one.verdict not in WITHOUT_NUMBER)
+    bars = f" For {own} of them the paper prints no number: the bars are ours." if own else ""
+    return f"Of {len(tested)} tested claims, {listed}.{bars}"
 
 
 def uncounted_sentence(results: Sequence[ClaimResult]) -> str:
@@ -170,13 +174,15 @@ def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult]
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
     """What does not hold against the fastest of today, a sentence a subject, with the numbers and who was absent.
 
-    It is no longer true where a claim on the subject holds against what the paper compared with.
+    It is no longer true where a claim on the subject holds against what the paper compared with.  Where the paper
+    prints no number, it has not said so, and nothing of it is untrue.
     """
     sentences = []
     for subject in (one for one in subjects if one.lost is not None):
         assert subject.lost is not None
         overtaken = any(one.verdict is Verdict.OVERTAKEN for one in subject.every)
         before = "No longer true" if overtaken else "Not true"
+        before = before if subject.lost.claim.printed else "A bar of this project's own, not reached"
         sentences.append(f"{before}: {subject.lost.claim.sentence.rstrip('.')} ({claim_line(subject.lost)}).")
     return sentences
 
@@ -184,14 +190,9 @@ def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
 def lost_subjects(subjects: Sequence[Headline]) -> str:
     """The subjects with a claim of the paper that falls short over the fastest of today, in a sentence."""
     lost = [
-        one for one in subjects if any(result.verdict is Verdict.SHORT and _of_paper(result) for result in one.today)
+        one for one in subjects if any(result.verdict is Verdict.SHORT and result.claim.printed for result in one.today)
     ]
     return "".join(_listed("At least one claim falls short against today's fastest library in", lost))
-
-
-def _of_paper(result: ClaimResult) -> bool:
-    """Whether a claim has a published number; without one its bar is this project's own."""
-    return any(point.published is not None for point in result.points)
 
 
 def _listed(before: str, subjects: Sequence[Headline]) -> list[str]:

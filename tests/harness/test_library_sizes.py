@@ -3,7 +3,7 @@
 import importlib.metadata
 from pathlib import Path
 
-from harness.library_sizes import LIBRARIES, by_kind, library_sizes
+from harness.library_sizes import LIBRARIES, TARGETS, TILE_LIBRARY, by_kind, library_sizes
 
 
 def test_files_are_counted_by_kind():
@@ -55,3 +55,17 @@ def test_the_tile_library_is_measured_where_it_is():
     size = library_sizes()["tk"]["bytes"]
     assert size["all"] >= size["headers"] > 100_000
     assert size["libraries"] == 0
+
+
+def test_a_copy_without_a_target_is_not_the_tile_library(tmp_path):
+    """Guard: nodes that had no emulation recorded 0.45 MB of 0.66, and Triton's headers came to 18 times that."""
+    for name in TARGETS:
+        folder = tmp_path / TILE_LIBRARY / "kittens" / "target" / name
+        folder.mkdir(parents=True)
+        (folder / "a.cuh").write_bytes(b"x" * 10)
+    assert library_sizes(tmp_path)["tk"]["bytes"]["headers"] == 10 * len(TARGETS)
+    (folder / "a.cuh").unlink()
+    folder.rmdir()
+    assert library_sizes(tmp_path)["tk"] == {
+        "reason": f"this copy of tk_kernels/include lacks the targets {TARGETS[-1]}"
+    }

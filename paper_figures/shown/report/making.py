@@ -13,7 +13,7 @@ from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_
 from paper_figures.judged.verdicts import WITHOUT_NUMBER
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
-from paper_figures.published.claims import load_claims
+from paper_figures.published.claims import in_exhibit, load_claims
 from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
@@ -111,7 +111,8 @@ def matmul_roof(selections: Sequence[Selected], lines: Sequence[Line]) -> float 
 def _results(
     runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
 ) -> tuple[ClaimResult, ...]:
-    results = evaluate_all([load_claims(name) for name in exhibit.claims], selections, to_run, runs)
+    files = [in_exhibit(load_claims(name), exhibit.where) for name in exhibit.claims]
+    results = evaluate_all(files, selections, to_run, runs)
     not_among = exhibit.not_among if isinstance(exhibit, Exhibit) else ""
     return tuple(
         replace(

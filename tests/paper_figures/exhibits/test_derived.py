@@ -140,7 +140,9 @@ def test_a_library_that_the_newest_run_lacks_has_the_size_that_an_older_run_foun
         "cutlass": {"version": "nvidia-cutlass 4.2.0.0", "bytes": headers},
         "tk": {"version": "this repository", "bytes": {"headers": 2_000_000, "libraries": 0, "all": 2_000_000}},
     }
-    synthetic.write_run(folder, "table1_stages", "20260102T030400Z-01de01", manifest={"library_sizes": older})
+    synthetic.write_run(
+        folder, "table1_stages", "20260102T030400Z-01de01", manifest={"library_sizes": older, "git_commit": "older"}
+    )
     synthetic.write_run(folder, "table1_stages", "20260103T030400Z-0e3e01")
     report = make_report(folder, choose_exhibits(["table5"]))
     table = rows(report, "table5_library_sizes")
@@ -152,6 +154,21 @@ def test_a_library_that_the_newest_run_lacks_has_the_size_that_an_older_run_foun
     both = make_report(folder, choose_exhibits(["table1", "table5"]))
     assert [run.run_id for run in both.used] == ["20260103T030400Z-0e3e01", "20260102T030400Z-01de01"]  # a link's end
     assert len(make_report(folder, choose_exhibits(["table1"])).used) == 1
+
+
+def test_a_copy_that_lacks_files_does_not_speak_for_its_commit(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: the newest run's node had no emulation, and the tile library seemed a third smaller than it is."""
+    folder = tmp_path / "h200-sxm" / "two"
+
+    def of(size: int) -> dict[str, object]:
+        return {"tk": {"version": "this repository", "bytes": {"headers": size, "libraries": 0, "all": size}}}
+
+    commits = (("20260102T030400Z-01de01", 900_000, "older"), ("20260103T030400Z-0e3e01", 660_000, "now"))
+    for run, size, commit in (*commits, ("20260104T030400Z-0e3e02", 450_000, "now")):
+        changes = {"library_sizes": of(size), "git_commit": commit}
+        synthetic.write_run(folder, "table1_stages", run, manifest=changes)
+    own = rows(make_report(folder, choose_exhibits(["table5"])), "table5_library_sizes")["TK, the tile library (ours)"]
+    assert (own["Headers MB"].text, own["Run"].run) == ("0.66", "20260103T030400Z-0e3e01")
 
 
 def test_without_recorded_sizes_there_is_no_verdict(tmp_path: Path, synthetic: ModuleType) -> None:

@@ -15,7 +15,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
 from paper_figures.labels import RELEASED
-from paper_figures.published.claims import BEYOND, CLAIMS, Claim, Kind, Point, around, load_claims
+from paper_figures.published.claims import BEYOND, CLAIMS, TEXT, Claim, Kind, Point, around, in_exhibit, load_claims
 from paper_figures.published.reference import load_gpus, load_reference
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.shown.derived import measured_exhibits
@@ -364,7 +364,20 @@ def test_a_bar_of_the_projects_own_is_not_over_the_papers_opponent() -> None:
     """Guard: the paper has no prefill, and its verdict stood under the paper's opponent."""
     beyond = {claim for claim, _ in EVERY if claim.where == BEYOND}
     assert {claim.exhibit for claim in beyond} > {"prefill", "gpt_training"}
-    assert {claim.kind for claim in beyond} == {Kind.TODAY, Kind.RELEASED}
+    assert {claim.kind for claim in beyond} == {Kind.BEYOND, Kind.RELEASED}
+
+
+def test_the_papers_text_has_no_bar_of_the_projects_own() -> None:
+    """Guard: claims on few queries stood on the page as ones of the paper's text."""
+    for name in ("few_queries", "ampere_path", "gemm_in_use"):
+        file = load_claims(name)
+        own = in_exhibit(file, BEYOND).claims
+        assert {one.where for one in own if not one.printed} == {BEYOND}
+        assert [one.where for one in own if one.printed] == [one.where for one in file.claims if one.printed]
+        assert in_exhibit(file, "Fig 8") == file
+    assert {one.where for one in load_claims("few_queries").claims} == {TEXT}
+    rows = next(one for one in in_exhibit(load_claims("ampere_path"), BEYOND).claims if "rows" in one.id)
+    assert rows.kind is Kind.ABLATION
 
 
 GOOD = {

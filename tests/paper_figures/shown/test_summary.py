@@ -93,6 +93,27 @@ def test_claims_over_the_released_kernels_are_left_out_and_said_to_be() -> None:
     assert uncounted_sentence(every[:2]) == ""
 
 
+def test_what_differs_is_decided_and_bars_of_the_projects_own_are_counted() -> None:
+    """Guard: what lies outside of the accepted values was called undecided, and own bars the paper's claims."""
+    own = results(
+        table1_rates=Verdict.DIFFERS,
+        fig7_matches_todays_best=Verdict.CLOSE,
+        few_queries_as_fast_as_todays_best=Verdict.SHORT,
+        prefill_over_sdpa=Verdict.HOLDS,
+    )
+    assert verdict_sentence(own) == (
+        "Of 4 tested claims, 1 holds, 1 falls short, 1 differs and 1 is undecided. For 2 of them the paper prints no "
+        "number: the bars are ours."
+    )
+
+
+def test_a_bar_of_the_projects_own_that_is_missed_is_not_called_untrue() -> None:
+    """Guard: "not true" stood before sentences that the paper does not have."""
+    said = sentences(few_queries_as_fast_as_todays_best=Verdict.SHORT)
+    assert any(one.startswith("A bar of this project's own, not reached: Attention of few queries") for one in said)
+    assert not any(one.startswith("Not true") for one in said)
+
+
 def test_a_bar_of_the_projects_own_is_no_margin_of_the_paper() -> None:
     """Guard: README had a claim without a published number among the margins of the paper that do not stand."""
     own = results(
