@@ -57,7 +57,7 @@ NOT_JUDGED = {
     ("racecheck", "gemm for sm_80"): IN_RINGS,
     ("racecheck", "paged_attention_decode for sm_80"): IN_RINGS,
 }
-"""Tool and program that are left out, and why; the last test of this file sees whether mla_decode's reason still holds."""
+"""Tool and program that are left out, and why; the last test here sees whether mla_decode's reason still holds."""
 
 
 def compute_sanitizer(tool: str, *options: str) -> list[str]:
