@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -23,8 +24,7 @@ def guarded(module: str) -> int:
     run: Callable[[], int] = importlib.import_module(module).main  # about a second
 
     signal.signal(signal.SIGINT, before)
-    if sys.stdout is None:  # it was closed before the command began, `>&-`
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    any_text_on_stdout()
     try:
         try:
             return run()
@@ -42,6 +42,14 @@ def guarded(module: str) -> int:
         return 2  # 1 is what some commands find
     except KeyboardInterrupt:  # between the command's end and the line above
         return 130
+
+
+def any_text_on_stdout() -> None:
+    """Printing never fails for want of a stdout, nor for a letter that its encoding lacks: paths have any."""
+    if sys.stdout is None:  # it was closed before the command began, `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _ignore_interrupts() -> None:

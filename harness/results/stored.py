@@ -160,6 +160,8 @@ def load_manifest(folder: Path) -> dict[str, Any]:
         raise ResultsError(
             f"{folder} is not a run folder: it has no {MANIFEST}; restore it, or take the folder away"
         ) from None
+    except NotADirectoryError:
+        raise ResultsError(f"{folder} is not a run folder: it is a file, give the folder that holds it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:

@@ -173,6 +173,15 @@ def test_a_stdout_that_is_full_or_closed(module, kernel_cache):
         assert said in done.stderr
 
 
+def test_letters_that_stdout_has_not():
+    """Guard: a path with one was a UnicodeEncodeError."""
+    code = "import harness.cli; harness.cli.main = lambda: print(chr(252)); from harness.__main__ import main; main()"
+    for ending, said in (("ascii", "\\xfc\n"), ("utf-8", chr(252) + "\n")):
+        environment = {**os.environ, "PYTHONIOENCODING": ending}
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, env=environment, timeout=240)
+        assert (done.stdout.decode(), done.stderr) == (said, b"")
+
+
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
     for name, changes, words in (
         ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),

@@ -243,6 +243,8 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
     assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
     with pytest.raises(ResultsError, match="is not a folder"):
         load_campaign(tmp_path / "nowhere")
+    with pytest.raises(ResultsError, match="test_results.py is not a run folder: it is a file, give the folder that"):
+        load_run(__file__)
     with pytest.raises(ResultsError, match="nowhere is not a run folder: there is nothing of that name"):
         load_run(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match="is a campaign, needs a run: give one of its folders"):  # and not: delete it

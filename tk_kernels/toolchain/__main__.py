@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -188,6 +189,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Entry point: errors are one sentence on stderr and exit status 1, Ctrl-C is 130."""
     if sys.stdout is None:  # it was closed before the command began, `>&-`
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that its encoding lacks
     try:
         status = run(parser().parse_args(arguments))
         sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
