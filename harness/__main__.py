@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ def guarded(module: str) -> int:
     run: Callable[[], int] = importlib.import_module(module).main  # about a second
 
     signal.signal(signal.SIGINT, before)
+    any_text_on_stdout()
     try:
         try:
             return run()
@@ -32,14 +34,36 @@ def guarded(module: str) -> int:
     except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if _stdout_takes_more():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"stdout cannot be written ({error.strerror}): give it another file or disk", file=sys.stderr)
+        return 2  # 1 is what some commands find
     except KeyboardInterrupt:  # between the command's end and the line above
         return 130
+
+
+def any_text_on_stdout() -> None:
+    """Printing never fails for want of a stdout, nor for a letter that its encoding lacks: paths have any."""
+    if sys.stdout is None:  # it was closed before the command began, `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _ignore_interrupts() -> None:
     """All is stored and said: one more Ctrl-C would only interrupt what libraries tidy up while the process ends."""
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _stdout_takes_more() -> bool:
+    """Whether a line can still be written to stdout: the disk of its file may be full."""
+    try:
+        return os.write(sys.stdout.fileno(), b"\n") > 0
+    except OSError:
+        return False
 
 
 def _leave(number: int, frame: object) -> None:

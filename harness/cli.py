@@ -7,6 +7,7 @@ user's mistake; 130: interrupted.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -43,6 +44,8 @@ from harness.worker.supervisor import Worker
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+"""Readers take a folder whose name begins with a dot for one that is being made."""
 
 
 def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int:
@@ -72,8 +75,10 @@ def _invocation(arguments: list[str]) -> Invocation:
     further = [word for word in arguments if not word.startswith("resume=")]
     named = [word.partition("=")[2] for word in further if word.startswith("run_id=")]
     if not resumed:
-        if named and (not named[-1] or named[-1] != Path(named[-1]).name):
-            raise HarnessError(f"run_id is {named[-1]!r}, needs a plain folder name")
+        if named and not _RUN_ID.fullmatch(named[-1]):
+            raise HarnessError(
+                f"run_id is {named[-1]!r}, needs a plain folder name: letters, digits, '-', '_' and '.', no '.' first"
+            )
         return Invocation(named[-1] if named else new_run_id(), tuple(further))
     if len(resumed) > 1:
         raise HarnessError("resume is given twice: one run is resumed at a time")
@@ -248,6 +253,11 @@ def sentence(error: BaseException) -> str:
         return f"{group}={choice} is no choice: there is {', '.join(options)}{closest(choice, options)}"
     words = " ".join(str(error).split())
     if isinstance(error, OverrideParseException):
+        key, equals, value = str(error.override or "").partition("=")
+        if error.override and not equals:
+            return f"{error.override} is no key=value: give one, or --help for what there is"
+        if value and not set("[]{}(),") & set(value):
+            return f"{words}: quote the value, '{key}=\"{value}\"'"
         return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())

@@ -24,9 +24,12 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from harness import results
+from harness.__main__ import guarded
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.ledger import added, overhead_pct
@@ -68,10 +71,19 @@ def launcher(arguments: Sequence[str]) -> str | None:
 
 def order_of(invocation: Invocation, default_results_dir: str) -> Order:
     """What the jobs of this command are told."""
-    named = [word.partition("=")[2] for word in invocation.arguments if word.startswith("results_dir=")]
-    results_dir = Path(named[-1] if named else default_results_dir)
+    named = [word for word in invocation.arguments if word.startswith("results_dir=")]
+    results_dir = Path(_value(named[-1]) if named else default_results_dir)
     parts = (results_dir / PARTS / invocation.run_id).absolute()
     return Order(invocation.run_id, invocation.arguments, parts, invocation.folder)
+
+
+def _value(word: str) -> str:
+    """The value of an override without the quotes that Hydra takes off; as it stands in one that Hydra will refuse."""
+    try:
+        value = OverridesParser.create().parse_override(word).value()
+    except HydraException:
+        value = None
+    return value if isinstance(value, str) else word.partition("=")[2]
 
 
 def task(order: Order, run: Callable[[DictConfig, Invocation], None]) -> Callable[[DictConfig], None]:
@@ -233,6 +245,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("python -m harness.cluster takes one folder, <results_dir>/.parts/<run>", file=sys.stderr)
         return 2
     parts = Path(words[0]).absolute()
+    if parts.parent.name != PARTS:
+        print(f"{words[0]} is no <results_dir>/{PARTS}/<run>: give the folder of a run's parts", file=sys.stderr)
+        return 2
     try:
         stores = merge(parts, parts.parents[1])
         if not stores:
@@ -251,4 +266,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.cluster"))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.__main__ import guarded
 from harness.ledger import added, overhead_pct, sentence
+from harness.naming import closest
 from harness.results import MANIFEST, ResultsError, Run, load_campaign, load_run
 
 
@@ -88,7 +89,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         except ResultsError as error:
             print(error, file=sys.stderr)
             code = 2
-    runs = chosen(runs, arguments.newest, arguments.without.split(","))
+    without = [name for name in arguments.without.split(",") if name]
+    here = sorted({str(run.manifest["experiment"]) for run in runs})
+    for name in without if runs else ():
+        if name not in here:
+            print(f"--without {name}: no run is of it{closest(name, here)}", file=sys.stderr)
+    runs = chosen(runs, arguments.newest, without)
     if runs:
         print(report(runs))
     return code

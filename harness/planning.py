@@ -184,6 +184,8 @@ CLEAN = "cuda_events_clean"
 TIMERS = ("cuda_events", "cuda_graph", CLEAN)
 SETTLED = ("auto", "always", "never")
 """When groups are measured settled too."""
+LARGEST = 2**63 - 1
+"""The largest whole number that a stored table is read with."""
 _WHOLE = ("min_rounds", "max_rounds", "placements", "settled_fastest", "settled_rounds")
 """Keys of the timer that are whole numbers."""
 WANDB_MODES = ("offline", "online", "disabled")
@@ -199,6 +201,12 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
     contestants = _contestants(config)
+    baseline, choices = str(config["workload"]["baseline"]), list(config["workload"]["implementations"])
+    if baseline not in choices:
+        raise HarnessError(
+            f"workload.baseline is {baseline!r}, which is unknown for {workload}: there is {', '.join(choices)}"
+            f"{closest(baseline, choices)}"
+        )
     groups: dict[tuple[ProblemSpec, str], Group] = {}
     for entry in entries:
         own = {key: value for key, value in entry.items() if key not in ("dtype", "direction", "distribution")}
@@ -222,7 +230,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     return Plan(
         name=str(config["name"] or workload),
         workload=workload,
-        baseline=str(config["workload"]["baseline"]),
+        baseline=baseline,
         groups=tuple(groups.values()),
         device=config["device"],
         timer=_timer(config["timer"]),
@@ -382,4 +390,6 @@ def _is_finite(value: object) -> TypeGuard[int | float]:
 def _whole_number(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise HarnessError(f"{key} is {value!r}, needs a whole number of at least 0")
+    if value > LARGEST:
+        raise HarnessError(f"{key} is {value}, needs to be at most {LARGEST}")
     return value

@@ -14,6 +14,7 @@ import torch
 from hydra.utils import instantiate
 
 from harness import workloads
+from harness.errors import HarnessError
 from harness.implementations import load
 from harness.planning import Candidate
 from harness.seeds import derived
@@ -26,11 +27,18 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 1:
         print("python -m harness.profile_case takes one argument, a request as JSON", file=sys.stderr)
         return 2
-    request = json.loads(argv[0])
-    workload = workloads.load(request["workload"])
-    problem = workloads.parse_problem(
-        request["workload"], request["problem"], dtype=request["dtype"], direction=request["direction"]
-    )
+    try:
+        request = json.loads(argv[0])
+        workload = workloads.load(request["workload"])
+        problem = workloads.parse_problem(
+            request["workload"], request["problem"], dtype=request["dtype"], direction=request["direction"]
+        )
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except (ValueError, KeyError, TypeError):
+        print("the argument is no request as JSON: `profile=ncu` of python -m harness makes them", file=sys.stderr)
+        return 2
     device = instantiate(request["device"])
     implementation = load(Candidate.of(request["implementation"], request["target"]))
     inputs = workload.make_inputs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from paper_figures.command.progress import Working
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status.  Loading its libraries takes seconds, of which a slow disk makes many."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that its encoding lacks
     try:
         with Working("loading libraries", lazily=True):
             from paper_figures.command.reproduce import main as command

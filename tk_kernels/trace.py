@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from tk_kernels.ops.decode_call import recording
 from tk_kernels.ops.decode_plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.ops.mla_decode import WIDTH, mla_decode
 from tk_kernels.ops.paged_attention_decode import paged_attention_decode
+from tk_kernels.toolchain import ToolchainError
 
 ROLES = ("loads", "multiplies")
 NUMBERS = 4
@@ -218,21 +220,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in filter(None, (given.out, given.gantt)):
         if not path.parent.is_dir():
             parser.error(f"there is no folder {path.parent} for {path.name}")
+        if path.is_dir():
+            parser.error(f"{path} is a folder, needs the name of a file")
     heads = {"new_tokens": given.new_tokens, "heads": given.heads, "kv_heads": given.kv_heads}
     try:
         plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
         call = _call(given.kind, plan, given.page)
         record(plan, call)  # what a first launch takes is not shown
+        trace = record(plan, call)
     except ValueError as error:
         parser.error(str(error))
-    trace = record(plan, call)
-    given.out.write_text(json.dumps(trace.chrome()))
-    if given.gantt:
-        given.gantt.write_text(trace.gantt())
+    except ToolchainError as error:
+        return _failed(parser, str(error))
+    except KeyboardInterrupt:
+        return _failed(parser, "interrupted; nothing was written", 130)
+    try:
+        given.out.write_text(json.dumps(trace.chrome()))
+        if given.gantt:
+            given.gantt.write_text(trace.gantt())
+    except OSError as error:
+        return _failed(parser, f"{error.filename or given.out} cannot be written: {error.strerror}")
     last = max(event.end for event in trace.events)
     clocks = "" if trace.residual_us is None else f"; clocks fit within {trace.residual_us:.3f} us"
     print(f"{given.out}: {len(trace.events)} events of {plan.blocks} blocks, {last:.1f} {trace.unit}s in all{clocks}")
     return 0
+
+
+def _failed(parser: argparse.ArgumentParser, words: str, code: int = 1) -> int:
+    print(f"{parser.prog}: {words}", file=sys.stderr)
+    return code
 
 
 def _call(kind: str, plan: DecodePlan, page: int) -> Callable[[], Any]:

@@ -6,6 +6,9 @@ nothing to write by hand. Run it from the repository's root; a test compares its
 
 from __future__ import annotations
 
+import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 TARGET = Path("tk_kernels/include/kittens/target/sm_90a/wgmma_generated.cuh")
@@ -89,6 +92,16 @@ def generate() -> str:
     return HEADER + body + "\n}  // namespace kittens\n"
 
 
-if __name__ == "__main__":
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.generate_wgmma", description=f"Writes {TARGET}.")
+    parser.parse_args(argv)
+    if not TARGET.parent.is_dir():
+        parser.error(f"there is no folder {TARGET.parent}: run it from the repository's root")
     TARGET.write_text(generate())
     print(f"wrote {TARGET}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -34,17 +34,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="for programs: each line is a JSON list of words, and this file descriptor gets its exit code as a line",
     )
     fd = parser.parse_args(argv).answers
-    stream = os.fdopen(os.dup(0))
+    try:
+        stream = os.fdopen(os.dup(0))
+        os.fstat(0 if fd is None else fd)
+    except OSError:
+        closed = "standard input is" if fd is None else f"standard input or --answers {fd} is"
+        print(f"{closed} not open: a batch reads commands from the one and answers on the other", file=sys.stderr)
+        return MISTAKE
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
     lines = iter(stream.readline, "")
     try:
         if fd is None:
             return run(_typed(lines), lambda code: None)
         with os.fdopen(fd, "w", buffering=1) as answers:
-            return run(map(json.loads, lines), lambda code: print(code, file=answers))
+            return run(map(_words, lines), lambda code: print(code, file=answers))
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except UnicodeDecodeError as error:
+        print(f"a line of standard input is no text in {error.encoding}: {error.reason}", file=sys.stderr)
+        return MISTAKE
     except KeyboardInterrupt:  # between two commands
         return INTERRUPTED
 
@@ -68,6 +77,17 @@ def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int
             if code == INTERRUPTED:
                 break
     return highest
+
+
+def _words(line: str) -> list[str]:
+    """The words of a program's line; raises `HarnessError`."""
+    try:
+        words = json.loads(line)
+    except ValueError:
+        words = None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise HarnessError(f'{line.strip()}: a line is a JSON list of words, such as ["experiment=fig7_gemm"]')
+    return words
 
 
 def _typed(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -14,9 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.__main__ import guarded
 from harness.compare.comparison import Comparison, compare, history, load
 from harness.compare.report import render
 from harness.errors import HarnessError
+from harness.naming import closest
 
 LAST = 7
 
@@ -88,14 +90,22 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
         raise HarnessError(f"--last is {arguments.last}, needs to be at least 1")
     new = load(arguments.runs[-1])
     if arguments.against:
+        if not arguments.against.is_dir():
+            raise HarnessError(f"--against {arguments.against} is no folder: give results/<gpu>/<campaign>")
         earlier = history(arguments.against, new, arguments.last)
         if not earlier:
             what = f"completed run of experiment {new.manifest['experiment']} before {new.run_id}"
             raise HarnessError(f"{arguments.against} holds no {what}")
     else:
         earlier = [load(arguments.runs[0])]
+    known = sorted({str(name) for run in (new, *earlier) for name in run.measurements["implementation"]})
+    for name in arguments.subject:
+        if name not in known:
+            raise HarnessError(
+                f"--subject {name} is in none of the runs: there is {', '.join(known)}{closest(name, known)}"
+            )
     return compare(new, earlier, arguments.subject, [load(path) for path in arguments.again])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded("harness.compare.__main__"))

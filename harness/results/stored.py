@@ -7,6 +7,7 @@ profiled, `profile.csv`.  Whatever is wrong with one is a `ResultsError` of one 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import math
@@ -159,6 +160,8 @@ def load_manifest(folder: Path) -> dict[str, Any]:
         raise ResultsError(
             f"{folder} is not a run folder: it has no {MANIFEST}; restore it, or take the folder away"
         ) from None
+    except NotADirectoryError:
+        raise ResultsError(f"{folder} is not a run folder: it is a file, give the folder that holds it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ResultsError(f"{path} cannot be read: {error}") from None
     except json.JSONDecodeError as error:
@@ -187,6 +190,17 @@ def _complaint(manifest: Mapping[str, Any]) -> str:
     for key, types in MANIFEST_TYPES.items():
         if not isinstance(manifest[key], types):
             return f"has {key} = {manifest[key]!r:.40}, needs {' or '.join(_JSON_NAMES[kind] for kind in types)}"
+    for key in ("started_utc", "ended_utc"):
+        try:
+            datetime.datetime.fromisoformat(manifest[key] or "2026-01-01")
+        except ValueError:
+            return f"has {key} = {manifest[key]!r:.40}, needs a time such as 2026-11-26T03:07:17Z"
+    for key in ("seconds", "roofs"):
+        numbers = manifest.get(key, {})
+        if not isinstance(numbers, dict) or not all(isinstance(one, int | float) for one in numbers.values()):
+            return f"has {key} that are no numbers"
+    if not isinstance(manifest["config"].get("timer", {}), dict):
+        return "has config.timer that is no object"
     for key in ("arguments", "notes"):
         if not all(isinstance(item, str) for item in manifest[key]):
             return f"has {key} that are no texts"
@@ -196,6 +210,8 @@ def _complaint(manifest: Mapping[str, Any]) -> str:
         lists = [group.get(key) for key in ("case_ids", "passed")] if isinstance(group, dict) else [None]
         if not all(isinstance(cases, list) and all(isinstance(case, str) for case in cases) for cases in lists):
             return "has groups without lists of case_ids and passed"
+        if not isinstance(group.get("bytes", {}), dict):
+            return "has groups whose bytes are no object"
     return ""
 
 
@@ -296,7 +312,7 @@ def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
                 table[name] = table[name].replace("", "nan").astype("float64")
             else:
                 table[name] = table[name].astype(str).astype(object)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ResultsError(f"{path}, column {name}: {error}: restore the file or measure again") from None
     return table
 

@@ -135,6 +135,12 @@ def test_merging_by_hand(parts, capsys):
     assert cluster.main([str(parts)]) == 2
     assert "holds nothing that a job has stored" in capsys.readouterr().err
     assert cluster.main([]) == 2
+    capsys.readouterr()
+    for folder in ("/", "/nowhere", str(parts.parents[1])):
+        assert cluster.main([folder]) == 2
+        assert capsys.readouterr().err == (
+            f"{folder} is no <results_dir>/.parts/<run>: give the folder of a run's parts\n"
+        )
 
 
 # ---- the launchers
@@ -294,3 +300,5 @@ def test_order(tmp_path):
 
     parts = tmp_path / ".parts" / RUN
     assert cluster.order_of(Told, "results") == cluster.Order(RUN, Told.arguments, parts, Path("old"))
+    Told.arguments = ("-m", f"results_dir='{tmp_path}'")  # Hydra needs the quotes for most signs, and takes them off
+    assert cluster.order_of(Told, "results").parts == parts

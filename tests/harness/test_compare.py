@@ -390,7 +390,9 @@ def test_a_run_of_other_code_is_no_second_measurement(nights, tmp_path, capsys, 
     [
         (["{first}"], "got 1 runs, needs two runs, the earlier one first"),
         (["{first}", "/nowhere"], "/nowhere is not a run folder"),
-        (["--against", "/nowhere", "{first}"], "/nowhere holds no completed run of experiment"),
+        (["--against", "/nowhere", "{first}"], "--against /nowhere is no folder: give results/<gpu>/<campaign>"),
+        (["--against", "{first}", "{first}"], "{first} holds no completed run of experiment"),
+        (["{first}", "{second}", "--subject", "tkk"], "--subject tkk is in none of the runs: there is "),
         (["--against", "{first}", "{first}", "{second}"], "got 2 runs, needs --against CAMPAIGN and the one new run"),
         (["{first}", "{second}", "--last", "0"], "--last is 0, needs to be at least 1"),
         (["{first}", "{second}", "--markdown", "/nowhere/page.md"], "--markdown /nowhere/page.md: No such file"),
@@ -401,7 +403,7 @@ def test_mistakes_are_one_sentence(nights, capsys, arguments, words):
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
-    assert words in said.err
+    assert words.format(**nights) in said.err
 
 
 def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -156,6 +157,29 @@ sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("module", ["harness", "harness.trace", "tk_kernels.toolchain"])
+def test_a_stdout_that_is_full_or_closed(module, kernel_cache):
+    """Guard: both were a traceback of every command, with the exit code of a finding."""
+    words = ["clean"] if module == "tk_kernels.toolchain" else ["--help"]
+    command = shlex.join([sys.executable, "-m", module, *words])
+    for where, code, said in (
+        (">/dev/full", 1 if words == ["clean"] else 2, "stdout cannot be written (No space left on device)"),
+        (">&-", 0, ""),
+    ):
+        done = subprocess.run(f"{command} {where}", shell=True, cwd=ROOT, capture_output=True, text=True, timeout=240)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+        assert said in done.stderr
+
+
+def test_letters_that_stdout_has_not():
+    """Guard: a path with one was a UnicodeEncodeError."""
+    code = "import harness.cli; harness.cli.main = lambda: print(chr(252)); from harness.__main__ import main; main()"
+    for ending, said in (("ascii", "\\xfc\n"), ("utf-8", chr(252) + "\n")):
+        environment = {**os.environ, "PYTHONIOENCODING": ending}
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, env=environment, timeout=240)
+        assert (done.stdout.decode(), done.stderr) == (said, b"")
 
 
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):

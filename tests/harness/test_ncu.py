@@ -8,7 +8,7 @@ import sys
 import pytest
 from harness_support import FAST, ROOT, config, contestant, only_run, small
 
-from harness import ncu
+from harness import ncu, profile_case
 from harness.cli import main
 from harness.planning import make_plan
 from harness.results import load_run
@@ -162,3 +162,9 @@ def test_the_entry_for_profilers_runs_a_case(case, tmp_path, monkeypatch):
     entry = [sys.executable, "-m", "harness.profile_case"]
     assert subprocess.run([*entry, request], cwd=ROOT).returncode == 0
     assert subprocess.run(entry, cwd=ROOT, capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize("given", ["--help", "5", "{}", '{"workload": "gem"}'])
+def test_what_is_no_request_is_a_sentence(given, capsys):
+    assert profile_case.main([given]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -38,7 +38,7 @@ def test_a_campaign_adds_up(campaign, capsys):
 
 
 def test_runs_can_be_left_out(campaign, capsys):
-    """A repeated exhibit counts once, whatever the order of the folders; a name that no run has leaves out none."""
+    """A repeated exhibit counts once, whatever the order of the folders; a name that no run has is said."""
     for name in ("later", "earlier"):
         with Store.create(
             campaign / name,
@@ -53,10 +53,9 @@ def test_runs_can_be_left_out(campaign, capsys):
             pass
     folders = [str(campaign / name) for name in ("later", "a", "earlier", "b")]
     assert main([*folders, "--newest", "--without", "b,nothing"]) == 0
-    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
-        "a later",
-        "1 runs with an account",
-    ]
+    said = capsys.readouterr()
+    assert [line.partition(":")[0] for line in said.out.splitlines()] == ["a later", "1 runs with an account"]
+    assert said.err == "--without nothing: no run is of it\n"
     assert main([*folders, "--without", "a"]) == 0
     assert capsys.readouterr().out.startswith("b b: ")
     assert main([*folders, "--without", "a,b"]) == 0

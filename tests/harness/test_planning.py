@@ -293,6 +293,8 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["timer.min_rounds=9", "timer.max_rounds=8"], "at most timer.max_rounds"),
         (["limits.case_seconds=-1"], "limits.case_seconds is -1"),
         (["seed=-1"], "seed is -1"),
+        ([f"seed={2**63}"], f"seed is {2**63}, needs to be at most {2**63 - 1}"),
+        (["workload.baseline=cublass"], "workload.baseline is 'cublass', which is unknown for gemm: .*mean cublas"),
         (["seed=0.5"], "seed is 0.5"),
         (["profile=nsys"], "profile is 'nsys'"),
         (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside problems="),

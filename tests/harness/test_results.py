@@ -117,6 +117,17 @@ DAMAGES = {
     "a build": (lambda f: damage_manifest(f, kernel_builds={"tk": 3}), "has kernel_builds that are no objects"),
     "arguments": (lambda f: damage_manifest(f, arguments=[3]), "has arguments that are no texts"),
     "gpu": (lambda f: damage_manifest(f, gpu="H200"), "has gpu = 'H200', needs an object or null"),
+    "bytes": (
+        lambda f: damage_manifest(f, groups=[{"case_ids": [], "passed": [], "bytes": 3}]),
+        "has groups whose bytes are no object",
+    ),
+    "begin": (
+        lambda f: damage_manifest(f, started_utc="today"),
+        "has started_utc = 'today', needs a time such as 2026",
+    ),
+    "seconds": (lambda f: damage_manifest(f, seconds={"calls": "x"}), "has seconds that are no numbers"),
+    "roofs": (lambda f: damage_manifest(f, roofs={"copy_gbps": "x"}), "has roofs that are no numbers"),
+    "timer": (lambda f: damage_manifest(f, config={"timer": 5}), "has config.timer that is no object"),
     "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
     "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
     "column gone": (drop_column, "tflops differ"),
@@ -132,6 +143,7 @@ DAMAGES = {
     "fewer than none": (first_row(n_samples="-1"), "line 2 has -1 samples beside the latencies"),
     "short row": (short_row, "has 3 cells, needs 11"),
     "bad number": (bad_number, "ratios.csv, column ratio_p50"),
+    "a seed beyond int64": (first_row(seed=str(2**63)), "measurements.csv, column seed: Python int too large"),
     "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
     "half the samples": (
         lambda f: (f / "samples.parquet").write_bytes((f / "samples.parquet").read_bytes()[:-20]),
@@ -231,6 +243,8 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
     assert [run.run_id for run in load_campaign(folder.parent)] == [later.name, MANIFEST["run_id"]]
     with pytest.raises(ResultsError, match="is not a folder"):
         load_campaign(tmp_path / "nowhere")
+    with pytest.raises(ResultsError, match="test_results.py is not a run folder: it is a file, give the folder that"):
+        load_run(__file__)
     with pytest.raises(ResultsError, match="nowhere is not a run folder: there is nothing of that name"):
         load_run(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match="is a campaign, needs a run: give one of its folders"):  # and not: delete it

@@ -100,6 +100,23 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capsys: pyt
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_an_interruption_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tools.hub.__main__.write", interrupted)
+    assert main([str(tmp_path), "rotary"]) == 130
+    assert capsys.readouterr().err == f"hub: interrupted; what {tmp_path} holds is incomplete, empty it\n"
+
+
+@pytest.mark.parametrize(("folder", "words"), [("/dev/null", "is no folder"), ("/proc/x", "cannot be written")])
+def test_a_place_that_cannot_be_a_folder_is_said(folder: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([folder, "rotary"]) == 1
+    assert capsys.readouterr().err.startswith(f"hub: {folder} {words}")
+
+
 def test_a_kernel_that_there_is_not_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "new"), "--target", "cpu", "rotation"]) == 1
     assert "rotation" in capsys.readouterr().err

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from harness_replay import record
 from harness_support import running
 
 from tools.nightly import __main__ as command
-from tools.nightly.night import Options, run_night
+from tools.nightly.night import Options, holds_others, run_night
 from tools.nightly.preflight import Preflight
 from tools.nightly.processes import TIMED_OUT, Runner
 
@@ -151,6 +152,20 @@ def test_a_report_holds_one_night_and_what_others_put_there(tmp_path):
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"summary.md", "preflight.json", "notes.txt"}
 
 
+def test_a_night_deletes_no_pages_of_others(tmp_path):
+    """Guard: `--report .` in a checkout deleted README.md and each other page there."""
+    report = tmp_path / "report"
+    report.mkdir()
+    assert not holds_others(report)
+    (report / "logs").mkdir()
+    assert not holds_others(report), "an interrupted night"
+    (report / "README.md").write_text("mine")
+    assert holds_others(report)
+    night(tmp_path, Machine(1.0))
+    assert (report / "README.md").read_text() == "mine"
+    assert not holds_others(report)
+
+
 def test_an_unfit_machine_measures_nothing(tmp_path):
     """Guard: the preflight stops the night."""
     machine = Machine()
@@ -241,6 +256,9 @@ def test_results_may_be_below_a_home_that_no_shell_has_expanded(monkeypatch, tmp
         (["--slowed", "3", "--campaign", "nightly"], "may not become part of what nights are compared with"),
         (["--experiment", "fig7_gemm"], "--experiment fig7_gemm is no nightly experiment"),
         (["budget"], "budget is not of the form KEY=VALUE"),
+        (["--campaign", "../x"], "--campaign is '../x', needs a plain folder name"),
+        (["--against", "/nowhere"], "--against is '/nowhere', needs a plain folder name"),
+        (["--report", str(Path(__file__).parent)], "is not empty and is no report of a night: give another folder"),
     ],
 )
 def test_mistakes(capsys, arguments, words):

@@ -321,6 +321,10 @@ def test_command_line_shows_commands_and_fails_in_words(
         (["build", "gem"], "; did you mean gemm?"),
         (["build", "--jobs", "0"], "--jobs is 0, must be at least 1"),
         (["build", "/no/such/folder"], "no such kernel folder"),
+        (
+            ["export", "gemm", "--target", "cpu", "--to", "/dev/null"],
+            "/dev/null: cannot be written (File exists); give",
+        ),
     ],
 )
 def test_command_line_mistakes_are_one_sentence(

@@ -104,6 +104,7 @@ def test_a_call_that_records_nothing_is_refused() -> None:
         (["--page", "7"], "kv_cache: got pages of 7 keys, needs 16 or a multiple of 32"),
         (["--device", "gpu"], "device: got 'gpu', needs a CUDA device or the CPU"),
         (["--out", "nowhere/trace.json"], "there is no folder nowhere for trace.json"),
+        (["--out", "/tmp"], "/tmp is a folder, needs the name of a file"),
         (["--gantt", "nowhere/gantt.svg"], "there is no folder nowhere for gantt.svg"),
     ],
 )
@@ -112,3 +113,16 @@ def test_mistakes_are_one_sentence(arguments: list[str], words: str, capsys: pyt
         main(["--device", "cpu", *arguments])
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_what_ends_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    assert main(["--device", "cpu", "--lengths", "20", "--out", "/dev/full"]) == 1
+    assert (
+        capsys.readouterr().err == "python -m tk_kernels.trace: /dev/full cannot be written: No space left on device\n"
+    )
+    monkeypatch.setattr("tk_kernels.trace.record", interrupted)
+    assert main(["--device", "cpu"]) == 130
+    assert capsys.readouterr().err == "python -m tk_kernels.trace: interrupted; nothing was written\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -186,6 +187,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point: errors are one sentence on stderr and exit status 1, Ctrl-C is 130."""
+    if sys.stdout is None:  # it was closed before the command began, `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that its encoding lacks
     try:
         status = run(parser().parse_args(arguments))
         sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
@@ -196,9 +201,23 @@ def main(arguments: list[str] | None = None) -> int:
     except ToolchainError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        if _stdout_takes_more():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: stdout cannot be written ({error.strerror}); give it another file or disk", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("interrupted; finished builds are kept", file=sys.stderr)
         return 130
+
+
+def _stdout_takes_more() -> bool:
+    """Whether a line can still be written to stdout: the disk of its file may be full."""
+    try:
+        return os.write(sys.stdout.fileno(), b"\n") > 0
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

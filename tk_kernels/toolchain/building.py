@@ -163,15 +163,17 @@ def export(kernels: list[KernelFolder], target: Target, folder: Path, options: B
     The copies are named by their sources' hash alone, so that a machine without a compiler finds
     them. Builds that `folder` held of the same kernels and target are replaced. Returns the copies.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     copies = []
+    with store.writing(folder, "give another folder"):
+        folder.mkdir(parents=True, exist_ok=True)
     for kernel in kernels:
         built = build(kernel, target, options)
-        for old in folder.glob(f"{kernel.name}-{target.name}-*"):
-            shutil.rmtree(old)
         source = keys.source_hash(kernel, target, options.include)
         copy = folder / store.entry_name(kernel.name, target.name, source)
-        shutil.copytree(built.folder, copy)
+        with store.writing(folder, "give another folder"):
+            for old in folder.glob(f"{kernel.name}-{target.name}-*"):
+                shutil.rmtree(old)
+            shutil.copytree(built.folder, copy)
         copies.append(copy)
     return copies
 

@@ -93,6 +93,17 @@ def find_prebuilt(root: Path, kernel: str, target: str, source: str) -> Path | N
 
 
 @contextlib.contextmanager
+def writing(folder: Path, advice: str) -> Iterator[None]:
+    """Raises ToolchainError, with this advice, where the folder cannot be written."""
+    try:
+        yield
+    except shutil.Error as error:  # copytree's: a list of (from, to, why)
+        raise ToolchainError(f"{folder}: cannot be written ({error.args[0][0][2]}); {advice}") from None
+    except OSError as error:
+        raise ToolchainError(f"{folder}: cannot be written ({error.strerror or error}); {advice}") from None
+
+
+@contextlib.contextmanager
 def building(root: Path, name: str) -> Iterator[Path]:
     """An empty folder to build in, next to its final place, while no other process builds the same.
 
@@ -135,5 +146,6 @@ def clear(root: Path) -> int:
     """Delete every build in the cache; returns how many there were."""
     entries = [path for path in root.glob("*-*-*") if (path / MANIFEST).is_file()] if root.is_dir() else []
     for entry in entries:
-        shutil.rmtree(entry)
+        with writing(root, "set TK_KERNELS_CACHE to a folder that can"):
+            shutil.rmtree(entry)
     return len(entries)

@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (HubError, toolchain.ToolchainError) as error:
         print(f"hub: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"hub: interrupted; what {options.folder} holds is incomplete, empty it", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -90,12 +90,17 @@ def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") 
 
     cuda: the variant's CUDA, as `kernels` compares it with PyTorch's. Raises `HubError` where the folder is not empty.
     """
+    if folder.exists() and not folder.is_dir():
+        raise HubError(f"{folder} is no folder; name another")
     if folder.exists() and any(folder.iterdir()):
         raise HubError(f"{folder} is not empty; name another folder, or empty it")
     wanted, kernels = toolchain.find_target(target), [toolchain.find_kernel(name) for name in names]
     on_gpu = wanted.cuda
     package = folder / "build" / variant(cuda if on_gpu else "cpu")
-    package.mkdir(parents=True)
+    try:
+        package.mkdir(parents=True)
+    except OSError as error:
+        raise HubError(f"{folder} cannot be written ({error.strerror}); name another folder") from None
     shutil.copy(PACKAGE / "__init__.py", package)
     for part in PARTS:
         shutil.copytree(PACKAGE / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.nightly.night import STEPS, Options, run_night
+from tools.nightly.night import STEPS, Options, holds_others, run_night
 from tools.nightly.preflight import preflight
 from tools.nightly.processes import Runner
 
@@ -80,6 +80,11 @@ def options(argv: Sequence[str]) -> Options:
     unknown = [name for name in given.experiment or () if name not in known]
     if unknown:
         p.error(f"--experiment {unknown[0]} is no nightly experiment: there is {', '.join(known)}")
+    if holds_others(given.report):
+        p.error(f"--report {given.report} is not empty and is no report of a night: give another folder, or empty it")
+    for option, name in (("campaign", campaign), ("against", given.against)):
+        if not name or name != Path(name).name or name.startswith("."):
+            p.error(f"--{option} is {name!r}, needs a plain folder name such as nightly")
     named = os.environ.get("TK_KERNELS_PREBUILT")
     prebuilt = given.prebuilt or (Path(named) if named else None)
     return Options(

@@ -90,11 +90,18 @@ def run_night(options: Options, execute: Execute, look: Callable[[], Preflight])
     return night
 
 
+def holds_others(report: Path) -> bool:
+    """Whether a folder holds files, and no report of a night: what a night clears is then somebody else's."""
+    if not report.is_dir() or (report / "preflight.json").is_file() or (report / "summary.md").is_file():
+        return False
+    return any(path.name not in ("logs", "runs") for path in report.iterdir())  # an interrupted night leaves these
+
+
 def _clear(report: Path) -> None:
     """Removes what an earlier night left in the folder of its report, and nothing else."""
     for name in ("logs", "runs"):
         shutil.rmtree(report / name, ignore_errors=True)
-    for pattern in ("*.md", "preflight.json"):
+    for pattern in ("nightly_*.md", "summary.md", "preflight.json"):
         for path in report.glob(pattern):
             path.unlink()
 
