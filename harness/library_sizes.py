@@ -15,8 +15,8 @@ from harness.provenance import ROOT
 
 HEADERS = (".h", ".hpp", ".cuh", ".inl", ".inc", ".def", ".td")
 TILE_LIBRARY = Path("tk_kernels") / "include"
-TARGETS = ("cpu", "gpu", "sm_80", "sm_90a")
-"""Folders of the tile library's targets: a copy for a GPU node may lack the emulation, and is not all of it."""
+TARGETS = ("cpu", "gpu")
+"""The emulation, and what all GPUs have, in the tile library: a copy for a GPU node may lack the former."""
 Find = Callable[[str], importlib.metadata.Distribution]
 
 

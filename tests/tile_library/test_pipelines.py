@@ -215,4 +215,4 @@ def test_a_tensor_that_the_copy_engine_cannot_take_is_refused(host: ctypes.CDLL)
     message = ctypes.create_string_buffer(1 << 10)
     address = ctypes.c_void_p(x.data_ptr())
     assert host.run_running_sum(address, address, 128, 67, 1, message, len(message)) == 1
-    assert "16-byte aligned" in message.value.decode()
+    assert "(1, 1, 128, 67): got a row stride of 134 bytes, needs a positive multiple of 16" in message.value.decode()
