@@ -149,7 +149,12 @@ def test_a_report_holds_one_night_and_what_others_put_there(tmp_path):
     night(tmp_path, Machine(1.0))
     (tmp_path / "report" / "notes.txt").write_text("mine")
     night(tmp_path, Machine(), Preflight({}, ("busy",)))
-    assert {path.name for path in (tmp_path / "report").iterdir()} == {"summary.md", "preflight.json", "notes.txt"}
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        ".nightly",
+        "summary.md",
+        "preflight.json",
+        "notes.txt",
+    }
 
 
 def test_a_night_deletes_no_pages_of_others(tmp_path):
@@ -158,7 +163,7 @@ def test_a_night_deletes_no_pages_of_others(tmp_path):
     report.mkdir()
     assert not holds_others(report)
     (report / "logs").mkdir()
-    assert not holds_others(report), "an interrupted night"
+    assert holds_others(report), "anybody's logs"
     (report / "README.md").write_text("mine")
     assert holds_others(report)
     night(tmp_path, Machine(1.0))

@@ -83,6 +83,8 @@ def run_night(options: Options, execute: Execute, look: Callable[[], Preflight])
     """All steps; a night that cannot be measured stops there, and whatever happened is in the summary."""
     night = Night(options, execute)
     _clear(options.report)
+    options.report.mkdir(parents=True, exist_ok=True)
+    (options.report / MARK).touch()
     if _preflight(night, look) and _build(night) and _verify(night):
         for experiment in options.experiments:
             _experiment(night, experiment)
@@ -90,11 +92,16 @@ def run_night(options: Options, execute: Execute, look: Callable[[], Preflight])
     return night
 
 
+MARK = ".nightly"
+"""An empty file, by which a folder is known for a night's report: `logs` and `runs` are other tools' names, too."""
+
+
 def holds_others(report: Path) -> bool:
     """Whether a folder holds files, and no report of a night: what a night clears is then somebody else's."""
-    if not report.is_dir() or (report / "preflight.json").is_file() or (report / "summary.md").is_file():
+    if not report.is_dir() or (report / MARK).is_file():
         return False
-    return any(path.name not in ("logs", "runs") for path in report.iterdir())  # an interrupted night leaves these
+    before_marks = (report / "preflight.json").is_file() and (report / "summary.md").is_file()
+    return not before_marks and any(report.iterdir())
 
 
 def _clear(report: Path) -> None:
