@@ -11,7 +11,7 @@
 //
 // shared memory  keys: K, V keys x dim, Q, dO 64 x dim, dS 128 bytes a key, at dim 128 P, too: 65 KB at dim 64, 81 KB
 //                at 128; queries: 64 KB
-// registers      dK and dV 128, at either dim; S and dP 64, of 32 queries at dim 64; as bf16 16; dQ 32 a thread
+// registers      dK and dV 128, at either dim; S and dP 64, of 32 queries; as bf16 16; dQ 32 a thread
 //                (64 at dim 128), not all at a time
 // any number of rows and keys: tails are zeros on load, P = 0 where nothing is seen, clipped on store
 #pragma once
