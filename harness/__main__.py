@@ -35,7 +35,7 @@ def guarded(module: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if _stdout_takes_more():
+        if not _is_of_stdout(error):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"stdout cannot be written ({error.strerror}): give it another file or disk", file=sys.stderr)
@@ -58,12 +58,15 @@ def _ignore_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _stdout_takes_more() -> bool:
-    """Whether a line can still be written to stdout: the disk of its file may be full."""
-    try:
-        return os.write(sys.stdout.fileno(), b"\n") > 0
-    except OSError:
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
+    if error.filename is not None:
         return False
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError as refused:
+        return refused.errno == error.errno
+    return False
 
 
 def _leave(number: int, frame: object) -> None:

@@ -15,6 +15,7 @@ import pytest
 from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
 from harness import cli, runner
+from harness.__main__ import _is_of_stdout
 from harness.assemble import assemble
 from harness.results import load_run
 from harness.worker.supervisor import Supervisor
@@ -217,3 +218,9 @@ def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, mon
     err = one_line(capsys.readouterr().err)
     assert "samples.parquet: No space left on device; free some space; go on with: python -m harness resume=" in err
     assert load_run(only_run(tmp_path)).manifest["status"] == "failed"
+
+
+def test_an_error_of_a_file_is_not_taken_for_one_of_stdout(capfd: pytest.CaptureFixture[str]) -> None:
+    assert not _is_of_stdout(OSError(28, "No space left on device", "results/run"))
+    assert capfd.readouterr().out == "", "stdout is left alone"
+    assert not _is_of_stdout(OSError(28, "No space left on device")), "stdout takes more"

@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        if _stdout_takes_more():
+        if not _is_of_stdout(error):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"error: stdout cannot be written ({error.strerror}); give it another file or disk", file=sys.stderr)
@@ -212,12 +212,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _stdout_takes_more() -> bool:
-    """Whether a line can still be written to stdout: the disk of its file may be full."""
-    try:
-        return os.write(sys.stdout.fileno(), b"\n") > 0
-    except OSError:
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
+    if error.filename is not None:
         return False
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError as refused:
+        return refused.errno == error.errno
+    return False
 
 
 if __name__ == "__main__":
