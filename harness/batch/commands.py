@@ -11,6 +11,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
 
 from harness import cli, provenance
 from harness.errors import HarnessError
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{closed} not open: a batch reads commands from the one and answers on the other", file=sys.stderr)
         return MISTAKE
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
-    lines = iter(stream.readline, "")
+    lines = _lines(stream)
     try:
         if fd is None:
             return run(_typed(lines), lambda code: None)
@@ -51,9 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    except UnicodeDecodeError as error:
-        print(f"a line of standard input is no text in {error.encoding}: {error.reason}", file=sys.stderr)
-        return MISTAKE
     except KeyboardInterrupt:  # between two commands
         return INTERRUPTED
 
@@ -77,6 +75,14 @@ def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int
             if code == INTERRUPTED:
                 break
     return highest
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    try:
+        yield from iter(stream.readline, "")
+    except UnicodeDecodeError as error:
+        words = f"a line of standard input is no text in {error.encoding}: {error.reason}"
+        raise HarnessError(words, MISTAKE) from None
 
 
 def _words(line: str) -> list[str]:
