@@ -44,6 +44,8 @@ from harness.worker.supervisor import Worker
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
+_KEY = re.compile(r"[+~]{0,2}[A-Za-z_][A-Za-z0-9_./@:-]*")
+_QUOTES = "'\""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 """Readers take a folder whose name begins with a dot for one that is being made."""
 
@@ -256,8 +258,11 @@ def sentence(error: BaseException) -> str:
         key, equals, value = str(error.override or "").partition("=")
         if error.override and not equals:
             return f"{error.override} is no key=value: give one, or --help for what there is"
+        if not _KEY.fullmatch(key):
+            return f"{key!r} is no key: see --help for what there is"
         if value and not set("[]{}(),") & set(value):
-            return f"{words}: quote the value, '{key}=\"{value}\"'"
+            quoted = f'{key}="{value.strip(_QUOTES)}"'
+            return f"{words}: quote the value, {shlex.quote(quoted)}"
         return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())

@@ -47,7 +47,7 @@ def _own(root: Path) -> dict[str, Any]:
     folder = root / TILE_LIBRARY
     lacking = [name for name in TARGETS if not (folder / "kittens" / "target" / name).is_dir()]
     if lacking:
-        return {"reason": f"this copy of {TILE_LIBRARY.as_posix()} lacks the targets {', '.join(lacking)}"}
+        return {"reason": f"this copy of {TILE_LIBRARY.as_posix()} lacks {', '.join(lacking)} of its targets"}
     files = [(path.name, path.stat().st_size) for path in sorted(folder.rglob("*")) if path.is_file()]
     return {"version": "this repository", "bytes": by_kind(files)}
 

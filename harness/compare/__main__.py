@@ -20,6 +20,8 @@ from harness.compare.report import render
 from harness.errors import HarnessError
 from harness.naming import closest
 
+OURS = "tk"
+
 LAST = 7
 
 
@@ -51,7 +53,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--subject",
         nargs="*",
-        default=["tk"],
         metavar="NAME",
         help="implementations under test; all others are controls (default: tk)",
     )
@@ -99,12 +100,12 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
     else:
         earlier = [load(arguments.runs[0])]
     known = sorted({str(name) for run in (new, *earlier) for name in run.measurements["implementation"]})
-    for name in arguments.subject:
+    subjects = [OURS] if arguments.subject is None else arguments.subject
+    for name in subjects:
         if name not in known:
-            raise HarnessError(
-                f"--subject {name} is in none of the runs: there is {', '.join(known)}{closest(name, known)}"
-            )
-    return compare(new, earlier, arguments.subject, [load(path) for path in arguments.again])
+            given = f"{OURS}, which is under test by default," if arguments.subject is None else f"--subject {name}"
+            raise HarnessError(f"{given} is in none of the runs: there is {', '.join(known)}{closest(name, known)}")
+    return compare(new, earlier, subjects, [load(path) for path in arguments.again])
 
 
 if __name__ == "__main__":

@@ -47,6 +47,8 @@ from harness.results import load_run
         (["run_id=.."], "needs a plain folder name"),
         (["run_id=.hidden"], "needs a plain folder name"),
         (["results_dir=\u00fcber"], "quote the value, 'results_dir=\"\u00fcber\"'"),
+        (["\u00fcber=1"], "'\u00fcber' is no key: see --help"),
+        (["name=it's"], "quote the value, 'name=\"it'\"'\"'s\"'"),
         (["gemm"], "gemm is no key=value: give one, or --help"),
         (["campaign=a/b"], "campaign is 'a/b'"),
         (["device=cuda"], "torch sees no CUDA GPU here"),

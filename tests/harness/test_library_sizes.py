@@ -67,5 +67,5 @@ def test_a_copy_without_a_target_is_not_the_tile_library(tmp_path):
     (folder / "a.cuh").unlink()
     folder.rmdir()
     assert library_sizes(tmp_path)["tk"] == {
-        "reason": f"this copy of tk_kernels/include lacks the targets {TARGETS[-1]}"
+        "reason": f"this copy of tk_kernels/include lacks {TARGETS[-1]} of its targets"
     }
