@@ -7,14 +7,18 @@ tuning and the warm-up in it.
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("harness.overhead"))
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness.__main__ import guarded
 from harness.ledger import added, overhead_pct, sentence
 from harness.naming import closest
 from harness.results import MANIFEST, ResultsError, Run, load_campaign, load_run
@@ -72,7 +76,7 @@ def _words(one: Cost) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code: 2 where a folder cannot be used, which is said beside the others' lines."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m harness.overhead",
         description="What runs cost: seconds by purpose, and how much of them was the harness.",
         epilog="example: python -m harness.overhead results/h200-sxm/2026-11-paper",
@@ -102,7 +106,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _runs(folder: Path) -> list[Run]:
     return [load_run(folder)] if (folder / MANIFEST).exists() else load_campaign(folder)[::-1]
-
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.overhead"))

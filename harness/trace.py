@@ -9,10 +9,16 @@ stands in it: commit, GPU, libraries, kernel.  A call whose output is wrong leav
 
 from __future__ import annotations
 
+import sys
+
+from harness.entry import guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("harness.trace"))
+
 import gzip
 import json
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +30,6 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness import provenance, workloads
-from harness.__main__ import guarded
 from harness.cli import sentence
 from harness.errors import HarnessError, one_line
 from harness.help import FLAGS
@@ -122,7 +127,3 @@ def _config(words: Sequence[str]) -> dict[str, Any]:
         raise HarnessError(sentence(error), exit_code=2) from None
     except ValueError as error:  # Hydra's, for a group that is given a number or null
         raise HarnessError(f"{sentence(error)}: name a file of configs/, as in device=cpu", exit_code=2) from None
-
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.trace"))

@@ -22,7 +22,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "paper_figures": tuple(
         f"harness.{name}"
         for name in (
-            *("results", "naming", "errors", "places", "provenance", "records"),
+            *("results", "naming", "entry", "errors", "places", "provenance", "records"),
             *("stats", "headline", "planning", "contradictions", "compare", "refusals"),
         )
     ),

@@ -114,9 +114,12 @@ def test_an_interruption_waits_for_the_command(tmp_path: Path) -> None:
 
 
 REPORT = """
+import sys
 from paper_figures.command import reproduce
+from paper_figures.reproduce import main
 reproduce._run = lambda arguments: print(flush=True)
-raise SystemExit(reproduce.main([]))
+sys.argv = ["reproduce-paper"]
+raise SystemExit(main())
 """
 
 
@@ -145,13 +148,21 @@ INTERRUPTS = """
 import importlib.abc, sys
 class Interrupts(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name in ("pandas", "torch"):
+        if name in ("pandas", "torch", "tools.sources.install"):
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupts())
 """
 
 
-@pytest.mark.parametrize("module", ["paper_figures.reproduce", "tk_kernels.toolchain", "tk_kernels.trace"])
+HARNESS = ("batch", "cluster", "compare", "dashboards", "overhead", "predecessors", "publish", "trace")
+TOOLS = ("bundle", "host_time", "hub", "nightly", "sources")
+COMMANDS = (
+    *("harness", *(f"harness.{name}" for name in HARNESS), *(f"tools.{name}" for name in TOOLS)),
+    *("paper_figures.reproduce", "tk_kernels.toolchain", "tk_kernels.trace"),
+)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
 def test_an_interruption_while_libraries_load_is_a_sentence(tmp_path: Path, module: str) -> None:
     """Guard: it was a traceback through pandas, and in the build's first second one through torch."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTS)  # before the command's first module
@@ -168,3 +179,28 @@ def test_an_interruption_while_a_program_loads_the_operators_is_the_programs(tmp
     program = "try:\n    import tk_kernels\nexcept KeyboardInterrupt:\n    print('mine')"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("mine\n", "")
+
+
+FULL = "stdout cannot be written (No space left on device)"
+
+
+@pytest.mark.parametrize("module", [name for name in COMMANDS if name != "harness"])
+def test_a_help_that_cannot_be_written_is_no_success(module: str) -> None:
+    """Guard: argparse takes whatever stdout answers, and of many commands nobody asked what was still to be written."""
+    words = [sys.executable, "-m", module, "--help"]
+    for unbuffered in ("", "1") if module == "harness.compare" else ("1",):
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                words, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert (done.returncode, FULL in done.stderr) == (1 if module.startswith("tk_kernels") else 2, True), done
+
+
+def test_a_list_that_cannot_be_written_is_not_the_reports_folder() -> None:
+    """Guard: `--missing` said that report/ could not be written, which it does not write."""
+    words = [sys.executable, "-m", "paper_figures.reproduce", "--missing", "--exhibit", "table2"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"{FULL}: give it another file or disk\n"

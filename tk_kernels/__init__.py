@@ -12,15 +12,10 @@ writes, `out` of `gemm` or an `inplace` x, has to be batched. `torch.func.grad` 
 
 __version__ = "0.1.0"
 
-import sys
+from .entry import command_loads
 
-try:
+with command_loads():
     from . import ops
-except KeyboardInterrupt:
-    if sys.argv[:1] != ["-m"]:  # while Python looks for the module of a command, `python -m tk_kernels.toolchain`
-        raise
-    print("interrupted; nothing had begun", file=sys.stderr)
-    raise SystemExit(130) from None
 from .ops import *  # noqa: F403
 
 __all__ = ["__version__", *ops.OPERATORS]

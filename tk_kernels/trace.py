@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tk_kernels.entry import Parser, ended
 from tk_kernels.ops.decode_call import recording
 from tk_kernels.ops.decode_plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.ops.mla_decode import WIDTH, mla_decode
@@ -194,7 +195,7 @@ def fit(log: Tensor) -> tuple[Tensor, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trace one call on random inputs and write the file."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m tk_kernels.trace",
         description="Trace a paged decode call: when each instruction started, waited and ended. ui.perfetto.dev "
         "opens it.",
@@ -270,4 +271,4 @@ def _call(kind: str, plan: DecodePlan, page: int) -> Callable[[], Any]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(ended(main))

@@ -8,9 +8,14 @@ is then taken by the decode path. `question` is what deciding it costs every cal
 
 from __future__ import annotations
 
-import argparse
-import statistics
 import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("tools.host_time"))
+
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -118,7 +123,7 @@ def report(rows: Sequence[Timed], gpu: str, multiprocessors: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; its exit code is 2 where there is no GPU."""
-    argparse.ArgumentParser(prog="python -m tools.host_time", description=__doc__).parse_args(argv)
+    Parser(prog="python -m tools.host_time", description=__doc__).parse_args(argv)
     if not torch.cuda.is_available():
         print("tools.host_time: needs a CUDA GPU, PyTorch finds none here", file=sys.stderr)
         return 2
@@ -126,7 +131,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     print(report(rows, properties.name, properties.multi_processor_count))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

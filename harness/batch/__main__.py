@@ -2,7 +2,7 @@
 
 import sys
 
-from harness.__main__ import guarded
+from harness.entry import guarded
 
 if __name__ == "__main__":  # a spawned worker imports this module under another name
     sys.exit(guarded("harness.batch.commands"))

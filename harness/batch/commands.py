@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from harness import cli, provenance
+from harness.entry import Parser
 from harness.errors import HarnessError
 from harness.worker.supervisor import Worker
 
@@ -22,7 +22,7 @@ FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m harness.batch",
         description="Runs the commands that standard input has, a line each, with `python -m harness` before it or "
         "without, with one worker for all.",

@@ -8,13 +8,18 @@
 
 from __future__ import annotations
 
+import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("harness.compare.__main__"))
+
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.__main__ import guarded
 from harness.compare.comparison import Comparison, compare, history, load
 from harness.compare.report import render
 from harness.errors import HarnessError
@@ -36,9 +41,9 @@ that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one me
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The arguments."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m harness.compare",
         description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
         epilog=EXAMPLES,
@@ -106,7 +111,3 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
             given = f"{OURS}, which is under test by default," if arguments.subject is None else f"--subject {name}"
             raise HarnessError(f"{given} is in none of the runs: there is {', '.join(known)}{closest(name, known)}")
     return compare(new, earlier, subjects, [load(path) for path in arguments.again])
-
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.compare.__main__"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from harness.entry import Parser
 from harness.places import CHECKOUT
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
@@ -25,9 +26,9 @@ exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="reproduce-paper",
         description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU,\n"
         "on another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU\n"

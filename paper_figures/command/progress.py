@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import Self
@@ -49,6 +50,10 @@ class Working:
         self._begun = True
 
     def _live(self) -> None:
+        with contextlib.suppress(OSError):  # a stdout that refuses it: the command meets it too, and says so
+            self._say_it_lives()
+
+    def _say_it_lives(self) -> None:
         said = ""
         while not self._ended.wait(EVERY_SECONDS):
             if not self._begun:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.entry import is_of_stdout
 from harness.errors import HarnessError
 from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
@@ -49,10 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PaperFiguresError, HarnessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except OSError as error:
+        if is_of_stdout(error):
+            raise
         print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

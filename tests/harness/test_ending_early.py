@@ -15,8 +15,8 @@ import pytest
 from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
 from harness import cli, runner
-from harness.__main__ import _is_of_stdout
 from harness.assemble import assemble
+from harness.entry import is_of_stdout
 from harness.results import load_run
 from harness.worker.supervisor import Supervisor
 
@@ -143,7 +143,7 @@ sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 130
-    assert one_line(done.stderr) == "interrupted; nothing had been measured"
+    assert one_line(done.stderr) == "interrupted; nothing had begun"
 
 
 def test_interrupting_the_end():
@@ -221,6 +221,6 @@ def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, mon
 
 
 def test_an_error_of_a_file_is_not_taken_for_one_of_stdout(capfd: pytest.CaptureFixture[str]) -> None:
-    assert not _is_of_stdout(OSError(28, "No space left on device", "results/run"))
+    assert not is_of_stdout(OSError(28, "No space left on device", "results/run"))
     assert capfd.readouterr().out == "", "stdout is left alone"
-    assert not _is_of_stdout(OSError(28, "No space left on device")), "stdout takes more"
+    assert not is_of_stdout(OSError(28, "No space left on device")), "stdout takes more"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 
+from ..entry import Parser, ended
 from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
@@ -26,9 +25,9 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The commands and their options."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="python -m tk_kernels.toolchain",
         description="Compile the kernels. An operator builds its own at its first call; this builds them beforehand.",
         epilog=EXAMPLES,
@@ -187,41 +186,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point: errors are one sentence on stderr and exit status 1, Ctrl-C is 130."""
-    if sys.stdout is None:  # it was closed before the command began, `>&-`
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may have letters that its encoding lacks
     try:
-        status = run(parser().parse_args(arguments))
-        sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
-        return status
-    except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return run(parser().parse_args(arguments))
     except ToolchainError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
-        if not _is_of_stdout(error):
-            raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"error: stdout cannot be written ({error.strerror}); give it another file or disk", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted; finished builds are kept", file=sys.stderr)
         return 130
 
 
-def _is_of_stdout(error: OSError) -> bool:
-    """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
-    if error.filename is not None:
-        return False
-    try:
-        os.write(sys.stdout.fileno(), b"\n")
-    except OSError as refused:
-        return refused.errno == error.errno
-    return False
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended(main))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("tools.bundle.__main__"))
+
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,9 +35,9 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m tools.bundle",
         description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not\n"
         "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
@@ -151,7 +157,3 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
 
 def _names(text: str) -> list[str]:
     return [name for name in text.replace(" ", ",").split(",") if name]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("tools.hub.__main__"))
+
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +26,9 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The one command."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m tools.hub",
         description="Writes a repository for Hugging Face's kernel hub: our operators, with prebuilt kernels.\n"
         "Nothing is uploaded.",
@@ -51,7 +57,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hub: interrupted; what {options.folder} holds is incomplete, empty it", file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

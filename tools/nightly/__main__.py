@@ -6,9 +6,15 @@ machine is not fit; 2: a mistake in the command; 130: interrupted.
 
 from __future__ import annotations
 
+import sys
+
+from harness.entry import Parser, guarded, is_of_stdout
+
+if __name__ == "__main__":
+    sys.exit(guarded("tools.nightly.__main__"))
+
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,9 +42,9 @@ exit code: 0 good, 1 not good (or the machine is not fit), 2 a mistake in the co
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The options."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m tools.nightly",
         description="One night on a machine with one idle Hopper GPU: preflight, build, verify, measure,\n"
         "compare with the nights before, report.",
@@ -111,6 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("nightly: interrupted; what was measured is stored", file=sys.stderr)
         return 130
     except OSError as error:
+        if is_of_stdout(error):
+            raise
         print(f"nightly: {error.filename or asked.report}: {error.strerror}", file=sys.stderr)
         return 1
     summary = (asked.report / "summary.md").read_text()
@@ -120,7 +128,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         with open(wanted, "a") as file:
             file.write(summary)
     return 1 if night.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+
+from harness.entry import Parser, guarded
+
+if __name__ == "__main__":
+    sys.exit(guarded("tools.sources.__main__"))
+
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from baselines.common import built
-from harness.__main__ import guarded
 from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import named, read
@@ -20,9 +25,9 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The commands."""
-    p = argparse.ArgumentParser(
+    p = Parser(
         prog="python -m tools.sources",
         description="Libraries that are measured and have no wheel on PyPI: put a build of one where its baseline\n"
         "finds it, or list the libraries and the builds that are here.",
@@ -70,7 +75,3 @@ def listing() -> str:
         "python -m tools.sources install LIBRARY WHEEL|FOLDER|ARCHIVE --commit COMMIT"
     )
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.sources.__main__"))

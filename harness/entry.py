@@ -1,0 +1,99 @@
+"""How a command begins and ends, in `harness`, `tools` and `paper_figures`: interruptions, and what stdout refuses.
+
+A command's module calls `guarded` before it imports anything else: what it needs takes a second to load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import IO
+
+FULL = 2
+"""Exit code where stdout takes no more: 1 is what some commands find."""
+
+
+def guarded(module: str, loading: AbstractContextManager[object] | None = None) -> int:
+    """The exit code of the function `main` of a module; an interruption while it is imported is said in a sentence.
+
+    loading: what is entered while the module is imported, such as a sign of life.
+    """
+    any_text_on_stdout()
+    with _left_by_interrupts(), loading or contextlib.nullcontext():
+        run: Callable[[], int] = importlib.import_module(module).main
+    try:
+        try:
+            return run()
+        finally:
+            _ignore_interrupts()
+            sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
+    except BrokenPipeError:  # the reader of stdout, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if not is_of_stdout(error):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"stdout cannot be written ({error.strerror}): give it another file or disk", file=sys.stderr)
+        return FULL
+    except KeyboardInterrupt:  # between the command's end and the line above
+        return 128 + signal.SIGINT
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's, which takes a help that stdout refuses for one that was read."""
+
+    def print_help(self, file: IO[str] | None = None) -> None:  # type: ignore[override]
+        """Raises `OSError` where the help cannot be written."""
+        print(self.format_help(), end="", file=file)
+
+
+def any_text_on_stdout() -> None:
+    """Printing never fails for want of a stdout, nor for a letter that its encoding lacks: paths have any."""
+    if sys.stdout is None:  # it was closed before the command began, `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def is_of_stdout(error: OSError) -> bool:
+    """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
+    if error.filename is not None:
+        return False
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError as refused:
+        return refused.errno == error.errno
+    return False
+
+
+@contextlib.contextmanager
+def _left_by_interrupts() -> Iterator[None]:
+    """An interruption ends the process at once: an exception would pass through imports of others, which swallow it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+    try:
+        yield
+    except KeyboardInterrupt:  # of a handler that was here before
+        _leave(signal.SIGINT, None)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _leave(number: int, frame: object) -> None:
+    os.write(2, b"interrupted; nothing had begun\n")
+    os._exit(128 + signal.SIGINT)
+
+
+def _ignore_interrupts() -> None:
+    """All is stored and said: one more Ctrl-C would only interrupt what libraries tidy up while the process ends."""
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
