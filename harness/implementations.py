@@ -60,6 +60,10 @@ class Implementation(Protocol):
         """How its kernel was built, where it has one of its own."""
         ...
 
+    def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
+        """Names of the kernels that calls load, which can be built beforehand."""
+        ...
+
     def tolerance(self, problem: Any) -> OwnBound | None:
         """The relative L2 error that a baseline has by design, where that is more than the workload allows."""
         ...
@@ -104,6 +108,9 @@ class FunctionImplementation:
     def build_manifest(self) -> Mapping[str, Any] | None:
         return None
 
+    def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
+        return ()
+
     def tolerance(self, problem: Any) -> OwnBound | None:
         return None
 
@@ -141,6 +148,9 @@ class _Completed:
 
     def build_manifest(self) -> Mapping[str, Any] | None:
         return self._ask("build_manifest", None)
+
+    def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
+        return tuple(self._ask("loaded_kernels", (), device, direction))
 
     def tolerance(self, problem: Any) -> OwnBound | None:
         own = self._ask("tolerance", None, problem)

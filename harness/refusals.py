@@ -1,7 +1,8 @@
-"""What of a plan an implementation does not take on this machine, asked before anything is measured."""
+"""What of a plan an implementation does not take on this machine, and what it loads: asked before anything is run."""
 
 from __future__ import annotations
 
+from harness.implementations import load
 from harness.planning import Plan
 from harness.worker.measure import inspect
 
@@ -18,3 +19,12 @@ def refusals(plan: Plan, implementation: str, device: str) -> tuple[str, ...]:
         reasons = [one.missing or one.mistake or one.unsupported.get(problem.title, "") for one in asked]
         found.append(reasons[0] if reasons and all(reasons) else "")
     return tuple(found)
+
+
+def kernels(plan: Plan, implementation: str, device: str) -> tuple[str, ...]:
+    """The kernels that the variants of an implementation load for the plan's problems, by name, as far as it says."""
+    directions = dict.fromkeys(group.problem.direction for group in plan.groups)
+    variants = [load(one) for one in plan.contestants if one.implementation == implementation]
+    return tuple(
+        dict.fromkeys(name for one in variants for way in directions for name in one.loaded_kernels(device, way))
+    )

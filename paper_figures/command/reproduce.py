@@ -102,7 +102,7 @@ def _report(arguments: argparse.Namespace) -> int:
         if arguments.source is None and not arguments.check:
             sources = [_shown(one) for one in (folder, beside) if one is not None]
             small = [one for one in measured_exhibits(exhibits) if one.small_problems]
-            failed = _verify(small, sources, there)
+            failed = _verify(small, sources, there, every=not arguments.exhibit)
     nights = load_nights(arguments.nights) if arguments.nights else []
     takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
     with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
@@ -254,20 +254,26 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu | None) -> int:
-    """Builds for the CPU and verifies the kernels of every exhibit; returns how many steps failed.
+def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu | None, every: bool) -> int:
+    """Builds for the CPU and verifies the kernels of these exhibits; returns how many steps failed.
 
     recorded: the campaigns that the report is then made of. old: a GPU that is here, and too old for the kernels.
+    every: whether these are all exhibits, for which every kernel is built.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
+    runs = " and ".join(recorded)
+    if not exhibits:
+        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {runs}.")
+        return 0
+    what = "Every kernel is" if every else "The kernels of these exhibits are"
     minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(len(recorded))
     print(
-        f"{why}: nothing is timed. Every kernel is compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {' and '.join(recorded)}. With the kernels built "
+        f"{why}: nothing is timed. {what} compiled for the CPU and verified on small problems, "
+        f"then the report is made from the runs recorded in {runs}. With the kernels built "
         f"this takes {_about(minutes)}."
     )
-    _must(steps.build_step("cpu"))
+    _must(steps.build_step("cpu", () if every else steps.verified_kernels(exhibits)))
     log = ROOT / steps.VERIFICATION / "log.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")

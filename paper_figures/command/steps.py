@@ -19,6 +19,7 @@ from harness.provenance import Source, source
 from harness.results import ResultsError, Run, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
+from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.exhibit import Exhibit
@@ -69,14 +70,30 @@ def _harness_step(title: str, words: tuple[str, ...], resumes: bool = False) -> 
     return Step(title, _python("-m", "harness", *words), resumes, words)
 
 
-def build_step(target: str) -> Step:
-    """Compiles every kernel for a target; instant where the cache has it."""
-    return Step(f"build the kernels for {target}", _python("-m", "tk_kernels.toolchain", "build", "--target", target))
+def build_step(target: str, kernels: Sequence[str] = ()) -> Step:
+    """Compiles kernels for a target, every one where none is named; instant where the cache has them."""
+    title = f"build {', '.join(kernels) or 'the kernels'} for {target}"
+    return Step(title, _python("-m", "tk_kernels.toolchain", "build", *kernels, "--target", target))
+
+
+def verified_kernels(exhibits: Sequence[Exhibit]) -> tuple[str, ...]:
+    """The kernels that verifying these exhibits without a GPU loads, by name."""
+    from harness.planning import make_plan  # which a report does without
+    from harness.refusals import kernels
+
+    found: dict[str, None] = {}
+    for exhibit in exhibits:
+        own = [str(one) for one in verified_contestants(exhibit)]
+        problems = [dict(problem) for problem in exhibit.small_problems]
+        config = composed(exhibit.experiment or exhibit.id)
+        plan = make_plan({**config, "implementations": own, "problems": problems})
+        found.update(dict.fromkeys(kernels(plan, OURS, "cpu")))
+    return tuple(found)
 
 
 def verified_contestants(exhibit: Exhibit) -> tuple[Contestant, ...]:
     """What is verified without a GPU: our kernel in all its variants. Baselines need not support the small problems."""
-    return tuple(one for one in exhibit.load_experiment().contestants if one.implementation == "tk")
+    return tuple(one for one in exhibit.load_experiment().contestants if one.implementation == OURS)
 
 
 def verify_step(exhibit: Exhibit) -> Step:

@@ -143,6 +143,12 @@ class Kernel:
         """The kernel's folder for a target and direction: one, where the same source serves all."""
         return self.name
 
+    def loaded_kernels(self, device: str, direction: str = "fwd") -> tuple[str, ...]:
+        """The folders that calls on "cuda" or "cpu" load, as far as they are built for its target."""
+        target = self._on(device)
+        names = dict.fromkeys((self.folder(target, direction), *self.helpers))
+        return tuple(name for name in names if toolchain.find_kernel(name).refusal(target) is None)
+
     def _on(self, device: str) -> str:
         """The target that is built for "cuda" or "cpu": the variant's, else that of the GPU as far as it is known."""
         if device == "cuda" and self._wanted:

@@ -37,6 +37,35 @@ def test_without_a_gpu_everything_is_verified_and_the_recorded_times_reported(
     assert (place / "report" / "index.html").exists()
 
 
+TIMED = "these exhibits are only timed"
+COMPILED = "The kernels of these exhibits are compiled"
+
+
+@pytest.mark.parametrize(
+    ("exhibit", "kernels", "words"),
+    [
+        ("table1", ["gemm"], COMPILED),
+        ("fig6", ["attention paged_attention_decode decode_plan"], COMPILED),
+        ("rotary_cuda_graph", [], TIMED),
+        ("against_paper", [], TIMED),
+    ],
+)
+def test_of_some_exhibits_their_kernels_are_built(
+    place: Path,
+    recorded: Path,
+    processes: Processes,
+    capsys: pytest.CaptureFixture[str],
+    exhibit: str,
+    kernels: list[str],
+    words: str,
+) -> None:
+    """Guard: every kernel was built, for minutes, whatever was asked for."""
+    assert run(place, "--exhibit", exhibit) == 0
+    built = [words for words in processes.words if "tk_kernels.toolchain" in words]
+    assert built == [f"-m tk_kernels.toolchain build {names} --target cpu" for names in kernels]
+    assert words in capsys.readouterr().out
+
+
 def test_a_kernel_that_fails_verification_is_exit_1_and_the_report_is_still_made(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:

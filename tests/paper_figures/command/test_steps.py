@@ -54,6 +54,22 @@ def test_commands_can_be_read_by_the_harness() -> None:
         assert any(one.implementation == "tk" for one in plan.contestants)
 
 
+def test_what_is_built_beforehand_is_what_the_contestants_load() -> None:
+    by_id = {one.id: one for one in MEASURED}
+    loads = {
+        "fig7_gemm": ("gemm",),
+        "fig8_attention": ("attention", "paged_attention_decode", "decode_plan"),
+        "prefill": ("attention", "rotary"),
+        "thundermla": ("mla_decode", "decode_plan"),
+    }
+    for name, kernels in loads.items():
+        assert steps.verified_kernels([by_id[name]]) == kernels
+    assert steps.verified_kernels([by_id[name] for name in loads]) == tuple(
+        dict.fromkeys(kernel for kernels in loads.values() for kernel in kernels)
+    )
+    assert steps.verified_kernels([]) == ()
+
+
 def test_experiments_are_read_as_the_harness_reads_them() -> None:
     """The problems' texts are those that the harness will store."""
     from harness.planning import make_plan
