@@ -128,7 +128,58 @@ def test_what_a_sparse_checkout_leaves_out_does_not_count(checkout):
     git(checkout, "sparse-checkout", "set", "--no-cone", "/*", f"!/{left_out.name}")
     assert not left_out.exists()
     assert stamp.tracked_bytes(checkout) == before - size
+
+
+def sparse(checkout, folder, *patterns):
+    """A checkout with a file more, in a folder of its own, of which these patterns leave something out."""
+    (checkout / folder).mkdir(parents=True)
+    (checkout / folder / "more.txt").write_text("more\n")
+    git(checkout, "add", "-A")
+    git(checkout, "commit", "-qm", "more")
+    git(checkout, "sparse-checkout", "set", "--no-cone", "/*", *patterns)
+    assert not (checkout / folder / "more.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern"),
+    [("results/h100-sxm/campaign", "!/results/*/"), ("docs/figures", "!/docs/"), ("tests", "!/tests")],
+)
+def test_what_a_node_does_without_may_be_left_out_and_is_noted(order, checkout, folder, pattern):
+    sparse(checkout, folder, pattern)
     assert not stamp.git_dirty(checkout)
+    assemble(order(), quiet)
+    info = json.loads((checkout / "bundle" / "build_info.json").read_text())
+    assert (info["git_dirty"], info["left_out"]) == (False, {folder.partition("/")[0]: 1})
+
+
+def test_the_page_names_what_a_node_does_without():
+    page = " ".join((ROOT / "docs" / "bundle.md").read_text().split())
+    *first, last = (f"`{name}/`" for name in stamp.NOT_FOR_A_NODE)
+    assert f"{', '.join(first)} and {last}" in page
+    assert "git sparse-checkout set --no-cone '/*' '!/results/*/'" in page
+
+
+def test_a_sparse_checkout_that_lacks_what_a_node_needs_is_refused(order, checkout):
+    """Guard: a bundle made beside it was stamped as the commit, clean, and on the node nothing ran."""
+    sparse(checkout, "configs/timer", "!/configs/")
+    with pytest.raises(BundleError, match=r"leaves out configs/timer/more.txt, .*git sparse-checkout disable"):
+        assemble(order(), quiet)
+    assert not (checkout / "bundle").exists()
+    git(checkout, "sparse-checkout", "set", "--no-cone", "/*", "!/configs/", "!/source.py")
+    with pytest.raises(BundleError, match=r"leaves out configs/timer/more.txt and 1 more, "):
+        assemble(order(), quiet)
+    git(checkout, "sparse-checkout", "disable")
+    assert stamp.left_out(checkout) == {}
+
+
+@pytest.mark.parametrize("mark", ["--skip-worktree", "--assume-unchanged"])
+def test_a_file_that_git_was_told_to_pass_over_is_compared(checkout, mark):
+    """Guard: its changes did not make a bundle dirty."""
+    git(checkout, "update-index", mark, "source.py", "results/README.md")
+    (checkout / "results" / "README.md").write_text("new run\n")
+    assert not stamp.git_dirty(checkout)
+    (checkout / "source.py").write_text("x = 2\n")
+    assert stamp.git_dirty(checkout)
 
 
 def test_what_is_tracked_travels_and_what_git_ignores_does_not(order, checkout):

@@ -56,6 +56,7 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
         BundleError: A part cannot be had, or the bundle and the checkout's tracked files are more than ``max_mib``.
     """
     _refuse_foreign_folder(order.output)
+    stamp.left_out(order.root)  # what a node lacks is said before minutes are spent
     partial = order.cache / f"assembling-{os.getpid()}"  # not beside the output: it would look like a new file to git
     partial.mkdir(parents=True)
     try:
@@ -79,6 +80,7 @@ def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, A
         "schema_version": SCHEMA_VERSION,
         "git_commit": stamp.git_commit(order.root),
         "git_dirty": stamp.git_dirty(order.root),
+        "left_out": stamp.left_out(order.root),
         "built_utc": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": order.command,
         "node": {"python": order.node.python, "torch": order.node.torch},
