@@ -327,7 +327,7 @@ def test_kernels_include_the_library_by_one_name() -> None:
             assert name == "kittens.cuh", f"{path.name} includes {name}"
 
 
-@pytest.mark.parametrize("room", [*ROOMS, "tools"])
+@pytest.mark.parametrize("room", [*ROOMS, "tools", "tests", "examples"])
 def test_files_hold_one_concept(room: str) -> None:
     too_long = {path.name: n for path in sources(room) if (n := len(path.read_text().splitlines())) > 500}
     assert too_long == {}

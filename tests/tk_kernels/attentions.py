@@ -93,3 +93,15 @@ def assert_good(results: dict[str, Tensor], inputs: Tensors, causal: bool = Fals
             f"{name} of {tuple(q.shape)}, {tuple(k.shape)}: {error}, not {allowed}"
         )
     torch.testing.assert_close(results["lse"], truth["lse"].float(), rtol=1e-5, atol=2e-5)
+
+
+class OnGpu:
+    """A tensor as the rule sees it: on a GPU, and of a shape."""
+
+    is_cuda, device = True, torch.device("cuda", 0)
+
+    def __init__(self, *shape: int) -> None:
+        self.shape = torch.Size(shape)
+
+    def dim(self) -> int:
+        return len(self.shape)
