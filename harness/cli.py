@@ -31,7 +31,7 @@ from harness.console import Screen
 from harness.errors import HarnessError, one_line
 from harness.help import FLAGS, help_text
 from harness.invocation import Invocation
-from harness.naming import closest
+from harness.naming import closest, nearest
 from harness.places import CHECKOUT, CODE
 from harness.places import CONFIGS as CONFIG_DIR
 from harness.planning import make_plan
@@ -266,7 +266,7 @@ def sentence(error: BaseException) -> str:
         return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())
-        near = _near_key(error.__cause__)
+        near = _near_key(error.__cause__, words)
         keys = _shown(CONFIG_DIR / "config.yaml")
         return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see {keys} for the keys{near}"
     return words
@@ -285,15 +285,37 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(CODE)) if CHECKOUT and path.is_relative_to(CODE) else str(path)
 
 
-def _near_key(error: BaseException) -> str:
-    """`; did you mean X?` for a key that the configuration has not, where it has one like it."""
+def _near_key(error: BaseException, words: str) -> str:
+    """`; did you mean X?` for a key that the configuration has not, where it has one like it, of as many parts.
+
+    words: Hydra's, which quote the key as it was given; the error has it up to the part that is not there.
+    """
     key, parent = getattr(error, "key", None), getattr(error, "parent_node", None)
-    if not isinstance(key, str) or not isinstance(parent, DictConfig):
+    given = re.search(r"'([^']+)'", words)
+    if not isinstance(key, str) or not isinstance(parent, DictConfig) or not given:
         return ""
-    known = [str(one) for one in parent]
     whole = str(getattr(error, "full_key", "") or key)
     prefix = whole.removesuffix(key)
-    return closest(whole, [f"{prefix}{one}" for one in known] + ([] if prefix else ["resume"]))
+    known = OmegaConf.to_container(parent, resolve=False)
+    assert isinstance(known, dict)
+    if not prefix:
+        known = {**dict.fromkeys(("resume", *_groups())), **known}
+    found = _near_path([key, *given[1].removeprefix(whole).split(".")[1:]], known)
+    return f"; did you mean {prefix}{found}?" if found else ""
+
+
+def _near_path(parts: Sequence[str], known: object) -> str:
+    """The key of these parts, each corrected to one that there is; empty where one is like none."""
+    near = nearest(parts[0], [str(one) for one in known]) if isinstance(known, dict) else None
+    if near is None or not isinstance(known, dict):
+        return ""
+    below = _near_path(parts[1:], known[near]) if parts[1:] else ""
+    return f"{near}.{below}" if below else "" if parts[1:] else near
+
+
+def _groups() -> list[str]:
+    """The folders of configs/ from which one file is chosen: `timer`, `hydra/launcher`."""
+    return sorted({path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")})
 
 
 @contextmanager

@@ -156,7 +156,13 @@ def gpu_slug(gpu_name: str) -> str:
     return sheet.slug if sheet else re.sub(r"[^a-z0-9]+", "-", gpu_name.lower()).strip("-") or "unknown-gpu"
 
 
-def closest(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?` for a near miss, else nothing."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known name that a word is a near miss of, before all in upper or lower case alone; None without one."""
+    alike = [one for one in known if one.lower() == word.lower()]
+    return next(iter(alike or difflib.get_close_matches(word, known, n=1)), None)
+
+
+def closest(word: str, known: Sequence[str], prefix: str = "") -> str:
+    """`; did you mean X?` for a near miss, else nothing.  prefix: what stands before each of the names."""
+    near = nearest(word, known)
+    return "" if near is None else f"; did you mean {prefix}{near}?"

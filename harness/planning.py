@@ -268,7 +268,9 @@ def _exactly(name: str, values: object, known: Sequence[str]) -> None:
     prefix = f"{name}." if name else ""
     unknown = next((str(key) for key in values if key not in known), None)
     if unknown is not None:
-        raise HarnessError(f"{prefix}{unknown} is unknown: there is {', '.join(known)}{closest(unknown, known)}")
+        raise HarnessError(
+            f"{prefix}{unknown} is unknown: there is {', '.join(known)}{closest(unknown, known, prefix)}"
+        )
     missing = next((key for key in known if key not in values), None)
     if missing is not None:
         raise HarnessError(f"{prefix}{missing} is missing: give {prefix}{missing}=...")

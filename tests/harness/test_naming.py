@@ -4,6 +4,7 @@ from harness.errors import HarnessError
 from harness.naming import (
     Contestant,
     builds_under,
+    closest,
     parse_contestant,
     problem_keys,
     problem_text,
@@ -70,6 +71,13 @@ def test_values_have_their_types():
 def test_bad_labels(label, words):
     with pytest.raises(HarnessError, match=words):
         parse_contestant(label)
+
+
+def test_near_misses():
+    assert closest("stagse", ["stages", "order"]) == "; did you mean stages?"
+    assert closest("k", ["M", "N", "K"]) == "; did you mean K?", "upper and lower case are the least of mistakes"
+    assert closest("budget", ["budget_s", "kind"], "timer.") == "; did you mean timer.budget_s?"
+    assert closest("partion", ["_target_"], "hydra.launcher.") == "", "what stands before both says nothing"
 
 
 def test_problems_are_compared_by_their_keys():

@@ -311,7 +311,7 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["+foo=1"], "foo is unknown: there is name, workload"),
         (["+problms=1"], "problms is unknown: .*did you mean problems"),
         (["+limits.x=1"], "limits.x is unknown: there is case_seconds"),
-        (["+timer.flush_l3=1"], "timer.flush_l3 is unknown: .*did you mean flush_l2"),
+        (["+timer.flush_l3=1"], "timer.flush_l3 is unknown: .*did you mean timer.flush_l2"),
         (["+workload.x=1"], "workload.x is unknown: there is name, baseline"),
         (["+wandb.tags=1"], "wandb.tags is unknown: there is mode"),
         (["wandb.mode=foo"], "wandb.mode is 'foo': there is offline, online, disabled"),
