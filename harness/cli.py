@@ -374,7 +374,7 @@ def _mirror(invocation: Invocation, code: int) -> int:
     except KeyboardInterrupt:
         return _say(_not_mirrored(invocation, "interrupted"), 130)
     except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
-        _say(_not_mirrored(invocation, " ".join(str(error).split()) or type(error).__name__), code)
+        _say(_not_mirrored(invocation, one_line(error)), code)
     return code
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
 from harness.publish import METRICS, STARTED, size_points, statuses, summary, tags
 from harness.results import ResultsError, Run, load_run
 
@@ -238,8 +238,7 @@ def _saved(made: Any) -> str:
         made.save()
         return str(made.url)
     except Exception as error:  # no login, no network, no such team: wandb has an exception for each
-        words = " ".join(str(error).split()) or type(error).__name__
-        raise HarnessError(f"nothing can be saved at wandb (`wandb login` logs in): {words}") from None
+        raise HarnessError(f"nothing can be saved at wandb (`wandb login` logs in): {one_line(error)}") from None
 
 
 def _under(keys: Iterable[str], prefix: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import graphlib
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,48 @@ def test_a_report_loads_nothing_that_plans_or_runs() -> None:
     code = f"import sys, paper_figures.command.reproduce; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def bodies(folder: Path) -> dict[str, list[str]]:
+    """Body of each function of a package's modules, docstring apart -> the functions that have it; tiny ones apart."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                if sum(1 for part in body for _ in ast.walk(part)) >= SMALL:
+                    text = "\n".join(map(ast.unparse, body))
+                    found.setdefault(text, []).append(f"{path.relative_to(folder.parent)}: {node.name}")
+    return found
+
+
+SMALL = 14
+"""Nodes of a syntax tree: a function of fewer calls another, or makes an expression of two or three names."""
+
+
+def twice(folders: Sequence[Path]) -> list[list[str]]:
+    """Functions with the body of another one of these packages."""
+    found: dict[str, list[str]] = {}
+    for folder in folders:
+        for text, names in bodies(folder).items():
+            found.setdefault(text, []).extend(names)
+    return [names for names in found.values() if len(names) > 1]
+
+
+@pytest.mark.parametrize("rooms", [("tk_kernels",), ("baselines",), ("harness", "paper_figures", "tools")])
+def test_no_helper_stands_twice(rooms: tuple[str, ...]) -> None:
+    """In packages of which one may import the other. Workloads apart: each says its own definition."""
+    found = twice([ROOT / room for room in rooms])
+    defined = [names for names in found if all(name.startswith("harness/workloads/") for name in names)]
+    assert [names for names in found if names not in defined] == []
+
+
+def test_the_test_sees_a_helper_that_stands_twice(tmp_path: Path) -> None:
+    for room, name in (("one", "f"), ("two", "g")):
+        (tmp_path / room).mkdir()
+        text = f"def {name}(x):\n    'Says {name}.'\n    return {{key: value + 1 for key, value in x.items()}}\n"
+        (tmp_path / room / "here.py").write_text(text + "def tiny(x):\n    return x + 1\n")
+    assert twice([tmp_path / "one", tmp_path / "two"]) == [["one/here.py: f", "two/here.py: g"]]
 
 
 # Words that only include/kittens/target may say: CUDA's and PTX's own.

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from harness.naming import problem_keys
-from harness.workloads.attention import Problem
+from harness.workloads.attention import Problem, shapes
 from paper_figures.recorded.experiments import load_experiment
 from tk_kernels.ops import attention_decode
 from tk_kernels.ops.attention import attention
@@ -68,11 +68,6 @@ def problems() -> list[Problem]:
     return [Problem.from_mapping("attention", problem_keys(text), dtype="bf16", direction="fwd") for text in texts]
 
 
-def sizes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of q, and of k and v."""
-    return (problem.B, problem.H, problem.N, problem.D), (problem.B, problem.Hkv, problem.Nkv, problem.D)
-
-
 def host_us(call: Call, wait: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
     """The wall time of a call in a loop, in us; the device is idle when a loop begins, and is not waited for in it."""
     call()
@@ -96,7 +91,7 @@ def timed(
 
 def on_gpu(problem: Problem) -> Calls:
     """The calls on tensors of this GPU."""
-    queries, keys = sizes(problem)
+    queries, keys = shapes(problem)
     q, k, v = (torch.randn(size, dtype=torch.bfloat16, device="cuda") for size in (queries, keys, keys))
     return Calls(
         lambda: attention(q, k, v, causal=problem.causal, path="whole"),
@@ -110,7 +105,7 @@ def report(rows: Sequence[Timed], gpu: str, multiprocessors: int) -> str:
     more = statistics.median(row.more_us for row in rows)
     lines = [f"{gpu}: us that the host takes for a call", HEADING]
     for row in rows:
-        one, (q, k) = row.problem, sizes(row.problem)
+        one, (q, k) = row.problem, shapes(row.problem)
         answer = "yes" if predicts_faster(q, k, multiprocessors, more) else "no"
         lines.append(
             f"{one.B:3d} {one.N:3d} {'yes' if one.causal else 'no':>6} {one.D:4d} "

@@ -119,6 +119,12 @@ def distribution_version(*names: str) -> str | None:
     return None
 
 
+def triton_version() -> str:
+    """Triton and its version, looked for in its site folder first."""
+    use_site("triton")
+    return f"triton {distribution_version('triton', 'pytorch-triton') or 'of unknown version'}"
+
+
 def versions_with_triton(library: str, distribution: str) -> str:
     """Versions of a library whose kernels are Triton's, looked for in its site folder first, and of Triton."""
     use_site(library)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from baselines.common.compiled import INDUCTOR as INDUCTOR
+from baselines.common.names import TK as TK
+from baselines.common.names import everyone_but
 
 FLASH_MLA = "flash_fwd_splitkv_mla"
 FLASH_ATTN_3 = "FlashAttnFwdSm90"
 FLASH_ATTN_4 = "kernel_cutlass"  # CuTe DSL's prefix
 SDPA = "fmha_cutlass|pytorch_flash|cudnn"
-TK = "kittens.*kernel_entry"  # this repository's
 
+EVERYONE = (FLASH_MLA, FLASH_ATTN_3, FLASH_ATTN_4, SDPA, INDUCTOR, TK)
 
-def others(*own: str) -> tuple[str, ...]:
-    """The kernels of everyone but these, none of which may run in their place."""
-    everyone = (FLASH_MLA, FLASH_ATTN_3, FLASH_ATTN_4, SDPA, INDUCTOR, TK)
-    return tuple(pattern for pattern in everyone if pattern not in own)
+others = partial(everyone_but, EVERYONE)
+"""The kernels of everyone but those named, none of which may run in their place."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import AMPERE, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
+from baselines.common.sites import find, triton_version, use_site
 from baselines.common.tuning import fastest
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
@@ -60,8 +60,7 @@ class FftConv:
 
     def version(self) -> str:
         """Triton's version."""
-        use_site("triton")
-        return f"triton {distribution_version('triton', 'pytorch-triton') or 'of unknown version'}"
+        return triton_version()
 
     def supports(self, problem: FftConvProblem, device: str) -> str | None:
         """bf16 problems of 1024, 2048 or 4096 points on a GPU."""

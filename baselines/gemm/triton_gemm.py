@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from baselines.common.gpu import cuda_capability, refuse_other_gpus
 from baselines.common.options import chosen
 from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
+from baselines.common.sites import find, triton_version, use_site
 from baselines.common.tuning import fastest
 from baselines.gemm.problem import GemmProblem
 
@@ -82,8 +82,7 @@ class Gemm:
 
     def version(self) -> str:
         """Triton's version."""
-        use_site("triton")
-        return f"triton {distribution_version('triton', 'pytorch-triton') or 'of unknown version'}"
+        return triton_version()
 
     def supports(self, problem: GemmProblem, device: str) -> str | None:
         """Any bf16 problem on a GPU."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from baselines.common.compiled import INDUCTOR as INDUCTOR
+from baselines.common.names import TK as TK
+from baselines.common.names import everyone_but
 
 FLA_BASED = "(parallel|fused_chunk)_based_fwd_kernel"
 FLA_STATES = "chunk_fwd_kernel_h"
 FLA_OUTPUT = "chunk_fwd_kernel_o"
 FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
 MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
-TK = "kittens.*kernel_entry"  # this repository's; the released library's namespace is `kittens` as well
 THUNDERKITTENS = "(based|hedgehog)_linear_attention|mamba2_fwd_template|la_kernel.*la_globals"
 
 EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK, THUNDERKITTENS)
 
-
-def others(*own: str) -> tuple[str, ...]:
-    """The kernels of everyone but these, none of which may run in their place."""
-    return tuple(pattern for pattern in EVERYONE if pattern not in own)
+others = partial(everyone_but, EVERYONE)
+"""The kernels of everyone but those named, none of which may run in their place."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from baselines.common.names import TK as TK
+from baselines.common.names import everyone_but
+
 FLASH = "pytorch_flash"
 CUDNN = "cudnn"
 EFFICIENT = "fmha_cutlass"
-TK = "kittens.*kernel_entry"  # this repository's
 SOFTMAX = "softmax"
 
+EVERYONE = (FLASH, CUDNN, EFFICIENT, TK)
 
-def others(own: str) -> tuple[str, ...]:
-    """Attention kernels of everyone but one of the names above; products and fused operations are nobody's."""
-    return tuple(pattern for pattern in (FLASH, CUDNN, EFFICIENT, TK) if pattern != own)
+others = partial(everyone_but, EVERYONE)
+"""Attention kernels of everyone but those named; products and fused operations are nobody's."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, one_line
+from harness.naming import as_text
 from harness.planning import TimerSettings
 from harness.roofs import measure_roofs
 from harness.timing.cuda import EventStopwatch, make_stopwatch
@@ -47,7 +48,7 @@ class CudaDevice:
         return {
             "name": self._properties.name,
             "uuid_hash": hashlib.sha256(self._uuid.encode()).hexdigest()[:16],
-            "driver": query(lambda n, h: _text(n.nvmlSystemGetDriverVersion())),
+            "driver": query(lambda n, h: as_text(n.nvmlSystemGetDriverVersion())),
             "power_limit_w": query(lambda n, h: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3),
             "sm_clock_max_mhz": self._sm_clock_max_mhz(),
             "memory_clock_max_mhz": query(lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_MEM)),
@@ -115,7 +116,7 @@ class CudaDevice:
         try:
             torch.cuda.synchronize()
         except RuntimeError as error:  # torch.AcceleratorError derives from it
-            return " ".join(str(error).split())
+            return one_line(error)
         return None
 
     def _make_stopwatch(self, kind: str, *, flush_l2: bool) -> EventStopwatch:
@@ -198,7 +199,3 @@ def _profiled(call: Call) -> tuple[str, ...]:
     events = session.function_events or ()
     names = [event.name for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
     return tuple(dict.fromkeys(name for name in names if not name.startswith(("Memcpy", "Memset"))))
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

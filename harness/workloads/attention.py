@@ -92,14 +92,14 @@ def traffic(problem: Problem) -> Traffic:
     )
 
 
-def _shapes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shapes(problem: Problem) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shapes of q and of k."""
     return (problem.B, problem.H, problem.N, problem.D), (problem.B, problem.Hkv, problem.Nkv, problem.D)
 
 
 def outputs(problem: Problem) -> dict[str, Output]:
     """Forward out, as q; backward dq, dk, dv as q, k, v; bfloat16."""
-    query, key = _shapes(problem)
+    query, key = shapes(problem)
     if problem.direction == "fwd":
         return {"out": Output(query, "bf16")}
     return {"dq": Output(query, "bf16"), "dk": Output(key, "bf16"), "dv": Output(key, "bf16")}
@@ -112,7 +112,7 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     outlier: as normal, with one key of every head a hundred times as large, so that scores reach thousands and a
     softmax that does not subtract the right maximum overflows.
     """
-    query, key = _shapes(problem)
+    query, key = shapes(problem)
     names = {"q": query, "k": key, "v": key} | ({} if problem.direction == "fwd" else {"dout": query})
     inputs = {name: _draw(shape, generator, distribution) for name, shape in names.items()}
     if distribution == "outlier":

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from harness.naming import Contestant
+from harness.naming import Contestant, as_text
 from harness.places import CODE
 from harness.provenance import Source, source
 from harness.results import ResultsError, Run, load_run
@@ -366,7 +366,7 @@ def find_gpu() -> Gpu | None:
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
         name = pynvml.nvmlDeviceGetName(handle)
-        return Gpu(name.decode() if isinstance(name, bytes) else str(name), (major, minor))
+        return Gpu(as_text(name), (major, minor))
     except pynvml.NVMLError:
         return None
     finally:

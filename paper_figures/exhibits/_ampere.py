@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from paper_figures.exhibits._attention import dim_and_mask
 from paper_figures.shown.exhibit import Exhibit, ProfileColumn
 
 OURS, HOPPERS = "tk[target=sm_80]", "tk"
@@ -16,10 +17,6 @@ INSTRUCTIONS = (
     ProfileColumn("mma.sync", "sm__inst_executed_pipe_tensor_op_hmma.sum", "instructions", ""),
     ProfileColumn("wgmma", "sm__inst_executed_pipe_tensor_op_gmma.sum", "instructions", ""),
 )
-
-
-def _dim_and_mask(keys: Mapping[str, str]) -> str:
-    return f"D = {keys['D']}, causal" if keys.get("causal") == "1" else f"D = {keys['D']}"
 
 
 def _direction_and_dim(keys: Mapping[str, str]) -> str:
@@ -52,9 +49,9 @@ def _part(name: str, title: str, summary: str, baseline: str | tuple[str, ...], 
     )
 
 
-ATTENTION = _part("attention", "Attention", "Forward, at B = H = 16.", "sdpa_flash", panel=_dim_and_mask)
+ATTENTION = _part("attention", "Attention", "Forward, at B = H = 16.", "sdpa_flash", panel=dim_and_mask)
 BACKWARD = _part(
-    "attention_backward", "Attention, backward", "Backward, at B = H = 16.", "sdpa_flash", panel=_dim_and_mask
+    "attention_backward", "Attention, backward", "Backward, at B = H = 16.", "sdpa_flash", panel=dim_and_mask
 )
 COUNTED = _part(
     "instructions",

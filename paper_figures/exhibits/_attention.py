@@ -31,6 +31,11 @@ SMALL_GROUPED: tuple[Mapping[str, int | str], ...] = (
 HBM = ProfileColumn("HBM", "dram__bytes.sum.per_second", "GB/s", "hbm_gbps")
 
 
+def dim_and_mask(keys: Mapping[str, str]) -> str:
+    """Head dimension, and whether a mask hides keys."""
+    return f"D = {keys['D']}, causal" if keys.get("causal") == "1" else f"D = {keys['D']}"
+
+
 def pass_and_mask(keys: Mapping[str, str]) -> str:
     """`Forward` or `Backward, causal`: the four panels of Figure 8."""
     name = "Backward" if keys.get("direction") == "bwd" else "Forward"

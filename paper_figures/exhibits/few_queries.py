@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from paper_figures.exhibits._attention import dim_and_mask
 from paper_figures.shown.exhibit import Exhibit
-
-
-def _width_and_mask(keys: Mapping[str, str]) -> str:
-    """Head dimension, and whether a mask hides keys; within a panel sequences and queries differ."""
-    return f"D = {keys['D']}, causal" if keys.get("causal") == "1" else f"D = {keys['D']}"
-
 
 EXHIBIT = Exhibit(
     id="few_queries",
@@ -27,7 +20,7 @@ EXHIBIT = Exhibit(
     axis="Sequences × queries of each, on 4097 keys; H = 32 on 8 key heads",
     tick="{B} × {N}",
     baseline=("sdpa_cudnn", "flash_attn_3", "flash_attn_3[num_splits=0]", "flash_attn_4"),
-    panel=_width_and_mask,
+    panel=dim_and_mask,  # within a panel sequences and queries differ
     names={
         "tk[path=decode]": "TK, keys shared by blocks",
         "tk[path=whole]": "TK, all keys in a block",

@@ -84,6 +84,11 @@ class Line:
     """The SM clock of its rounds; None where those read in them differ."""
 
     @property
+    def published_rate(self) -> float | None:
+        """The published rate's number."""
+        return None if self.published is None else self.published.number
+
+    @property
     def throttled(self) -> str:
         """Why that clock was below the highest, in words: `power limit`; empty where it was not."""
         reasons = str(self.cell.row["throttled"]) if self.cell.timed and self.cell.row is not None else ""

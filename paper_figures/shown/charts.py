@@ -12,6 +12,7 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _draw_problems(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: float |
     for (panel, own), rate_axis, ratio_axis in zip(panels.items(), rates, ratios, strict=True):
         rate_axis.set_title(panel)
         groups = by_problem(own)
-        _Panel("TFLOPS", _rate, _published_rate, spread).draw(rate_axis, groups, order, True)
+        _Panel("TFLOPS", _rate, attrgetter("published_rate"), spread).draw(rate_axis, groups, order, True)
         _draw_ratios(ratio_axis, exhibit, groups, order)
     _share_scale(rates)
     _label_series(figure, exhibit, order, lines)
@@ -138,7 +139,7 @@ def _draw_contestants(exhibit: Exhibit, lines: Sequence[Line], roof_tflops: floa
         axis.remove()
     order = drawn(lines)
     groups = [("", list(lines))] if coloured else [(line.label, [line]) for line in lines]
-    _Panel("TFLOPS", _rate, _published_rate, spread).draw(axes[0], groups, order, coloured)
+    _Panel("TFLOPS", _rate, attrgetter("published_rate"), spread).draw(axes[0], groups, order, coloured)
     if coloured:
         _label_series(figure, exhibit, order, lines)
     else:
@@ -240,10 +241,6 @@ def by_problem(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
 
 def _rate(line: Line) -> float | None:
     return None if line.rate is None else line.rate.value
-
-
-def _published_rate(line: Line) -> float | None:
-    return None if line.published is None else line.published.number
 
 
 def spread(line: Line) -> tuple[float, float] | None:

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.errors import one_line
+from harness.naming import as_text
+
 CAPABILITY = (9, 0)
 DEVICE_ORDER = "PCI_BUS_ID"
 """CUDA_DEVICE_ORDER under which CUDA numbers the boards as NVML does; by default its first is the fastest."""
@@ -48,14 +51,14 @@ def preflight(
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception as error:  # whatever it raises, there is no board to be read
-        return Preflight({}, (f"there is no GPU to measure on: NVML, of the NVIDIA driver, says {_words(error)!r}",))
+        return Preflight({}, (f"there is no GPU to measure on: NVML, of the NVIDIA driver, says {one_line(error)!r}",))
     try:
         _require_order(environ.get("CUDA_DEVICE_ORDER"))
         handle = _one_board(nvml, environ.get("CUDA_VISIBLE_DEVICES"))
     except ValueError as error:
         return Preflight({}, (str(error),))
     except Exception as error:
-        return Preflight({}, (f"the GPUs cannot be counted: {_words(error)}",))
+        return Preflight({}, (f"the GPUs cannot be counted: {one_line(error)}",))
     return _examine(nvml, handle, sleep)
 
 
@@ -87,8 +90,8 @@ def _one_board(nvml: Any, visible: str | None) -> Any:
 def _examine(nvml: Any, handle: Any, sleep: Callable[[float], None]) -> Preflight:
     reading = _Reading(nvml, handle)
     capability = reading("compute_capability", lambda: tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)))
-    reading("name", lambda: _text(nvml.nvmlDeviceGetName(handle)))
-    reading("driver", lambda: _text(nvml.nvmlSystemGetDriverVersion()))
+    reading("name", lambda: as_text(nvml.nvmlDeviceGetName(handle)))
+    reading("driver", lambda: as_text(nvml.nvmlSystemGetDriverVersion()))
     reading("sm_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
     reading("sm_clock_max_mhz", lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
     reading("memory_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM))
@@ -129,7 +132,7 @@ class _Reading:
         try:
             value = query()
         except Exception as error:  # NVML's own errors, or a function that this pynvml does not have
-            self.complaints.append(f"{name} cannot be read: {_words(error)}")
+            self.complaints.append(f"{name} cannot be read: {one_line(error)}")
             return None
         self.facts[name] = value
         return value
@@ -142,11 +145,3 @@ def _busy_pct(nvml: Any, handle: Any, sleep: Callable[[float], None]) -> float:
         sleep(LOOK_SECONDS)
         looks.append(float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu))
     return statistics.median(looks)
-
-
-def _words(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -83,7 +83,7 @@ def _axes(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) 
     """The scales by unit: `v` TFLOPS, `p` % of the datasheet's roof, `r` times the baseline, where there are any."""
     shown = [one for one in lines if one.cell.contestant in order]
     rates = [one.rate.value for one in shown if one.rate is not None]
-    rates += [number for one in shown if (number := _printed(one)) is not None]
+    rates += [number for one in shown if (number := one.published_rate) is not None]
     shares = [one.rate_pct for one in shown if one.rate_pct is not None]
     shares += [one.published_pct for one in shown if one.published_pct is not None]
     ratios = [one.ratio.value for one in shown if one.ratio is not None]
@@ -93,10 +93,6 @@ def _axes(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) 
     if shares:
         found["p"] = _from_zero(shares, None)
     return found
-
-
-def _printed(line: Line) -> float | None:
-    return None if line.published is None else line.published.number
 
 
 def _roof(lines: Sequence[Line]) -> float | None:
@@ -235,7 +231,7 @@ def _bar(exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide
 
 def _diamond(line: Line, group: int, place: int, x: float, axis: Axis) -> str:
     """The published number; in a unit that has none it is hidden."""
-    printed = _printed(line)
+    printed = line.published_rate
     if printed is None:
         return ""
     numbers = {"g": str(group), "s": str(place), "v": f"{printed:.5g}"}
