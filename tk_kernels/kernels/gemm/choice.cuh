@@ -222,9 +222,9 @@ int best_split(const config& c, const problem<Operation>& p, const options& o) {
 // arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
 // operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
 // fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100). Waits are half a
-// microsecond. Before the launch, counters are cleared by one of its own. A promise of less than 5 % is no reason to,
-// or 3 % by 128x128, which keeps more of it: at 2560^3 128x192 in four parts promises 1 %, but took 59.0 us where
-// 128x128 takes 57.9 undivided, and 52.9 in five parts.
+// microsecond. Before the launch, counters are cleared by one of its own. A problem is divided for a promised gain of
+// 5 %, or of 3 % by 128x128, which keeps more of the promise. At 2560^3 (H100) 128x128 takes 57.9 us undivided and
+// 52.9 us in five parts; 128x192 in four parts, which the model promised 1 % of, took 59.0 us.
 template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
     const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
     const double whole = steps_of(p) * std::fmax(multiply, arrive);
@@ -238,8 +238,8 @@ template <operation Operation> double divided_clocks(const config& c, const prob
     return doubt * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
 }
 
-// The parts of a tile of the last round: the count that is forced, or the least of the quickest. It is not more than
-// all clusters have one of, and no part is shorter than four steps.
+// How many parts a tile of the last round is divided into: the count that is forced, else the quickest, of equals the
+// least. The clusters are enough for all parts of that round at once, and no part is shorter than four steps.
 template <operation Operation>
 int parts_of(const config& c, const problem<Operation>& p, const options& o, int clusters) {
     const int64_t each = clusters / tiles_left(cluster_tiles(c, p), clusters), steps = steps_of(p) / 4;
