@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import IO
 
-FULL = 2
-"""Exit code where stdout takes no more: 1 is what some commands find."""
+FULL = NOWHERE = 2
+"""Exit codes where stdout takes no more, and where the current folder is gone: 1 is what some commands find."""
 
 
 def guarded(module: str, loading: AbstractContextManager[object] | None = None) -> int:
@@ -26,6 +26,9 @@ def guarded(module: str, loading: AbstractContextManager[object] | None = None) 
     loading: what is entered while the module is imported, such as a sign of life.
     """
     any_text_on_stdout()
+    if not _has_a_folder():
+        print("the current folder is gone: change to one that is there", file=sys.stderr)
+        return NOWHERE
     with _left_by_interrupts(), loading or contextlib.nullcontext():
         run: Callable[[], int] = importlib.import_module(module).main
     try:
@@ -72,6 +75,15 @@ def is_of_stdout(error: OSError) -> bool:
     except OSError as refused:
         return refused.errno == error.errno
     return False
+
+
+def _has_a_folder() -> bool:
+    """Whether the folder that the command was started in is there: without one, libraries end with words of theirs."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ def report(runs: Sequence[Run]) -> str:
     lines = [f"{one.run.manifest['experiment']} {one.run.run_id}: {_words(one)}" for one in costs]
     known = [one.seconds for one in costs if one.seconds is not None and not one.estimated]
     if known:
-        lines.append(f"{len(known)} runs with an account: {sentence(added(*known))}")
+        lines.append(f"{len(known)} run{'s' * (len(known) > 1)} with an account: {sentence(added(*known))}")
     return "\n".join(lines)
 
 

@@ -204,3 +204,21 @@ def test_a_list_that_cannot_be_written_is_not_the_reports_folder() -> None:
         done = subprocess.run(words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == f"{FULL}: give it another file or disk\n"
+
+
+@pytest.mark.parametrize("module", ["harness", "harness.compare", "paper_figures.reproduce", "tk_kernels.toolchain"])
+def test_a_folder_that_is_gone_is_said(tmp_path: Path, module: str) -> None:
+    """Guard: it was a traceback, or PyTorch's `Intel oneMKL FATAL ERROR: Cannot load`."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = 'cd "$1" && rmdir "$1" && exec "$2" -m "$3" --help'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", str(gone), sys.executable, module],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == (1 if module == "tk_kernels.toolchain" else 2)
+    assert "the current folder is gone" in done.stderr
+    assert done.stderr.count("\n") == 1

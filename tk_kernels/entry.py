@@ -23,12 +23,18 @@ class Parser(argparse.ArgumentParser):
 @contextlib.contextmanager
 def command_loads() -> Iterator[None]:
     """Inside, an interruption of `python -m tk_kernels.<command>` ends the process; of other programs it is theirs.
+    So does a current folder that is gone.
 
     At once, without an exception: that would pass through imports of others, which may swallow it.
     """
     if sys.argv[:1] != ["-m"]:  # which is there while Python looks for the module of a command
         yield
         return
+    try:
+        os.getcwd()
+    except OSError:  # PyTorch would end with words of a library's
+        print("error: the current folder is gone; change to one that is there", file=sys.stderr)
+        raise SystemExit(1) from None
     before = signal.getsignal(signal.SIGINT)
     if before == signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)

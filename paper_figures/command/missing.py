@@ -72,7 +72,8 @@ def _excused(cell: Cell) -> bool:
 def missing_text(lacking: Sequence[Missing], campaign: str, of: int) -> str:
     """All of it in lines, with the time that it takes together."""
     if not lacking:
-        return f"campaign {campaign} has all {of} experiments, and no number is of a kernel that has changed since"
+        has = f"has all {of} experiments" if of > 1 else "has the experiment"
+        return f"campaign {campaign} {has}, and no number is of a kernel that has changed since"
     minutes = sum(one.minutes for one in lacking)
     which = f"{len(lacking)} of {of} experiments of campaign {campaign}"
     return "\n".join([*(one.text for one in lacking), f"{which} are incomplete; about {minutes:.0f} minutes on a GPU"])

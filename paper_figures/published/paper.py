@@ -84,7 +84,8 @@ def load_paper(folder: Path) -> Paper:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         wrong = 1 if folder.is_dir() else WRONG_ARGUMENTS
-        raise PaperFiguresError(f"{path} cannot be read: {' '.join(str(error).split())}", wrong) from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise PaperFiguresError(f"{path} cannot be read: {why}", wrong) from None
     needed, allowed = {"name", "title", "lede", "exhibits"}, {"name", "title", "lede", "exhibits", "figures"}
     if not isinstance(document, dict) or not needed <= set(document) <= allowed:
         raise PaperFiguresError(f"{path} needs the keys {', '.join(sorted(needed))}, and may have figures")

@@ -252,6 +252,9 @@ def test_no_git_is_said(tmp_path):
     [
         (["--without", "flash"], "got the part 'flash'"),
         (["--python", "three"], "--python: got 'three'"),
+        (["--max-mib", "nan", "--minimal"], "--max-mib: got nan"),
+        (["--max-mib", "-1", "--minimal"], "--max-mib: got -1"),
+        (["--for", ","], "--for: got ',', which names nothing"),
         (["--node-has", "gone/list.txt"], "there is no file gone/list.txt"),
         (["--for", "fig99"], "there is no exhibit 'fig99'"),
     ],

@@ -54,7 +54,7 @@ def test_runs_can_be_left_out(campaign, capsys):
     folders = [str(campaign / name) for name in ("later", "a", "earlier", "b")]
     assert main([*folders, "--newest", "--without", "b,nothing"]) == 0
     said = capsys.readouterr()
-    assert [line.partition(":")[0] for line in said.out.splitlines()] == ["a later", "1 runs with an account"]
+    assert [line.partition(":")[0] for line in said.out.splitlines()] == ["a later", "1 run with an account"]
     assert said.err == "--without nothing: no run is of it\n"
     assert main([*folders, "--without", "a"]) == 0
     assert capsys.readouterr().out.startswith("b b: ")

@@ -117,6 +117,13 @@ def test_a_place_that_cannot_be_a_folder_is_said(folder: str, words: str, capsys
     assert capsys.readouterr().err.startswith(f"hub: {folder} {words}")
 
 
+def test_a_cuda_that_there_is_not_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Guard: it became folders of these names, and elsewhere."""
+    assert main([str(tmp_path / "new"), "rotary", "--cuda", "x/../y"]) == 1
+    assert capsys.readouterr().err == "hub: --cuda is 'x/../y'; name PyTorch's CUDA such as cu130\n"
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_kernel_that_there_is_not_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "new"), "--target", "cpu", "rotation"]) == 1
     assert "rotation" in capsys.readouterr().err

@@ -257,6 +257,7 @@ def test_results_may_be_below_a_home_that_no_shell_has_expanded(monkeypatch, tmp
     ("arguments", "words"),
     [
         (["--last", "0"], "--last is 0"),
+        (["--results", __file__], "is a file, needs to be a folder"),
         (["--slowed", "0"], "--slowed is 0"),
         (["--slowed", "3", "--campaign", "nightly"], "may not become part of what nights are compared with"),
         (["--experiment", "fig7_gemm"], "--experiment fig7_gemm is no nightly experiment"),

@@ -10,6 +10,7 @@ if __name__ == "__main__":
     sys.exit(guarded("tools.bundle.__main__"))
 
 import argparse
+import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -130,6 +131,11 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
     Raises:
         BundleError, SourcesError: A name that does not exist, a build that is not there, data that cannot be read.
     """
+    if not 0 < options.max_mib < math.inf:
+        raise BundleError(f"--max-mib: got {options.max_mib:g}, needed is a number of MiB above 0")
+    for option, names in (("for", options.for_), ("with", options.with_), ("without", options.without)):
+        if names and not _names(names):
+            raise BundleError(f"--{option}: got {names!r}, which names nothing")
     groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
     node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
     if options.for_:

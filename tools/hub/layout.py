@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -95,6 +96,8 @@ def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") 
         raise HubError(f"{folder} is no folder; name another")
     if folder.exists() and any(folder.iterdir()):
         raise HubError(f"{folder} is not empty; name another folder, or empty it")
+    if not re.fullmatch(r"cu\d+", cuda):
+        raise HubError(f"--cuda is {cuda!r}; name PyTorch's CUDA such as cu130")
     wanted, kernels = toolchain.find_target(target), [toolchain.find_kernel(name) for name in names]
     on_gpu = wanted.cuda
     package = folder / "build" / variant(cuda if on_gpu else "cpu")

@@ -86,6 +86,9 @@ def options(argv: Sequence[str]) -> Options:
     unknown = [name for name in given.experiment or () if name not in known]
     if unknown:
         p.error(f"--experiment {unknown[0]} is no nightly experiment: there is {', '.join(known)}")
+    results = given.results.expanduser()  # quoted, as the workflow has it, a shell leaves ~ as it is
+    if results.exists() and not results.is_dir():
+        p.error(f"--results {given.results} is a file, needs to be a folder")
     if holds_others(given.report):
         p.error(f"--report {given.report} is not empty and is no report of a night: give another folder, or empty it")
     for option, name in (("campaign", campaign), ("against", given.against)):
@@ -95,7 +98,7 @@ def options(argv: Sequence[str]) -> Options:
     prebuilt = given.prebuilt or (Path(named) if named else None)
     return Options(
         root=ROOT,
-        results=given.results.expanduser().resolve(),  # quoted, as the workflow has it, a shell leaves ~ as it is
+        results=results.resolve(),
         campaign=campaign,
         against=given.against,
         report=given.report.resolve(),

@@ -43,6 +43,7 @@ def test_a_complete_campaign_lacks_nothing(tmp_path: Path, synthetic: ModuleType
     assert missing(tmp_path / "c", FEW) == []
     text = missing_text([], "c", len(FEW))
     assert text == f"campaign c has all {len(FEW)} experiments, and no number is of a kernel that has changed since"
+    assert missing_text([], "c", 1).startswith("campaign c has the experiment, and no number")
 
 
 def test_a_kernel_of_others_that_is_wrong_is_not_missing(tmp_path: Path, synthetic: ModuleType) -> None:
