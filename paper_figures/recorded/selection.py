@@ -1,7 +1,8 @@
 """Which run speaks for which case of an exhibit.
 
 Each problem comes from one run, so that no ratio mixes two.  It is the newest run of the campaign in which all of its
-contestants were timed together. The exhibit's own experiment comes before another's, so that its problems share a run.
+contestants were judged together: timed, or found wrong.  A run that found one wrong is not passed over for an older one
+that did not.  The exhibit's own experiment comes before another's, so that its problems share a run.
 A contestant that the machine does not have, or that does not support the problem, is no obstacle: its row says so.  One
 that the experiment has got since is none either, and has no cell there.
 """
@@ -15,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from harness.naming import Contestant, builds_under, parse_contestant, problem_keys
-from harness.records import OWN_BOUND
+from harness.records import OWN_BOUND, Status
 from harness.results import Run
 from paper_figures.labels import short_run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
@@ -121,12 +122,12 @@ def _select_problem(
         for run, own in candidates
         if (rows := _rows(own, experiment, problem)) and _speaks_for(run, experiment, rows)
     ]
-    together = [(run, rows) for run, rows in found if _timed_together(rows, _asked(run, experiment))]
+    together = [(run, rows) for run, rows in found if _judged_together(rows, _asked(run, experiment))]
     of_its_own = [one for one in together if one[0].manifest.get("experiment") == experiment.name]
     run, rows = next(iter(of_its_own or together or found), (None, {}))
     newer = _newer_note(found, run) if together and found[0] not in together else ""
     if found and not together:
-        newer = "in no run of this campaign were all contestants timed together, and the newest is shown"
+        newer = "in no run of this campaign were all contestants timed or found wrong together, and the newest is shown"
     disputed = contradicted_by(runs)
     cells = tuple(
         Cell(
@@ -201,12 +202,14 @@ def _rows(own: Sequence[_Row], experiment: Experiment, problem: str) -> dict[Con
     return {one.contestant: one.row for one in own if one.problem == columns and one.keys == keys}
 
 
-def _timed_together(rows: dict[Contestant, dict[str, Any]], contestants: Sequence[Contestant]) -> bool:
+def _judged_together(rows: dict[Contestant, dict[str, Any]], contestants: Sequence[Contestant]) -> bool:
+    """Whether each was timed, is wrong, or cannot run there, and not all of them cannot."""
     if any(contestant not in rows for contestant in contestants):
         return False
-    timed = [row["status"] == "passed" and int(row["n_samples"]) > 0 for row in rows.values()]
+    timed = [row["status"] == Status.PASSED and int(row["n_samples"]) > 0 for row in rows.values()]
+    judged = [one or row["status"] == Status.FAILED_VERIFICATION for one, row in zip(timed, rows.values(), strict=True)]
     excused = [row["status"] in EXCUSED for row in rows.values()]
-    return any(timed) and all(one or other for one, other in zip(timed, excused, strict=True))
+    return any(judged) and all(one or other for one, other in zip(judged, excused, strict=True))
 
 
 def _newer_note(found: list[tuple[Run, dict[Contestant, dict[str, Any]]]], chosen: Run | None) -> str:
