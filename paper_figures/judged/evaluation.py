@@ -130,13 +130,18 @@ def evaluate(
         points = tuple(_evaluate_point(claim, point, (), ()) for point in claim.points)
         return ClaimResult(claim, Verdict.NOT_TESTED, claim.not_run, points, "")
     points = tuple(_evaluate_point(claim, point, selections, runs) for point in claim.points)
-    outcomes = [result.outcome for result in points]
-    verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(outcomes)
+    verdict = Verdict.NOT_COMPARABLE if claim.not_comparable else combine(_judged(points))
     reason = _reason(claim, points)
     if verdict is Verdict.NOT_TESTED and selections and not any(selected.run for selected in selections):
         reason = f"{NOT_MEASURED}; to measure it: {to_run}" if to_run else NOT_MEASURED
     changed, stale = changed_since(file, selections, points), stale_numbers(selections, points)
     return ClaimResult(claim, verdict, reason, points, changed, stale=stale)
+
+
+def _judged(points: Sequence[PointResult]) -> list[Verdict]:
+    """The outcomes that decide: of the points where a rival is right, if there is such a point; else of all."""
+    wrong = [isinstance(one.measured, Missing) and one.measured.rival_is_wrong for one in points]
+    return [one.outcome for one, skipped in zip(points, wrong, strict=True) if not skipped or all(wrong)]
 
 
 def _reason(claim: Claim, points: Sequence[PointResult]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from harness.naming import Contestant
+from harness.records import Status
 from harness.results import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
@@ -35,7 +36,8 @@ def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
     failed = contestant.implementation == OURS and cell.status not in (*EXCUSED, "passed")
     outcome = Verdict.SHORT if failed else Verdict.NOT_TESTED
     reason = cell.reason.partition(": ")[0] if cell.status in EXCUSED else cell.reason  # how to install it: the table
-    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {reason}")
+    wrong = contestant.implementation != OURS and cell.status == Status.FAILED_VERIFICATION
+    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {reason}", rival_is_wrong=wrong)
 
 
 def rate(cell: Cell) -> Measured:
@@ -96,7 +98,8 @@ def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cel
         quickest = min(timed, key=lambda cell: float((cell.row or {})["latency_us_p50"]))
         return min(settled if quickest in settled else [quickest], key=lambda cell: headline_latency(cell.row or {}))
     missing = [why_missing(cell, one) for cell, one in zip(cells, contestants, strict=True)]
-    return Missing(Verdict.NOT_TESTED, "; ".join(dict.fromkeys(one.reason for one in missing)))
+    wrong = bool(missing) and all(one.rival_is_wrong for one in missing)
+    return Missing(Verdict.NOT_TESTED, "; ".join(dict.fromkeys(one.reason for one in missing)), rival_is_wrong=wrong)
 
 
 def untimed(selected: Selected | None, contestants: Sequence[Contestant]) -> tuple[str, ...]:

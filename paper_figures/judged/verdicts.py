@@ -1,6 +1,7 @@
 """From measured numbers to the verdict on a claim: pure functions.
 
-A number has an outcome, and a claim the outcome of its worst number, in the order of `Verdict`.
+A number has an outcome, and a claim the outcome of its worst number, in the order of `Verdict`. Where a rival's output
+is wrong there is nothing to compare with: the other numbers decide.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Missing:
 
     outcome: Verdict
     reason: str
+    rival_is_wrong: bool = False
+    """Whether the output of all that ours would be compared with is wrong: the claim is judged by its other numbers."""
 
 
 def judge(

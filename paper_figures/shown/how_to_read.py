@@ -27,7 +27,10 @@ VERDICTS = {
 }
 """What each verdict means, in the order in which they are explained."""
 
-WORST = "A claim has the verdict of its worst number, and a number counts with its whole interval."
+WORST = (
+    "A claim has the verdict of its worst number, and a number counts with its whole interval. "
+    "Where a rival's output is wrong there is no number, and the others decide."
+)
 ONLY = "Direction only: faster or slower is judged, and by how much is not."
 
 TITLES = (

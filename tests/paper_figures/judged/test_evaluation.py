@@ -87,6 +87,29 @@ def test_a_baseline_that_failed_leaves_a_claim_untested(results: Evaluate) -> No
     assert "FlashAttention-4 timeout: no answer; " in f"{best.reason}; "
 
 
+@pytest.mark.parametrize(
+    ("wrong_at", "ours", "verdict"),
+    [
+        ("N=1024;", 2.0, Verdict.HOLDS),
+        ("N=1024;", 0.5, Verdict.SHORT),
+        ("N=", 2.0, Verdict.NOT_TESTED),
+    ],
+)
+def test_where_a_rival_is_wrong_the_other_numbers_decide(
+    results: Evaluate, wrong_at: str, ours: float, verdict: Verdict
+) -> None:
+    """Guard: one element of the released layer norm out of bounds left five numbers untested."""
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        if contestant.implementation == "thunderkittens":
+            return "failed_verification: wrong" if wrong_at in f"{problem};" else 1.0
+        return ours if contestant.implementation == "tk" else 1.0
+
+    claim = results("fig9_layernorm", rate=rate)["fig9-layernorm-over-released"]
+    assert claim.verdict is verdict
+    assert "ThunderKittens, as released failed verification: wrong" in claim.reason
+
+
 def test_a_library_that_is_missing_is_not_tested_without_its_install_command(results: Evaluate) -> None:
     found = results(
         "fig7_gemm",
