@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -16,20 +17,25 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import IO
 
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE)
+"""Why stdout takes no line."""
+
 FULL = NOWHERE = 2
 """Exit codes where stdout takes no more, and where the current folder is gone: 1 is what some commands find."""
 
 
-def guarded(module: str, loading: AbstractContextManager[object] | None = None) -> int:
+def guarded(
+    module: str, loading: AbstractContextManager[object] | None = None, on_a_line: Callable[[], bool] = lambda: False
+) -> int:
     """The exit code of the function `main` of a module; an interruption while it is imported is said in a sentence.
 
-    loading: what is entered while the module is imported, such as a sign of life.
+    loading: what is entered while the module is imported, such as a sign of life.  on_a_line: whether it has begun one.
     """
     any_text_on_stdout()
     if not _has_a_folder():
         print("the current folder is gone: change to one that is there", file=sys.stderr)
         return NOWHERE
-    with _left_by_interrupts(), loading or contextlib.nullcontext():
+    with _left_by_interrupts(on_a_line), loading or contextlib.nullcontext():
         run: Callable[[], int] = importlib.import_module(module).main
     try:
         try:
@@ -68,7 +74,7 @@ def any_text_on_stdout() -> None:
 
 def is_of_stdout(error: OSError) -> bool:
     """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
-    if error.filename is not None:
+    if error.filename is not None or error.errno not in REFUSALS:
         return False
     try:
         os.write(sys.stdout.fileno(), b"\n")
@@ -87,22 +93,22 @@ def _has_a_folder() -> bool:
 
 
 @contextlib.contextmanager
-def _left_by_interrupts() -> Iterator[None]:
+def _left_by_interrupts(on_a_line: Callable[[], bool]) -> Iterator[None]:
     """An interruption ends the process at once: an exception would pass through imports of others, which swallow it."""
+
+    def leave(*_: object) -> None:
+        os.write(2, b"\n" * on_a_line() + b"interrupted; nothing had begun\n")
+        os._exit(128 + signal.SIGINT)
+
     before = signal.getsignal(signal.SIGINT)
     if before == signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, leave)
     try:
         yield
     except KeyboardInterrupt:  # of a handler that was here before
-        _leave(signal.SIGINT, None)
+        leave()
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _leave(number: int, frame: object) -> None:
-    os.write(2, b"interrupted; nothing had begun\n")
-    os._exit(128 + signal.SIGINT)
 
 
 def _ignore_interrupts() -> None:

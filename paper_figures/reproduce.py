@@ -10,7 +10,8 @@ from paper_figures.command.progress import Working
 
 def main() -> int:
     """The command; returns its exit status.  Loading its libraries takes seconds, of which a slow disk makes many."""
-    return guarded("paper_figures.command.reproduce", Working("loading libraries", lazily=True))
+    loading = Working("loading libraries", lazily=True)
+    return guarded("paper_figures.command.reproduce", loading, loading.begun)
 
 
 if __name__ == "__main__":

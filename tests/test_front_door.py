@@ -177,8 +177,22 @@ def test_an_interruption_while_a_program_loads_the_operators_is_the_programs(tmp
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTS)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     program = "try:\n    import tk_kernels\nexcept KeyboardInterrupt:\n    print('mine')"
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text(program)
+    (tmp_path / "package" / "command.py").touch()
+    for words in (["-c", program], ["-m", "package.command"]):
+        command = [sys.executable, *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("mine\n", "")
+
+
+@pytest.mark.parametrize(("begun", "said"), [("True", "\n"), ("False", "")])
+def test_an_interruption_ends_a_line_that_a_sign_of_life_began(tmp_path: Path, begun: str, said: str) -> None:
+    (tmp_path / "slow_module.py").write_text("raise KeyboardInterrupt")
+    program = f"from harness.entry import guarded\nguarded('slow_module', None, lambda: {begun})"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("mine\n", "")
+    assert (done.returncode, done.stderr) == (130, f"{said}interrupted; nothing had begun\n")
 
 
 FULL = "stdout cannot be written (No space left on device)"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import IO
+
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE)
+"""Why stdout takes no line."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,7 +31,7 @@ def command_loads() -> Iterator[None]:
 
     At once, without an exception: that would pass through imports of others, which may swallow it.
     """
-    if sys.argv[:1] != ["-m"]:  # which is there while Python looks for the module of a command
+    if sys.argv[:1] != ["-m"] or not _is_of_this_package():  # `-m` is there while Python looks for the module
         yield
         return
     try:
@@ -72,6 +76,11 @@ def ended(run: Callable[[], int]) -> int:
         return 128 + signal.SIGINT
 
 
+def _is_of_this_package() -> bool:
+    words = sys.orig_argv[1:]
+    return "-m" in words[:-1] and words[words.index("-m") + 1].partition(".")[0] == __package__
+
+
 def _leave(number: int, frame: object) -> None:
     os.write(2, b"interrupted; nothing had begun\n")
     os._exit(128 + signal.SIGINT)
@@ -79,7 +88,7 @@ def _leave(number: int, frame: object) -> None:
 
 def _is_of_stdout(error: OSError) -> bool:
     """Whether stdout itself refuses a line for the same reason, as a full disk does. Errors of named files are not."""
-    if error.filename is not None:
+    if error.filename is not None or error.errno not in REFUSALS:
         return False
     try:
         os.write(sys.stdout.fileno(), b"\n")

@@ -41,6 +41,10 @@ class Working:
         if self._begun:
             print("" if kind else f" {self.outcome}, {time.monotonic() - self._started:.0f} s", flush=True)
 
+    def begun(self) -> bool:
+        """Whether the line has begun, so that what is said next needs a line of its own."""
+        return self._begun
+
     def say(self, state: str) -> None:
         """How far it is."""
         self.state = state

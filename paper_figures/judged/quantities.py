@@ -36,8 +36,7 @@ def why_missing(cell: Cell | None, contestant: Contestant) -> Missing:
     failed = contestant.implementation == OURS and cell.status not in (*EXCUSED, "passed")
     outcome = Verdict.SHORT if failed else Verdict.NOT_TESTED
     reason = cell.reason.partition(": ")[0] if cell.status in EXCUSED else cell.reason  # how to install it: the table
-    wrong = contestant.implementation != OURS and cell.status == Status.FAILED_VERIFICATION
-    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {reason}", rival_is_wrong=wrong)
+    return Missing(outcome, f"{contestant_label(contestant)} {words(cell.status)}: {reason}")
 
 
 def rate(cell: Cell) -> Measured:
@@ -87,7 +86,7 @@ def published_share(cell: Cell, gpu: Gpu) -> float | None:
 
 
 def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cell | Missing:
-    """The fastest timed cell; without any, why each contestant has no time.
+    """The fastest timed cell of what ours is compared with; without any, why each contestant has no time.
 
     Where the fastest of the rounds was timed back to back, it is the fastest of those that were.
     """
@@ -98,7 +97,8 @@ def fastest(selected: Selected | None, contestants: Sequence[Contestant]) -> Cel
         quickest = min(timed, key=lambda cell: float((cell.row or {})["latency_us_p50"]))
         return min(settled if quickest in settled else [quickest], key=lambda cell: headline_latency(cell.row or {}))
     missing = [why_missing(cell, one) for cell, one in zip(cells, contestants, strict=True)]
-    wrong = bool(missing) and all(one.rival_is_wrong for one in missing)
+    states = {cell.status if cell is not None else "not_run" for cell in cells} - set(EXCUSED)
+    wrong = states == {Status.FAILED_VERIFICATION}
     return Missing(Verdict.NOT_TESTED, "; ".join(dict.fromkeys(one.reason for one in missing)), rival_is_wrong=wrong)
 
 

@@ -36,7 +36,8 @@ class Verdict(StrEnum):
     """The interval reaches over the edge of what is accepted, or a ratio cannot be told from a bound of 1."""
     NOT_COMPARABLE = "not comparable"
     NOT_TESTED = "not tested"
-    """There is no number: a library or a GPU is missing, a baseline failed, or nobody measured it yet."""
+    """There is no number: a library or a GPU is missing, a baseline has no right output or none in time, or nobody
+    measured it yet."""
     SHORT = "falls short"
 
 
@@ -52,7 +53,7 @@ class Missing:
     outcome: Verdict
     reason: str
     rival_is_wrong: bool = False
-    """Whether the output of all that ours would be compared with is wrong: the claim is judged by its other numbers."""
+    """Whether all that could be compared with gave a wrong output: the claim is judged by its other numbers."""
 
 
 def judge(

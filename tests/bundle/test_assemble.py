@@ -142,7 +142,7 @@ def sparse(checkout, folder, *patterns):
 
 @pytest.mark.parametrize(
     ("folder", "pattern"),
-    [("results/h100-sxm/campaign", "!/results/*/"), ("docs/figures", "!/docs/"), ("tests", "!/tests")],
+    [("results/h100-sxm/campaign", "!/results/*/"), ("docs/figures", "!/docs/"), (".github/workflows", "!/.github/")],
 )
 def test_what_a_node_does_without_may_be_left_out_and_is_noted(order, checkout, folder, pattern):
     sparse(checkout, folder, pattern)
@@ -170,6 +170,11 @@ def test_a_sparse_checkout_that_lacks_what_a_node_needs_is_refused(order, checko
         assemble(order(), quiet)
     git(checkout, "sparse-checkout", "disable")
     assert stamp.left_out(checkout) == {}
+
+
+def test_what_a_night_runs_on_a_node_may_not_be_left_out() -> None:
+    """Guard: a bundle without tests/ was made, and a night on the node found none."""
+    assert not {"tests", "tools", "configs"} & set(stamp.NOT_FOR_A_NODE)
 
 
 @pytest.mark.parametrize("mark", ["--skip-worktree", "--assume-unchanged"])

@@ -66,7 +66,6 @@ def parser() -> Parser:
     parts.add_argument(
         "--for",
         dest="for_",
-        default="",
         metavar="NAMES",
         help="only the parts and kernels that the contestants of these experiments or exhibits want, such as "
         "fig8_attention, or fig8 for all of Figure 8",
@@ -77,10 +76,8 @@ def parser() -> Parser:
         action="store_true",
         help="pack the libraries built from source too, from the cache of tools.sources (of --for: those it wants)",
     )
-    p.add_argument("--with", dest="with_", default="", metavar="PARTS", help="pack these parts too, such as wandb")
-    p.add_argument(
-        "--without", default="", metavar="PARTS", help="leave these parts out, such as quack (docs/bundle.md has all)"
-    )
+    p.add_argument("--with", dest="with_", metavar="PARTS", help="pack these parts too, such as wandb")
+    p.add_argument("--without", metavar="PARTS", help="leave these parts out, such as quack (docs/bundle.md has all)")
     p.add_argument(
         "--max-mib",
         type=float,
@@ -134,7 +131,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
     if not 0 < options.max_mib < math.inf:
         raise BundleError(f"--max-mib: got {options.max_mib:g}, needed is a number of MiB above 0")
     for option, names in (("for", options.for_), ("with", options.with_), ("without", options.without)):
-        if names and not _names(names):
+        if names is not None and not _names(names):
             raise BundleError(f"--{option}: got {names!r}, which names nothing")
     groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
     node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
@@ -145,7 +142,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
         wants = needs.Needs(tuple(name for name, group in groups.items() if group.contestants), tuple(built))
         base = ("core", KERNELS) if options.minimal else default_parts(groups)
     base += wants.libraries if options.with_built else ()
-    parts = choose(groups, base, _names(options.with_), _names(options.without), built)
+    parts = choose(groups, base, _names(options.with_ or ""), _names(options.without or ""), built)
     order = Order(
         root=ROOT,
         output=options.output.resolve(),

@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.provenance import digest
 from tools.bundle.errors import BundleError
 
-NOT_FOR_A_NODE = ("results", "docs", "tests", "examples", ".ci", ".devcontainer", ".github")
-"""Folders without which every command runs on a node."""
+NOT_FOR_A_NODE = ("results", "docs", ".ci", ".devcontainer", ".github")
+"""Folders without which every command runs on a node; a night runs tests there."""
 
 
 def git_commit(root: Path) -> str:
@@ -38,7 +38,7 @@ def left_out(root: Path) -> dict[str, int]:
         more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
         raise BundleError(
             f"a sparse checkout leaves out {needed[0]}{more}, and a node may do without {', '.join(NOT_FOR_A_NODE)} "
-            "alone: git sparse-checkout disable brings all files back"
+            "alone: git sparse-checkout disable brings all files back, but for those that git update-index has marked"
         )
     return dict(sorted(Counter(name.partition("/")[0] for name in absent).items()))
 

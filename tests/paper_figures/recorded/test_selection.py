@@ -1,4 +1,4 @@
-"""Which run speaks for a problem: the newest in which all contestants were timed together."""
+"""Which run speaks for a problem: the newest in which each contestant was timed or found wrong."""
 
 from __future__ import annotations
 
