@@ -98,6 +98,6 @@ def test_a_gpu_that_is_too_old_is_told_in_a_sentence(
 ) -> None:
     monkeypatch.setattr(steps, "find_gpu", lambda: steps.Gpu("Tesla T4", (7, 5)))
     assert run(place, "--exhibit", "table1") == 0
-    assert processes.words[0] == "-m tk_kernels.toolchain build --target cpu"
+    assert processes.words[0] == "-m tk_kernels.toolchain build gemm --target cpu"
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("Tesla T4 has compute capability 7.5, kernels are for 8.0 and newer: nothing is timed.")

@@ -15,7 +15,7 @@ from harness.naming import Contestant, problem_keys
 from harness.results import load_campaign
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate, evaluate_all
-from paper_figures.judged.quantities import fastest, in_giga, rate, stored_ratio, why_missing
+from paper_figures.judged.quantities import fastest, in_giga, rate, stored_ratio
 from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.labels import short_run
 from paper_figures.published.claims import load_claims
@@ -85,50 +85,6 @@ def test_a_baseline_that_failed_leaves_a_claim_untested(results: Evaluate) -> No
     best = found["fig8-forward-matches-todays-best"]
     assert best.verdict is Verdict.NOT_TESTED
     assert "FlashAttention-4 timeout: no answer; " in f"{best.reason}; "
-
-
-@pytest.mark.parametrize(
-    ("wrong_at", "ours", "verdict"),
-    [
-        ("N=1024;", 2.0, Verdict.HOLDS),
-        ("N=1024;", 0.5, Verdict.SHORT),
-        ("N=", 2.0, Verdict.NOT_TESTED),
-    ],
-)
-def test_where_a_rival_is_wrong_the_other_numbers_decide(
-    results: Evaluate, wrong_at: str, ours: float, verdict: Verdict
-) -> None:
-    """Guard: one element of the released layer norm out of bounds left five numbers untested."""
-
-    def rate(problem: str, contestant: Contestant) -> float | str:
-        if contestant.implementation == "thunderkittens":
-            return "failed_verification: wrong" if wrong_at in f"{problem};" else 1.0
-        return ours if contestant.implementation == "tk" else 1.0
-
-    claim = results("fig9_layernorm", rate=rate)["fig9-layernorm-over-released"]
-    assert claim.verdict is verdict
-    assert "ThunderKittens, as released failed verification: wrong" in claim.reason
-
-
-@pytest.mark.parametrize(
-    ("other", "wrong"),
-    [("unavailable: not here", True), ("timeout: no answer", False), ("failed_verification: x", True)],
-)
-def test_a_rival_is_wrong_whether_or_not_another_is_installed(results: Evaluate, other: str, wrong: bool) -> None:
-    def rate(problem: str, contestant: Contestant) -> float | str:
-        first = contestant.implementation == "composed"
-        return 5.0 if contestant.implementation == "tk" else "failed_verification: wrong" if first else other
-
-    (point,) = results("fig9_hedgehog", rate=rate)["text-hedgehog-up-to-6.5x-over-todays-best"].points
-    assert isinstance(point.measured, Missing)
-    assert point.measured.rival_is_wrong is wrong
-
-
-def test_a_baseline_that_is_itself_the_subject_is_not_left_out() -> None:
-    """Guard: a claim on ours and a baseline would have held on ours alone."""
-    baseline = Contestant("sdpa_flash")
-    cell = Cell("N=1024", baseline, None, {"status": "failed_verification", "reason": "wrong"}, "")
-    assert not why_missing(cell, baseline).rival_is_wrong
 
 
 def test_a_library_that_is_missing_is_not_tested_without_its_install_command(results: Evaluate) -> None:

@@ -1,0 +1,78 @@
+"""Where the output of what ours is compared with is wrong, the claim's other numbers decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from harness.naming import Contestant
+from harness.results import load_campaign
+from paper_figures.judged.evaluation import ClaimResult, evaluate
+from paper_figures.judged.quantities import why_missing
+from paper_figures.judged.verdicts import Missing, Verdict
+from paper_figures.published.claims import load_claims
+from paper_figures.recorded.experiments import load_experiment
+from paper_figures.recorded.selection import Cell, select
+
+RUN = "20260101T000000Z-aaaaaa"
+Evaluate = Callable[..., dict[str, ClaimResult]]
+
+
+@pytest.fixture
+def results(tmp_path: Path, synthetic: ModuleType) -> Evaluate:
+    """Writes a run of an experiment and judges the claims of its file."""
+
+    def write_and_evaluate(experiment: str, claims: str = "", **options: object) -> dict[str, ClaimResult]:
+        synthetic.write_run(tmp_path / "c", experiment, RUN, **options)
+        selections = select(load_campaign(tmp_path / "c"), load_experiment(experiment))
+        file = load_claims(claims or experiment)
+        return {claim.id: evaluate(claim, file, selections) for claim in file.claims}
+
+    return write_and_evaluate
+
+
+@pytest.mark.parametrize(
+    ("wrong_at", "ours", "verdict"),
+    [
+        ("N=1024;", 2.0, Verdict.HOLDS),
+        ("N=1024;", 0.5, Verdict.SHORT),
+        ("N=", 2.0, Verdict.NOT_TESTED),
+    ],
+)
+def test_where_a_rival_is_wrong_the_other_numbers_decide(
+    results: Evaluate, wrong_at: str, ours: float, verdict: Verdict
+) -> None:
+    """Guard: one element of the released layer norm out of bounds left five numbers untested."""
+
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        if contestant.implementation == "thunderkittens":
+            return "failed_verification: wrong" if wrong_at in f"{problem};" else 1.0
+        return ours if contestant.implementation == "tk" else 1.0
+
+    claim = results("fig9_layernorm", rate=rate)["fig9-layernorm-over-released"]
+    assert claim.verdict is verdict
+    assert "ThunderKittens, as released failed verification: wrong" in claim.reason
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [("unavailable: not here", True), ("timeout: no answer", False), ("failed_verification: x", True)],
+)
+def test_a_rival_is_wrong_whether_or_not_another_is_installed(results: Evaluate, other: str, wrong: bool) -> None:
+    def rate(problem: str, contestant: Contestant) -> float | str:
+        first = contestant.implementation == "composed"
+        return 5.0 if contestant.implementation == "tk" else "failed_verification: wrong" if first else other
+
+    (point,) = results("fig9_hedgehog", rate=rate)["text-hedgehog-up-to-6.5x-over-todays-best"].points
+    assert isinstance(point.measured, Missing)
+    assert point.measured.rival_is_wrong is wrong
+
+
+def test_a_baseline_that_is_itself_the_subject_is_not_left_out() -> None:
+    """Guard: a claim on ours and a baseline would have held on ours alone."""
+    baseline = Contestant("sdpa_flash")
+    cell = Cell("N=1024", baseline, None, {"status": "failed_verification", "reason": "wrong"}, "")
+    assert not why_missing(cell, baseline).rival_is_wrong
