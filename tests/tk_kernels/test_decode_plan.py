@@ -482,7 +482,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("row", PLANNED)
 def test_planning_takes_what_the_readme_says(row: str) -> None:
-    """Refilling and making one, for three kinds of lengths: at most ten times the README's medians, on a shared core."""
+    """Refilling and making one, for three kinds of lengths: at most tenfold the medians of the README."""
     (line,) = (line for line in README.read_text().splitlines() if line.startswith(f"| {row} |"))
     promised = [[int(number) for number in cell.split(", ")] for cell in line.strip("| ").split(" | ")[1:]]
     kind, heads, kv_heads = PLANNED[row]
