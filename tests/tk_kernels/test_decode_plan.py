@@ -446,11 +446,25 @@ def test_a_machine_without_a_gpu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("kind", ["mla", "gqa"])
-def test_a_plan_is_made_in_under_half_a_millisecond(kind: str) -> None:
-    """132 unlike sequences, with the Python around it: a tenth where the processor is not shared and new."""
+def test_a_plan_is_made_in_a_tenth_of_a_millisecond(kind: str) -> None:
+    """132 unlike sequences, with the Python around it; the best of many, since others share the machine."""
     lengths = torch.tensor(lengths_of("256-1024", 132), dtype=torch.int32)
     made = plan(lengths.tolist(), blocks=132, new_tokens=4, kind=kind)
-    assert best_us(lambda: made.refill(lengths)) < 500
+    assert readme_us(lambda: made.refill(lengths)) < 100
+
+
+LOOP_US = 24
+"""What `loop` takes on the processor of the README's numbers: derived, for they take 2.1 times as long where it takes 50."""
+
+
+def loop() -> int:
+    """Work of the interpreter alone, which tells how fast this processor is."""
+    return sum(number * number for number in range(1000))
+
+
+def readme_us(call: Callable[[], object]) -> float:
+    """What a call would take on the README's processor, by how long a loop takes on this one."""
+    return best_us(call) / best_us(loop) * LOOP_US
 
 
 def best_us(call: Callable[[], object], calls: int = 100) -> float:
@@ -482,7 +496,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("row", PLANNED)
 def test_planning_takes_what_the_readme_says(row: str) -> None:
-    """Refilling and making one, for three kinds of lengths: at most tenfold the medians of the README."""
+    """Refilling and making one, for three kinds of lengths: at most thrice the README's medians, on a shared core."""
     (line,) = (line for line in README.read_text().splitlines() if line.startswith(f"| {row} |"))
     promised = [[int(number) for number in cell.split(", ")] for cell in line.strip("| ").split(" | ")[1:]]
     kind, heads, kv_heads = PLANNED[row]
@@ -490,5 +504,5 @@ def test_planning_takes_what_the_readme_says(row: str) -> None:
     for text, refilled, planned in zip(("4096", "256-1024", "1-8192"), *promised, strict=True):
         lengths = torch.tensor(lengths_of(text, 132), dtype=torch.int32)
         made = plan(lengths.tolist(), **options)
-        assert best_us(partial(made.refill, lengths)) < 10 * refilled, text
-        assert best_us(partial(tk.decode_plan, lengths, device="cpu", **options)) < 10 * planned, text
+        assert readme_us(partial(made.refill, lengths)) < 3 * refilled, text
+        assert readme_us(partial(tk.decode_plan, lengths, device="cpu", **options)) < 3 * planned, text
