@@ -454,7 +454,7 @@ def test_a_plan_is_made_in_a_tenth_of_a_millisecond(kind: str) -> None:
 
 
 LOOP_US = 24
-"""What `loop` takes on the processor of the README's numbers: derived, for they take 2.1 times as long where it takes 50."""
+"""What `loop` takes on the README's processor: derived, for its numbers are 2.1 times as large where it takes 50."""
 
 
 def loop() -> int:
