@@ -28,19 +28,6 @@ RUN = "20260101T000000Z-aaaaaa"
 Evaluate = Callable[..., dict[str, ClaimResult]]
 
 
-@pytest.fixture
-def results(tmp_path: Path, synthetic: ModuleType) -> Evaluate:
-    """Writes a run of an experiment and judges the claims of its file."""
-
-    def write_and_evaluate(experiment: str, claims: str = "", **options: object) -> dict[str, ClaimResult]:
-        synthetic.write_run(tmp_path / "c", experiment, RUN, **options)
-        selections = select(load_campaign(tmp_path / "c"), load_experiment(experiment))
-        file = load_claims(claims or experiment)
-        return {claim.id: evaluate(claim, file, selections) for claim in file.claims}
-
-    return write_and_evaluate
-
-
 def stages(*rates: float | str) -> Callable[[str, Contestant], float | str]:
     return lambda problem, contestant: rates[int(contestant.variant[-1]) - 1] if contestant.variant else 700.0
 
