@@ -454,17 +454,12 @@ def test_a_plan_is_made_in_a_tenth_of_a_millisecond(kind: str) -> None:
 
 
 LOOP_US = 24
-"""What `loop` takes on the README's processor: derived, for its numbers are 2.1 times as large where it takes 50."""
-
-
-def loop() -> int:
-    """Work of the interpreter alone, which tells how fast this processor is."""
-    return sum(number * number for number in range(1000))
+"""What a loop of the interpreter takes on the README's processor: derived, since they double where it takes 50."""
 
 
 def readme_us(call: Callable[[], object]) -> float:
     """What a call would take on the README's processor, by how long a loop takes on this one."""
-    return best_us(call) / best_us(loop) * LOOP_US
+    return best_us(call) / best_us(lambda: sum(n * n for n in range(1000))) * LOOP_US
 
 
 def best_us(call: Callable[[], object], calls: int = 100) -> float:
