@@ -123,29 +123,42 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
     // Which of the warps that multiply this is: it has the tile's 16 rows from 16 times that number on.
     kittens_device static int consumer() { return warp_index() % consumers; }
 
-    // Keys and values in turn.
+    // Where the pieces of a tile lie: each in a page, from a row on.
+    struct places {
+        static constexpr int count = keys / PageKeys;
+        int page[count], row[count];
+    };
+
+    // Keys and values in turn, which lie in the same places of two tensors.
     kittens_device static void fetch(inputs& in, typename inputs::position& at, const instruction& t,
                                      const globals& g) {
         integer_row pages(g.pages, t.sequence);
+#pragma unroll 1
         for (int key = t.first_key; key < t.end_key; key += keys) {
-            fetch_tile(in, at, g.k, pages, key, t, g);
-            fetch_tile(in, at, g.v, pages, key, t, g);
+            const places from = places_of(pages, key, t, g);
+            fetch_tile(in, at, g.k, from, t);
+            fetch_tile(in, at, g.v, from, t);
         }
     }
     // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
     template <typename Pages>
-    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, const cache& from, Pages& pages,
-                                          int key, const instruction& t, const globals& g) {
-        const auto into = in.fill(at);
+    kittens_device static places places_of(Pages& pages, int key, const instruction& t, const globals& g) {
         const int last = (t.end_key - 1) / PageKeys * PageKeys;
+        places found;
 #pragma unroll
-        for (int i = 0; i < keys / PageKeys; i++) {
+        for (int i = 0; i < places::count; i++) {
             const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
-            int row;
-            const int page = pages.at(g.page.divide(first, row));
-            load_async(subtile<PageKeys, Dim>(into.stage, i, 0), from, element_coord{page, t.kv_head, row, 0},
-                       into.full);
+            found.page[i] = pages.at(g.page.divide(first, found.row[i]));
         }
+        return found;
+    }
+    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, const cache& from,
+                                          const places& where, const instruction& t) {
+        const auto into = in.fill(at);
+#pragma unroll
+        for (int i = 0; i < places::count; i++)
+            load_async(subtile<PageKeys, Dim>(into.stage, i, 0), from,
+                       element_coord{where.page[i], t.kv_head, where.row[i], 0}, into.full);
         at.advance();
     }
 
