@@ -112,6 +112,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
         if item.get_closest_marker("hopper") and item.config.getoption("--ptx"):
             item.add_marker(pytest.mark.skip(reason="about the kernels for Hopper GPUs, which --ptx does not run"))
+    # One worker makes these for all, and others would wait for it: at the beginning they are all of the first worker.
+    made_once = ("kept_report", "written", "campaign")
+    items.sort(key=lambda item: min((made_once.index(name) for name in names_of(item) if name in made_once), default=3))
     in_browser = [item for item in items if item.get_closest_marker("browser")]
     reason = missing_browser() if in_browser else None
     if reason:
@@ -125,6 +128,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             reason = missing_gpu(config.getoption("--target"), item.path)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def names_of(item: pytest.Item) -> list[str]:
+    """The fixtures that a test asks for, and those that they ask for."""
+    return getattr(item, "fixturenames", [])
 
 
 def find_chromium() -> str | None:
