@@ -21,6 +21,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # commands that the tests interrupt.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Workers share the cores: with a thread a core in each of them, half of the time goes by in waits for one another.
+    if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
     if os.environ.get("NEED_BROWSER") and (reason := missing_browser()):
         raise pytest.UsageError(f"NEED_BROWSER is set, and the tests marked browser cannot run: {reason}")
 
@@ -109,6 +112,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
         if item.get_closest_marker("hopper") and item.config.getoption("--ptx"):
             item.add_marker(pytest.mark.skip(reason="about the kernels for Hopper GPUs, which --ptx does not run"))
+    # One worker makes these for all, and others would wait for it: at the beginning they are all of the first worker.
+    made_once = ("kept_report", "written", "campaign")
+    items.sort(key=lambda item: min((made_once.index(name) for name in names_of(item) if name in made_once), default=3))
     in_browser = [item for item in items if item.get_closest_marker("browser")]
     reason = missing_browser() if in_browser else None
     if reason:
@@ -122,6 +128,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             reason = missing_gpu(config.getoption("--target"), item.path)
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def names_of(item: pytest.Item) -> list[str]:
+    """The fixtures that a test asks for, and those that they ask for."""
+    return getattr(item, "fixturenames", [])
 
 
 def find_chromium() -> str | None:

@@ -41,6 +41,9 @@ _PROBLEM = re.compile(r"[^=;]+=[^=;]+(;[^=;]+=[^=;]+)*")
 
 GROUP = ("workload", "direction", "problem", "dtype", "distribution")
 """Columns of measurements.csv that the cases of one group have in common."""
+LATENCIES = ("latency_us_p10", "latency_us_p50", "latency_us_p90")
+_QUOTED_PLAINLY = re.compile(r"""(?:[^"'\\]|'[^']*'|"[^"\\]*")*+""")
+"""A command that every shell reads: its quotes are closed, and no backslash decides."""
 
 
 _TEXT, _OBJECT, _LIST, _NONE = (str,), (dict,), (list,), (type(None),)
@@ -105,6 +108,16 @@ class Run:
         """The samples of each case in the order of the rounds: a report asks for hundreds of cases."""
         ordered = self._samples.sort_values("round", kind="stable")
         return {str(case_id): rows for case_id, rows in ordered.groupby("case_id", sort=False)}
+
+    @cached_property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The rows of `measurements`, to be read only: a report asks for them once an exhibit."""
+        return _rows_of_table(self.measurements)
+
+    @cached_property
+    def ratio_rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """The rows of `ratios` by case and baseline, to be read only."""
+        return {(str(row["case_id"]), str(row["baseline_case_id"])): row for row in _rows_of_table(self.ratios)}
 
 
 def load_run(path: str | Path) -> Run:
@@ -267,13 +280,14 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
     A group that was timed again begins with its first case again; any other case that comes back was written twice.
     """
     known, first, seen, problem = {str(one) for one in Status}, "", set[str](), None
-    for line, row in enumerate(table.to_dict("records"), start=2):
+    columns = ["status", "n_samples", *LATENCIES, "repro_command", "case_id", *GROUP]
+    for line, row in enumerate(table[columns].to_dict("records"), start=2):
         if row["status"] not in known:
             raise ResultsError(
                 f"{path} line {line} has the status {row['status']!r}, needs one of {', '.join(sorted(known))}: "
                 "restore the file or measure again"
             )
-        samples, latencies = row["n_samples"], [row[f"latency_us_{name}"] for name in ("p10", "p50", "p90")]
+        samples, latencies = row["n_samples"], [row[name] for name in LATENCIES]
         impossible = (
             f"{samples} samples of a case with status {row['status']}"
             if samples and row["status"] != str(Status.PASSED)
@@ -283,8 +297,10 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
         )
         if impossible:
             raise ResultsError(f"{path} line {line} has {impossible}: restore the file or measure again")
+        command = str(row["repro_command"])
         try:
-            shlex.split(str(row["repro_command"]))
+            if not _QUOTED_PLAINLY.fullmatch(command):  # shlex reads a letter at a time
+                shlex.split(command)
         except ValueError as error:
             raise ResultsError(
                 f"{path} line {line} has a repro_command that no shell reads ({error}): "
@@ -302,19 +318,23 @@ def _check_cases(path: Path, table: pd.DataFrame) -> None:
 
 def _typed(path: Path, table: pd.DataFrame, record: type[_Row]) -> pd.DataFrame:
     """Columns of text as `str`, of numbers as float64 or int64, after the record's field types."""
-    hints = get_type_hints(record)
+    hints, typed = get_type_hints(record), dict[str, Any]()
     for name in record.columns():
-        hint = hints[name]
+        hint, cells = hints[name], table[name].to_list()
         try:
             if hint is int:
-                table[name] = table[name].astype("int64")
+                typed[name] = np.array([int(cell) for cell in cells], dtype=np.int64)
             elif hint in (float, float | None, int | None):
-                table[name] = table[name].replace("", "nan").astype("float64")
+                typed[name] = np.array([math.nan if cell in ("", None) else float(cell) for cell in cells], dtype=float)
             else:
-                table[name] = table[name].astype(str).astype(object)
+                typed[name] = pd.Series([str(cell) for cell in cells], dtype=object)
         except (ValueError, OverflowError) as error:
             raise ResultsError(f"{path}, column {name}: {error}: restore the file or measure again") from None
-    return table
+    return pd.DataFrame(typed)
+
+
+def _rows_of_table(table: pd.DataFrame) -> tuple[dict[str, Any], ...]:
+    return tuple({str(key): value for key, value in row.items()} for row in table.to_dict("records"))
 
 
 def _read_samples(path: Path) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def _report(arguments: argparse.Namespace) -> int:
         return 0
     check_output(arguments.output)
     there = None if arguments.source or arguments.check else steps.find_gpu()
-    beside = None
+    beside, runs, others = None, None, None
     gpu = None if there is None or there.too_old else there
     failed = 0
     if gpu is not None:
@@ -98,7 +98,8 @@ def _report(arguments: argparse.Namespace) -> int:
         runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
         beside = _beside(arguments, folder)
         if beside is not None:
-            check_beside(runs, load_runs(beside))
+            others = load_runs(beside)
+            check_beside(runs, others)
         if arguments.source is None and not arguments.check:
             sources = [_shown(one) for one in (folder, beside) if one is not None]
             small = [one for one in measured_exhibits(exhibits) if one.small_problems]
@@ -106,10 +107,10 @@ def _report(arguments: argparse.Namespace) -> int:
     nights = load_nights(arguments.nights) if arguments.nights else []
     takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
     with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
-        report = added(make_report(folder, exhibits), [make_report(one, exhibits) for one in arguments.add])
+        report = added(make_report(folder, exhibits, runs), [make_report(one, exhibits) for one in arguments.add])
         report = replace(report, nights=tuple(nights))
         if beside is not None:
-            report = paired(report, make_report(beside, exhibits))
+            report = paired(report, make_report(beside, exhibits, others))
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:

@@ -180,10 +180,10 @@ def stored_ratio(run: Run, case: str, baseline: str, read: ReadRatio = headline_
     """The ratio of two cases of one run with its verdict, from either order of the pair; None if none was stored."""
     flipped = {"FASTER": "SLOWER", "SLOWER": "FASTER"}
     for left, right in ((case, baseline), (baseline, case)):
-        rows = run.ratios[(run.ratios["case_id"] == left) & (run.ratios["baseline_case_id"] == right)]
-        if rows.empty:
+        row = run.ratio_rows.get((left, right))
+        if row is None:
             continue
-        ratio, verdict = read({str(key): value for key, value in rows.iloc[0].items()})
+        ratio, verdict = read(row)
         return (ratio, verdict) if left == case else (ratio.inverse(), flipped.get(verdict, verdict))
     return None
 

@@ -180,19 +180,18 @@ def _workload_rows(run: Run, experiment: Experiment) -> list[_Row]:
     """The rows of a run that have the workload and a contestant of an experiment; none of a run without a GPU."""
     if run.manifest.get("device") != "cuda":
         return []
-    table = run.measurements
-    table = table[(table["workload"] == experiment.workload) & table["timer"].isin(["", experiment.timer])]
-    rows = [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
-    parsed = [
+    contestants, timers = set(experiment.contestants), ("", experiment.timer)
+    return [
         _Row(
             StoredProblem("", str(row["direction"]), str(row["dtype"]), str(row["distribution"])),
             problem_keys(str(row["problem"])),
-            Contestant(str(row["implementation"]), str(row["variant"])),
+            contestant,
             row,
         )
-        for row in rows
+        for row in run.rows
+        if row["workload"] == experiment.workload and row["timer"] in timers
+        if (contestant := Contestant(str(row["implementation"]), str(row["variant"]))) in contestants
     ]
-    return [one for one in parsed if one.contestant in experiment.contestants]
 
 
 def _rows(own: Sequence[_Row], experiment: Experiment, problem: str) -> dict[Contestant, dict[str, Any]]:

@@ -261,17 +261,23 @@ def test_the_longest_build_begins_first(
     """Guard: with the slowest one last, the other compilers have nothing left to do."""
     shutil.copytree(scale.path, tmp_path / "kernels" / "zeta")
     (tmp_path / "kernels" / "zeta" / "scale.cu").rename(tmp_path / "kernels" / "zeta" / "zeta.cu")
-    longer = tmp_path / "kernels" / "zeta" / "zeta.cu"
-    longer.write_text(longer.read_text() + "// longer\n")
-    begun: list[str] = []
+    (tmp_path / "kernels" / "zeta" / "longer.cuh").write_text("// most of a kernel is in its headers\n")
+    begun, at_once, ended = list[tuple[str, str]](), list[int](), list[str]()
 
-    def build(kernel: toolchain.KernelFolder, target: object, *rest: object) -> None:
-        begun.append(kernel.name)
+    def build(kernel: toolchain.KernelFolder, target: toolchain.Target, *rest: object) -> None:
+        begun.append((kernel.name, target.name))
+        at_once.append(len(begun) - len(ended))
+        time.sleep(0.1)
+        ended.append(kernel.name)
 
     monkeypatch.setattr(building, "build", build)
-    kernels = [scale, toolchain.open_kernel(longer.parent)]
-    building.build_all([(kernel, toolchain.CPU) for kernel in kernels], BuildOptions(), lambda built: None)
-    assert begun == ["zeta", "scale"]
+    kernels = [scale, toolchain.open_kernel(tmp_path / "kernels" / "zeta")]
+    pairs = [(kernel, target) for kernel in kernels for target in (toolchain.CPU, toolchain.SM_90A)]
+    ordered = [(kernel.name, target.name) for kernel, target in building.longest_first(pairs)]
+    assert ordered == [("zeta", "sm_90a"), ("scale", "sm_90a"), ("zeta", "cpu"), ("scale", "cpu")]
+    building.build_all(pairs, BuildOptions(jobs=1), lambda built: None)
+    assert (set(begun[:2]), set(begun[2:])) == (set(ordered[:2]), set(ordered[2:]))
+    assert max(at_once) == 2, "with one compiler"
 
 
 def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path: Path) -> None:

@@ -119,20 +119,21 @@ def build_all(
 ) -> list[ToolchainError]:
     """Build each kernel for its target, compilers in parallel; one failure does not stop the others.
 
-    The longest sources come first. `done` is called with each build as it is finished, from this thread. `waiting` is
-    called with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`, or at first for
-    `FIRST_SIGN_SECONDS`. Returns the failures.
+    The longest come first, and few are begun at once. `done` is called with each build as it is finished, from this
+    thread. `waiting` is called with the names of the others whenever none has finished for `SIGN_OF_LIFE_SECONDS`, or
+    at first for `FIRST_SIGN_SECONDS`. Returns the failures.
     """
-    longest_first = sorted(pairs, key=lambda pair: _source_bytes(pair[0]), reverse=True)
     failures: list[ToolchainError] = []
     with (
         ThreadPoolExecutor(max_workers=options.jobs) as compilers,
-        ThreadPoolExecutor(max_workers=max(1, len(pairs))) as builders,
+        # One more than compilers at work, for a build that waits for another process: if all began at once, their
+        # compilers would be queued in no order, and the longest could be left for the end.
+        ThreadPoolExecutor(max_workers=options.jobs + 1) as builders,
     ):
         try:
             pending = {
                 builders.submit(build, kernel, target, options, compilers): f"{kernel.name} ({target.name})"
-                for kernel, target in longest_first
+                for kernel, target in longest_first(pairs)
             }
             patience = FIRST_SIGN_SECONDS
             while pending:
@@ -152,9 +153,14 @@ def build_all(
     return failures
 
 
+def longest_first(pairs: list[tuple[KernelFolder, Target]]) -> list[tuple[KernelFolder, Target]]:
+    """GPU targets come first, whose compiler takes longer, and of each the longest sources."""
+    return sorted(pairs, key=lambda pair: (pair[1].cuda, _source_bytes(pair[0])), reverse=True)
+
+
 def _source_bytes(kernel: KernelFolder) -> int:
-    """Length of what is compiled of a kernel, by which the slow builds are told from the quick ones."""
-    return sum(unit.stat().st_size for unit in kernel.units)
+    """Length of a kernel's sources, headers included, by which the slow builds are told from the quick ones."""
+    return sum(path.stat().st_size for path in kernel.path.glob("*.cu*"))
 
 
 def export(kernels: list[KernelFolder], target: Target, folder: Path, options: BuildOptions) -> list[Path]:
