@@ -12,7 +12,8 @@ import pandas as pd
 from harness import headline
 from harness.errors import HarnessError
 from harness.naming import Contestant, closest, parse_contestant, problem_keys
-from harness.results.stored import MANIFEST, ResultsError, Run, load_campaign, load_run
+from harness.records import Status
+from harness.results.stored import GROUP, MANIFEST, ResultsError, Run, load_campaign, load_run
 
 _OF_THE_RUN = ("run_id", "campaign", "gpu", "git_commit")
 _HEADLINE = ("headline_latency_us", "headline_tflops", "headline_source")
@@ -27,7 +28,8 @@ def frame(path: str | Path | Sequence[str | Path], *, against: str | None = None
     against: the contestant that the ratios are over, such as `cublas` or `tk[stages=2]`. Without it each case is
         compared with the fastest contestant of another implementation that was timed in the same rounds.
     newest: of a case that several runs have, keep the newest row with a time, one a GPU and timer; with `against` the
-        newest that has a ratio, if there is one. Else all rows.
+        newest that has a ratio, if there is one. A case found wrong counts, too: older times of it, and older ratios
+        over it, are passed over. Else all rows.
 
     A row a case. The columns, in order:
 
@@ -52,7 +54,7 @@ def frame(path: str | Path | Sequence[str | Path], *, against: str | None = None
     _check_known(rival, cases, where)
     pairs = pd.concat([_ratios(run, rival) for run in runs], ignore_index=True)
     if newest:
-        cases = _newest(cases, pairs if rival is not None else pairs[:0])
+        cases = _newest(cases, pairs if rival is not None else pairs[:0], rival)
     problems = _problem_columns(cases)
     taken = sorted(set(problems.columns) & set(cases.columns))
     if taken:
@@ -129,16 +131,21 @@ def _ratios(run: Run, rival: Contestant | None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run_id", "case_id", *_RATIO], dtype=object).astype(numbers)
 
 
-def _newest(cases: pd.DataFrame, preferred: pd.DataFrame) -> pd.DataFrame:
-    """Of each case on a GPU the newest row of each timer, and the newest without a time where it never had one.
+def _newest(cases: pd.DataFrame, preferred: pd.DataFrame, rival: Contestant | None) -> pd.DataFrame:
+    """Of each case on a GPU the newest row of each timer, or the one that found it wrong since, or the newest of none.
 
-    The rows come newest run first. `preferred`: the runs and cases that go before newer ones.
+    The rows come newest run first. `preferred`: the runs and cases that go before newer ones, but for problems on which
+    the rival was found wrong since.
     """
-    timed = cases["n_samples"] > 0
+    timed, wrong = cases["n_samples"] > 0, cases["status"] == str(Status.FAILED_VERIFICATION)
     name = cases["gpu"] + "|" + cases["case_id"]
-    wanted = timed | ~name.isin(name[timed])
+    wrong_since = wrong.groupby(name).cumsum() > wrong
+    wanted = (timed & ~wrong_since) | (wrong & ~wrong_since & (timed.groupby(name).cumsum() == 0))
+    wanted |= ~name.isin(name[timed | wrong])
+    problem = cases["gpu"].str.cat([cases[column] for column in GROUP], sep="|")
+    without = (wrong & (cases["contestant"] == str(rival))).groupby(problem).cumsum() > 0
     first, rows = (pd.MultiIndex.from_frame(one[["run_id", "case_id"]]) for one in (preferred, cases))
-    ranked = cases.assign(_rank=~rows.isin(first))[wanted].sort_values("_rank", kind="stable")
+    ranked = cases.assign(_rank=~rows.isin(first) | without)[wanted].sort_values("_rank", kind="stable")
     kept = ranked.drop_duplicates(["gpu", "case_id", "timer"]).sort_index().reset_index(drop=True)
     return kept.drop(columns="_rank")
 

@@ -149,6 +149,41 @@ def test_a_row_is_kept_that_was_timed_beside_the_contestant_asked_for(folder):
     assert of_tk(against="b") == (MANIFEST["run_id"], pytest.approx(1.2 / 0.8))
 
 
+def wrong(made, name):
+    """The group of contestants with one of them found wrong, and so without a time or a ratio."""
+    rows = [
+        replace(row, status=Status.FAILED_VERIFICATION, reason="out: too far", **NO_TIME)
+        if row.implementation == name
+        else row
+        for row in made.measurements
+    ]
+    out = {row.case_id for row in rows if row.status == Status.FAILED_VERIFICATION}
+    kept = tuple(one for one in made.ratios if not out & {one.case_id, one.baseline_case_id})
+    held = {case: one for case, one in made.samples.items() if case not in out}
+    return replace(made, measurements=tuple(rows), ratios=kept, samples=held)
+
+
+@pytest.mark.parametrize("older_is_wrong", [False, True])
+def test_a_case_that_was_found_wrong_since_has_no_older_time_or_ratio(folder, older_is_wrong):
+    """Guard: released kernels that are wrong now and then had the time and the ratio of a day on which they were right.
+
+    One that was wrong before and is right now has those of now.
+    """
+    right = contest(speeds=(("tk", "", 1.2), ("a", "", 1.0)))
+    store(folder, wrong(right, "a") if older_is_wrong else right)
+    later = folder.with_name("20261121T120000Z-000000")
+    store(later, right if older_is_wrong else wrong(right, "a"))
+    damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
+    for name in ("measurements.csv", "ratios.csv"):
+        (later / name).write_text((later / name).read_text().replace(MANIFEST["run_id"], later.name))
+    for against in (None, "a"):
+        table = frame(folder.parent, against=against)
+        assert table["contestant"].tolist() == ["tk", "a"]
+        assert set(table["run_id"]) == {later.name}
+        assert table["status"].tolist() == ["passed", "passed" if older_is_wrong else "failed_verification"]
+        assert table["ratio"].notna().tolist() == [older_is_wrong, older_is_wrong and against is None]
+
+
 def test_a_key_named_as_a_column_is_refused(folder):
     store(folder, contest("M=1;timer=2"))
     with pytest.raises(ResultsError, match="the problem key timer has the name of a column: read it with load_run"):
