@@ -10,16 +10,18 @@ import datetime
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from harness.naming import problem_keys
 from harness.results import Run
 from paper_figures.command import steps
 from paper_figures.numbers import fixed
 from paper_figures.recorded.campaign import ROOT
+from paper_figures.recorded.experiments import StoredProblem
 from paper_figures.recorded.repeats import repeated_text
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
@@ -28,6 +30,8 @@ from paper_figures.shown.render.html import TEMPLATES
 PAGE = Path("docs") / "artifact.md"
 PACKAGES = ("torch", "apache-tvm-ffi", "numpy", "pandas", "matplotlib")
 """Of constraints.txt, those that decide numbers or bytes."""
+_PROBLEM = ("problem", "direction", "dtype", "distribution")
+"""The columns of a row that a `StoredProblem` has, in its order."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Row:
     quick: str
     """In seconds; empty where `--quick` leaves it out."""
     recorded: str
-    """In seconds; empty where the campaign has no complete run."""
+    """In seconds; empty where the campaign has no complete runs with all of its problems."""
 
 
 def artifact_text(runs: Sequence[Run], exhibits: Sequence[AnyExhibit], beside: Sequence[Run] = ()) -> str:
@@ -119,16 +123,26 @@ def _row(exhibit: AnyExhibit, runs: Sequence[Run]) -> Row:
 
 
 def _recorded(exhibits: Sequence[Exhibit], runs: Sequence[Run]) -> str:
-    """How long the newest complete run of each experiment took, in seconds; empty where one has none."""
+    """How long the newest complete runs with all problems of the experiments took, in seconds; empty without them."""
     seconds = 0.0
     for exhibit in exhibits:
-        name = exhibit.experiment or exhibit.id
-        own = (run.manifest for run in runs if run.manifest["experiment"] == name)
-        manifest = next((one for one in own if one["status"] == "completed" and one["ended_utc"]), None)
-        if manifest is None:
+        experiment = exhibit.load_experiment()
+        left = {_problem(experiment.stored_problem(one)) for one in experiment.problems}
+        for manifest, rows in (
+            (run.manifest, run.rows) for run in runs if run.manifest["experiment"] == experiment.name
+        ):
+            found = {_problem(StoredProblem(*(str(row[name]) for name in _PROBLEM))) for row in rows}
+            if manifest["status"] == "completed" and manifest["ended_utc"] and left & found:
+                left -= found
+                seconds += (_time(manifest["ended_utc"]) - _time(manifest["started_utc"])).total_seconds()
+        if left:
             return ""
-        seconds += (_time(manifest["ended_utc"]) - _time(manifest["started_utc"])).total_seconds()
     return fixed(seconds, 0)
+
+
+def _problem(stored: StoredProblem) -> tuple[StoredProblem, frozenset[tuple[str, str]]]:
+    """A problem's columns and its keys, in whatever order the keys were given."""
+    return replace(stored, text=""), frozenset(problem_keys(stored.text).items())
 
 
 def _time(text: str) -> datetime.datetime:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from harness.results import Run
 from paper_figures.command import digest, steps
-from paper_figures.command.artifact import PAGE, Row, artifact_text, late_text
+from paper_figures.command.artifact import PAGE, Row, _recorded, artifact_text, late_text
 from paper_figures.command.reproduce import parser
 from paper_figures.command.second import beside_recorded
 from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, load_runs
+from paper_figures.shown.derived import measured_exhibits
 
 TEXT = (ROOT / PAGE).read_text()
 
@@ -59,6 +64,31 @@ def test_what_took_longer_than_estimated_is_counted() -> None:
         late_text(rows)
         == "Of the 3 rows below with a recorded time, 2 took longer than estimated, by 25 % at most (`c`)."
     )
+
+
+def test_runs_with_a_part_of_the_problems_count_together() -> None:
+    """Guard: beside the estimate of all six trainings stood the time of the last run, which has one of them."""
+
+    def run(problems: Sequence[str], minutes: int, status: str = "completed") -> Run:
+        ended = f"2026-11-26T10:{minutes:02}:00Z"
+        manifest = {
+            "experiment": "prefill",
+            "status": status,
+            "started_utc": "2026-11-26T10:00:00Z",
+            "ended_utc": ended,
+        }
+        rows = [
+            {"problem": one.text, "direction": one.direction, "dtype": one.dtype, "distribution": one.distribution}
+            for one in map(prefill.load_experiment().stored_problem, problems)
+        ]
+        return cast(Run, SimpleNamespace(manifest=manifest, rows=rows))
+
+    [prefill] = (one for one in measured_exhibits(load_exhibits()) if one.id == "prefill")
+    first, *others = prefill.load_experiment().problems
+    newest_first = [run([first], 1), run([first], 2), run(others, 4), run([first, *others], 8)]
+    assert _recorded([prefill], newest_first) == "300"
+    assert _recorded([prefill], newest_first[:2]) == ""
+    assert _recorded([prefill], [run([first], 1, "interrupted"), *newest_first[3:]]) == "480"
 
 
 def test_how_far_rates_move_is_said() -> None:
