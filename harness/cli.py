@@ -267,8 +267,9 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())
         near = _near_key(error.__cause__, words)
-        keys = _shown(CONFIG_DIR / "config.yaml")
-        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); see {keys} for the keys{near}"
+        there = _keys_there(error.__cause__) if not near else ""
+        keys = there or f"see {_shown(CONFIG_DIR / 'config.yaml')} for the keys"
+        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); {keys}{near}"
     return words
 
 
@@ -302,6 +303,15 @@ def _near_key(error: BaseException, words: str) -> str:
         known = {**dict.fromkeys(("resume", *_groups())), **known}
     found = _near_path([key, *given[1].removeprefix(whole).split(".")[1:]], known)
     return f"; did you mean {prefix}{found}?" if found else ""
+
+
+def _keys_there(error: BaseException) -> str:
+    """`problem has M, N, K`, for a key within a group, whose keys config.yaml does not have; else empty."""
+    key, parent = getattr(error, "key", None), getattr(error, "parent_node", None)
+    group = str(getattr(error, "full_key", "") or "").removesuffix(f".{key}")
+    if not isinstance(parent, DictConfig) or not len(parent) or group == getattr(error, "full_key", ""):
+        return ""
+    return f"{group} has {', '.join(map(str, parent))}"
 
 
 def _near_path(parts: Sequence[str], known: object) -> str:

@@ -126,6 +126,12 @@ def test_a_configuration_is_named_where_it_is(monkeypatch, capfd):
     assert f"; see {CONFIGS / 'config.yaml'} for the keys" in one_line(capfd.readouterr().err)
 
 
+def test_a_key_within_a_group_is_told_what_the_group_has(capfd):
+    """Guard: whoever misnamed a problem's key was sent to config.yaml, which has no problem's keys."""
+    assert main(["problem.Q=3"]) == 2
+    assert one_line(capfd.readouterr().err).endswith("(Key 'Q' is not in struct); problem has M, N, K")
+
+
 def test_a_worker_that_was_started_for_nothing_is_silent(capfd, tmp_path):
     assert cli.main([*FAST, "problem.K=0", f"results_dir={tmp_path}"]) == 2
     assert "K is 0" in one_line(capfd.readouterr().err)
