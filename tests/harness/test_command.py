@@ -126,6 +126,16 @@ def test_a_configuration_is_named_where_it_is(monkeypatch, capfd):
     assert f"; see {CONFIGS / 'config.yaml'} for the keys" in one_line(capfd.readouterr().err)
 
 
+def test_a_key_that_cannot_be_left_out_is_said_with_one_that_can(capfd):
+    assert main(["~campain"]) == 2
+    assert one_line(capfd.readouterr().err) == (
+        "Could not delete from config. 'campain' does not exist; see configs/config.yaml for the keys; "
+        "did you mean ~campaign?"
+    )
+    assert main(["~timer.bla"]) == 2
+    assert one_line(capfd.readouterr().err).endswith("; see configs/config.yaml for the keys")
+
+
 def test_a_worker_that_was_started_for_nothing_is_silent(capfd, tmp_path):
     assert cli.main([*FAST, "problem.K=0", f"results_dir={tmp_path}"]) == 2
     assert "K is 0" in one_line(capfd.readouterr().err)
