@@ -44,6 +44,7 @@ from harness.worker.supervisor import Worker
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
+_DELETED = re.compile(r"Could not delete from config\. '([^']+)' does not exist")
 _KEY = re.compile(r"[+~]{0,2}[A-Za-z_][A-Za-z0-9_./@:-]*")
 _QUOTES = "'\""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -268,8 +269,12 @@ def sentence(error: BaseException) -> str:
         cause = " ".join(str(error.__cause__).split("\n")[0].split())
         near = _near_key(error.__cause__, words)
         there = _keys_there(error.__cause__) if not near else ""
-        keys = there or f"see {_shown(CONFIG_DIR / 'config.yaml')} for the keys"
-        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); {keys}{near}"
+        where = there or f"see {_shown(CONFIG_DIR / 'config.yaml')} for the keys"
+        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); {where}{near}"
+    if deleted := _DELETED.match(words):
+        keys = CONFIG_DIR / "config.yaml"
+        known = [str(key) for key in yaml.safe_load(keys.read_text())]
+        return f"{words.rstrip('.')}; see {_shown(keys)} for the keys{closest(deleted[1], known, '~')}"
     return words
 
 

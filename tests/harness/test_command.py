@@ -132,6 +132,16 @@ def test_a_key_within_a_group_is_told_what_the_group_has(capfd):
     assert one_line(capfd.readouterr().err).endswith("(Key 'Q' is not in struct); problem has M, N, K")
 
 
+def test_a_key_that_cannot_be_left_out_is_said_with_one_that_can(capfd):
+    assert main(["~campain"]) == 2
+    assert one_line(capfd.readouterr().err) == (
+        "Could not delete from config. 'campain' does not exist; see configs/config.yaml for the keys; "
+        "did you mean ~campaign?"
+    )
+    assert main(["~timer.bla"]) == 2
+    assert one_line(capfd.readouterr().err).endswith("; see configs/config.yaml for the keys")
+
+
 def test_a_worker_that_was_started_for_nothing_is_silent(capfd, tmp_path):
     assert cli.main([*FAST, "problem.K=0", f"results_dir={tmp_path}"]) == 2
     assert "K is 0" in one_line(capfd.readouterr().err)

@@ -331,6 +331,7 @@ def test_command_line_shows_commands_and_fails_in_words(
             ["export", "gemm", "--target", "cpu", "--to", "/dev/null"],
             "/dev/null: cannot be written (File exists); give",
         ),
+        (["export", "gemm", "--target", "cpu", "--to", ""], "--to is empty, must name a folder"),
     ],
 )
 def test_command_line_mistakes_are_one_sentence(

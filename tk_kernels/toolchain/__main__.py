@@ -48,7 +48,7 @@ def parser() -> Parser:
 
     copy = commands.add_parser("export", help="fill a folder for TK_KERNELS_PREBUILT")
     _add_selection(copy)
-    copy.add_argument("--to", required=True, type=Path, help="the folder to fill")
+    copy.add_argument("--to", required=True, help="the folder to fill")
 
     commands.add_parser("clean", help="delete every build in the cache")
     return top
@@ -154,6 +154,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.jobs < 1:
         raise ToolchainError(f"--jobs is {arguments.jobs}, must be at least 1")
+    if arguments.command == "export" and not arguments.to:
+        raise ToolchainError("--to is empty, must name a folder")
     kernels = select_kernels(arguments.names)
     every_gpu = arguments.command == "hashes" and not arguments.target
     asked = [name for name in TARGETS if TARGETS[name].cuda] if every_gpu else arguments.target or []
@@ -162,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.command == "export":
         options = BuildOptions(jobs=arguments.jobs, portable=True)
         for target in targets:
-            for copy in export([kernel for kernel, of in pairs if of == target], target, arguments.to, options):
+            for copy in export([kernel for kernel, of in pairs if of == target], target, Path(arguments.to), options):
                 print(copy)
         return 0
     if arguments.command == "hashes":

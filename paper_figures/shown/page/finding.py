@@ -145,7 +145,8 @@ def held(results: Sequence[ClaimResult]) -> str:
         return "not tested here"
     hold = sum(one.verdict in HOLDING for one in tested)
     if len(tested) == 1:
-        return f"its tested claim {'holds' if hold else 'does not hold'}"
+        undecided = tested[0].verdict is Verdict.CLOSE
+        return f"its tested claim {'holds' if hold else 'is undecided' if undecided else 'does not hold'}"
     return f"{'all' if hold == len(tested) else hold} of {len(tested)} tested claims hold"
 
 
