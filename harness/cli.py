@@ -272,9 +272,9 @@ def sentence(error: BaseException) -> str:
         where = there or f"see {_shown(CONFIG_DIR / 'config.yaml')} for the keys"
         return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); {where}{near}"
     if deleted := _DELETED.match(words):
-        keys = CONFIG_DIR / "config.yaml"
-        known = [str(key) for key in yaml.safe_load(keys.read_text())]
-        return f"{words.rstrip('.')}; see {_shown(keys)} for the keys{closest(deleted[1], known, '~')}"
+        file = CONFIG_DIR / "config.yaml"
+        known = [str(key) for key in yaml.safe_load(file.read_text())]
+        return f"{words.rstrip('.')}; see {_shown(file)} for the keys{closest(deleted[1], known, '~')}"
     return words
 
 
