@@ -2,7 +2,7 @@
 
     python tests/planted/run.py                            all of them
     python tests/planted/run.py harness/store judged/      those whose names begin so
-    python tests/planted/run.py --jobs 1 --keep-going
+    python tests/planted/run.py --jobs 1
 
 A fault is a patch `tests/planted/<room>/<name>.patch` with two lines of its own above the first `---`:
 
@@ -85,7 +85,9 @@ def plant(fault: Fault, tree: Path, log: Path) -> str:
     """`caught`, `MISSED`, or what else happened, of one fault in a clone that is clean again afterwards."""
     if code := run_tests(tree, fault.seen_by, log):
         return f"NOT TRIED: its tests end with {code} without it"
-    applied = subprocess.run(["git", "apply", "--whitespace=nowarn", fault.path], cwd=tree, capture_output=True, text=True)
+    applied = subprocess.run(
+        ["git", "apply", "--whitespace=nowarn", fault.path], cwd=tree, capture_output=True, text=True
+    )
     if applied.returncode:
         return f"NOT TRIED: {applied.stderr.strip()}"
     try:
