@@ -6,6 +6,7 @@ A budget follows its room down: whoever makes a room lighter lowers it here. It 
 from __future__ import annotations
 
 import pytest
+
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
@@ -17,7 +18,7 @@ BUDGET = {
     "configs": 1_303,
     "tools": 2_273,
     "examples": 126,
-    "tests": 42_100,
+    "tests": 41_850,
     "product files": 713,
     "words of prose": 31_814,
 }
