@@ -183,6 +183,26 @@ def test_machine_code_hash_ignores_the_path_and_sees_the_code(warm_cache: Path, 
     assert build_cpu(toolchain.open_kernel(moved.path)).manifest["binary_hash"] != first["binary_hash"]
 
 
+def test_machine_code_hash_is_of_all_units(
+    tmp_path: Path, kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    """With a compiler that compiles the units alone: the binding takes long, and is no part of it."""
+    compiler = tmp_path / "g++"
+    script = 'case "$*" in *-dump*|*.cu\\ *) exec g++ "$@";; esac\nfor out; do :; done\n: > "$out"'
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    toolchain.compilers.find_gxx.cache_clear()
+    try:
+        hashes = []
+        for number in (7, 8):
+            (scale.path / "unit.cu").write_text(f"int unit() {{ return {number}; }}\n")
+            hashes.append(build_cpu(toolchain.open_kernel(scale.path)).manifest["binary_hash"])
+    finally:
+        toolchain.compilers.find_gxx.cache_clear()
+    assert hashes[0] != hashes[1]
+
+
 def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
     (scale.path / "scale.cu").write_text("int launch() { return undeclared_name; }\n")
     with pytest.raises(toolchain.CompileError, match="undeclared_name.*was not declared") as failure:
