@@ -298,6 +298,13 @@ def test_where_nothing_can_run_the_command_fails_with_the_reason(tmp_path, capsy
     assert set(load_run(only_run(tmp_path)).measurements["status"]) == {"unavailable", "unsupported"}
 
 
+def test_a_failure_counts_whatever_comes_after_it(tmp_path):
+    """Guard: exit code 1, though the last problem passes: what takes 0.2 us is beyond the roof for the first alone."""
+    words = [*FAST, *contestant("quick", "Good", speed=500), "implementations=[quick]", f"results_dir={tmp_path}"]
+    assert main([*words, "problems=[{M:512,N:512,K:512},{M:64,N:48,K:64}]"]) == 1
+    assert load_run(only_run(tmp_path)).measurements["status"].tolist() == ["error", "passed"]
+
+
 def test_without_a_compiler_our_kernel_is_a_failure_that_says_so(tmp_path, monkeypatch, capsys, kernel_cache):
     monkeypatch.setenv("CXX", "/nonexistent")  # which a worker of its own reads
     arguments = ["device=cpu", "wandb=disabled", *small(), "implementations=[tk]", f"results_dir={tmp_path / 'r'}"]

@@ -40,6 +40,18 @@ def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchai
     assert not leftover.exists()
 
 
+def test_a_build_appears_in_one_step(tmp_path: Path) -> None:
+    """Guard: who looks while files are still copied would take half a build for a whole one."""
+    scratch, entry = tmp_path / "scratch", tmp_path / "entry"
+    for folder in (scratch, entry):
+        folder.mkdir()
+        (folder / store.MANIFEST).write_text(folder.name)
+    made = scratch.stat().st_ino
+    store.publish(scratch, entry)
+    assert entry.stat().st_ino == made
+    assert (entry / store.MANIFEST).read_text() == "scratch"
+
+
 def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     first = build_cpu(scale)
     (first.folder / store.MANIFEST).unlink()

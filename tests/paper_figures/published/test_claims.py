@@ -380,6 +380,13 @@ def test_the_papers_text_has_no_bar_of_the_projects_own() -> None:
     assert rows.kind is Kind.ABLATION
 
 
+def test_a_numbers_own_bound_comes_before_that_of_its_claim() -> None:
+    """Guard: the abstract is judged by 0.86 of FlashAttention-3, and by 0.94 of cuBLAS."""
+    claim = next(one for one in load_claims("abstract").claims if one.id == "abstract-matches-cublas-and-fa3")
+    bounds = {(point.experiment, point.accept) for point in claim.points}
+    assert bounds == {("fig7_gemm", Interval(0.94, math.inf)), ("fig8_attention", Interval(0.86, math.inf))}
+
+
 GOOD = {
     "id": "x", "where": "Table 1", "gpu": "H100 80GB SXM", "sentence": "S.", "comparison": "speedup",
     "tolerance": {"relative": 0.1, "reason": "because"},
