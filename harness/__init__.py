@@ -10,7 +10,7 @@ cases.
 - Names and records: errors former_names naming places provenance records seeds settings.
 - What is asked for: implementations planning refusals small_problems workloads.
 - What happens to it: devices invocation ledger ncu outputs runner timing verification worker.
-- What is made of it: assemble change contradictions datasheets headline library_sizes mma_roof repetition roofline
-  roofs samples stats.
+- What is made of it: assemble change contradictions datasheets headline library_sizes repetition roofline roofs
+  samples stats.
 - Where it is kept and read: results store.
 """

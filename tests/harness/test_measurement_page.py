@@ -22,7 +22,7 @@ def test_every_test_that_the_page_names_exists():
 
 def test_every_file_that_the_page_names_exists():
     named = set(re.findall(r"`((?:harness|tests|docs|configs|tools)/[\w/.]+)`", PAGE))
-    assert {"harness/roofs.py", "harness/timing/settled.py", "harness/mma_roof.py", "harness/trace.py"} <= named
+    assert {"harness/roofs.py", "harness/timing/settled.py", "harness/trace.py"} <= named
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
@@ -34,7 +34,7 @@ def test_the_page_can_be_read_at_once():
 
 def test_every_roof_of_a_manifest_is_explained():
     measured = set(re.findall(r'"(\w+_(?:gbps|tflops|us))"', (ROOT / "harness" / "roofs.py").read_text()))
-    assert {"copy_gbps", "matmul_mma_tflops", "launch_us"} <= measured
+    assert {"copy_gbps", "matmul_e4m3_tflops", "launch_us"} <= measured
     assert not [name for name in measured if f"| `{name}`" not in PAGE and f", `{name}` |" not in PAGE]
 
 

@@ -162,6 +162,7 @@ def test_manifest_names_no_folder_of_this_machine(
     assert "$HOME/g++" in commands
     assert "-I$KERNEL -c $KERNEL/scale.cu -o $BUILD/objects/scale/scale.o" in commands
     assert f"-I$INCLUDE/kittens/target/{target}" in commands
+    assert ("-I$CACHE/generated/" in commands) == (target == "sm_90a")
     assert "$ENV/" in commands
 
 
