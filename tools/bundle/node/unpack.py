@@ -1,5 +1,4 @@
-"""Unpack a bundle once; print three lines: the folders to put on PYTHONPATH, joined by colons, the kernels' folder, and
-that of the libraries built from source. The last two are empty where the bundle holds none.
+"""Unpack a bundle once, and print the folder: ``site/`` has packages, ``kernels/`` ours, ``sources/`` built libraries.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -16,10 +15,6 @@ import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
-
-# Folders inside the site folder that hold importable packages too. (Elsewhere a .pth file names them.)
-INNER_PATHS = ("nvidia_cutlass_dsl/dsl_packages",)
-KERNELS = "kernels.tar.xz"
 
 
 class UnpackError(Exception):
@@ -92,26 +87,18 @@ def extract(tar: tarfile.TarFile, folder: Path) -> None:
 
 
 def main() -> int:
-    """Print the folders; 1 and one sentence if they cannot be had."""
+    """Print the folder; 1 and one sentence if it cannot be had."""
     bundle = Path(sys.argv[1]).resolve()
     try:
         info = json.loads((bundle / "build_info.json").read_text())
         check_node(info)
-        built = {f"{library}.tar.xz" for library in info.get("built", ())}
-        archives = info["archives"].items()
-        site = unpacked(bundle, {name: digest for name, digest in archives if name not in {KERNELS, *built}})
-        kernels = unpacked(bundle, {KERNELS: info["archives"][KERNELS]}) if KERNELS in info["archives"] else ""
-        sources = unpacked(bundle, {name: digest for name, digest in archives if name in built}) if built else ""
+        print(unpacked(bundle, info["archives"]))
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
     except (OSError, ValueError, KeyError) as error:
         print(f"bundle/run: the bundle at {bundle} cannot be used: {error!r}; copy it again", file=sys.stderr)
         return 1
-    inner = [site / path for path in INNER_PATHS if (site / path).is_dir()]
-    print(":".join(str(path) for path in [site, *inner]))
-    print(kernels)
-    print(sources)
     return 0
 
 
