@@ -20,63 +20,33 @@ from tools.bundle import needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import GROUPS_FILE, KERNELS, NODE_PACKAGES_FILE, choose, find_build, read_groups, read_node
-from tools.sources import libraries
+from tools.sources.libraries import read
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_MIB = 64.0
-
-EXAMPLES = """\
-examples:
-  python -m tools.bundle                                   the parts of the default, all kernels
-  python -m tools.bundle --for fig8_attention              the kernel and the libraries of one exhibit
-  python -m tools.bundle --python 3.11 --torch 2.13 --node-has my_node.txt
-"""
 
 
 def parser() -> Parser:
     """The options."""
     p = Parser(
         prog="python -m tools.bundle",
-        description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not\n"
-        "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Fill a folder with what a GPU node without a network lacks: the Python packages that are not in "
+        "its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
     )
+    targets = [GPU, *(name for name, target in TARGETS.items() if target.cuda)]
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
-    p.add_argument("--python", default="3.12", help="the node's Python, major.minor (default: 3.12)")
-    p.add_argument("--torch", default="2.11", help="the node's torch, major.minor (default: 2.11)")
+    p.add_argument("--python", default="3.12", help="the node's, major.minor (default: %(default)s)")
+    p.add_argument("--torch", default="2.11", help="the node's, major.minor (default: %(default)s)")
     p.add_argument(
-        "--target",
-        default=GPU,
-        choices=(GPU, *(name for name, target in TARGETS.items() if target.cuda)),
-        help="what the node's GPU runs: sm_90a (Hopper) or sm_80 (others since Ampere) (default: as this machine's, "
-        "else sm_90a)",
+        "--target", default=GPU, choices=targets, help="of the node's GPU (default: this one's, else sm_90a)"
     )
-    p.add_argument(
-        "--node-has",
-        type=Path,
-        default=NODE_PACKAGES_FILE,
-        metavar="FILE",
-        help="names of the distributions that the node has (default: tools/bundle/node_packages.txt)",
-    )
-    p.add_argument(
-        "--for",
-        dest="for_",
-        type=_names,
-        metavar="NAMES",
-        help="only the parts and kernels that the contestants of these experiments or exhibits want, such as "
-        "fig8_attention, or fig8 for all of Figure 8",
-    )
-    p.add_argument(
-        "--with", dest="with_", type=_names, default=[], metavar="PARTS", help="pack these too, such as wandb"
-    )
-    p.add_argument("--without", type=_names, default=[], metavar="PARTS", help="leave these out, such as quack")
-    p.add_argument(
-        "--max-mib",
-        type=float,
-        default=MAX_MIB,
-        help=f"limit in MiB of the bundle and the checkout's tracked files together (default: {MAX_MIB:g})",
-    )
+    p.add_argument("--node-has", type=Path, default=NODE_PACKAGES_FILE, metavar="FILE", help="names of its packages")
+    wanted = "pack what the contestants of these experiments or exhibits want, such as fig8_attention, or fig8"
+    p.add_argument("--for", dest="for_", type=_names, metavar="NAMES", help=wanted)
+    p.add_argument("--with", dest="with_", type=_names, default=[], metavar="PARTS", help="pack these too")
+    p.add_argument("--without", type=_names, default=[], metavar="PARTS", help="leave these out")
+    limit = "of the bundle and the checkout's tracked files together (default: %(default)g)"
+    p.add_argument("--max-mib", type=float, default=MAX_MIB, help=limit)
     return p
 
 
@@ -98,9 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     total, tracked = sum(sizes.values()), stamp.tracked_bytes(ROOT)
     print(f"{order.output}: {total / MIB:.1f} MiB ({describe(sizes)})")
-    print(
-        f"travels with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB"
-    )
+    print(f"with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB")
     if absent:
         print(f"not packed, as rows will say: {', '.join(absent)} (--with NAME packs one)")
     return 0
@@ -112,22 +80,22 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, list[str]
     Raises:
         BundleError: A name that does not exist, or a build that is asked for and is not there.
     """
-    groups, known = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
+    groups, libraries = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), read()
     node = read_node(options.python, options.torch, options.node_has)
     if options.for_:
-        wants = needs.needs(needs.contestants(options.for_, target=options.target), groups, known)
+        wants = needs.needs(needs.contestants(options.for_, target=options.target), groups, libraries)
         base = wants.parts
     else:
-        wants = needs.Needs(tuple(name for name in groups if groups[name].contestants), tuple(known))
+        wants = needs.Needs(tuple(name for name in groups if groups[name].contestants), tuple(libraries))
         base = (*(name for name, group in groups.items() if group.default), KERNELS)
-    builds = {name: folder for name in known if (folder := find_build(name, node))}
-    if missing := {*options.with_} & {*known} - {*builds}:
+    builds = {name: folder for name in libraries if (folder := find_build(name, node))}
+    if missing := {*options.with_} & {*libraries} - {*builds}:
         raise BundleError(
             f"there is no build of {', '.join(sorted(missing))} for Python {node.python} and torch {node.torch}; "
             "install one with python -m tools.sources install LIBRARY PATH"
         )
     here = (name for name in wants.libraries if name in builds)
-    parts = choose(groups, (*base, *here), options.with_, options.without, known)
+    parts = choose(groups, (*base, *here), options.with_, options.without, libraries)
     cache = os.environ.get("XDG_CACHE_HOME")
     order = Order(
         root=ROOT,
