@@ -32,6 +32,7 @@ def parser() -> Parser:
         prog="python -m tools.bundle",
         description="Fill a folder with what a GPU node without a network lacks: the Python packages that are not in "
         "its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
+        epilog="example: python -m tools.bundle --for fig8_attention",
     )
     targets = [GPU, *(name for name, target in TARGETS.items() if target.cuda)]
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
