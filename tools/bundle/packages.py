@@ -59,7 +59,8 @@ def install(group: Group, node: Node, packed: Collection[str], constraints: Path
 
 def _settings_of_pip() -> dict[str, str]:
     """The package indexes that pip is told of here, in its files or by variables, as variables of uv."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pip", "config", "list"]  # no pip, no settings
+    listed = subprocess.run(command, check=False, capture_output=True, text=True)
     found: dict[str, str] = {}
     for line in listed.stdout.splitlines():  # a variable's line comes before a file's, which it overrides
         key, _, value = line.partition("=")
