@@ -81,6 +81,22 @@ def test_a_bundle_holds_packages_kernels_launcher_and_stamp(order, checkout, tmp
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {"packed"}
 
 
+def test_the_commit_and_the_list_of_files_are_of_one_moment(order, checkout, monkeypatch):
+    """Guard: whoever worked on while the packages were packed had other files under the commit's name."""
+    before, known = stamp.git_commit(checkout), stamp.listed_files(checkout)
+
+    def install(group, node, packed, constraints, folder):
+        folder.mkdir()
+        (checkout / "source.py").write_text("x = 2\n")
+        git(checkout, "commit", "-qam", "second")
+        return {}
+
+    monkeypatch.setattr(module.packages, "install", install)
+    assemble(order(parts=("core",)), quiet)
+    assert json.loads((checkout / "bundle" / "build_info.json").read_text())["git_commit"] == before
+    assert (checkout / "bundle" / FILES).read_text() == known
+
+
 def test_too_large_is_refused_and_the_older_bundle_stays(order, checkout, tmp_path):
     assemble(order(), quiet)
     before = (checkout / "bundle" / "build_info.json").read_text()

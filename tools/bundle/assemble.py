@@ -58,6 +58,7 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
         "node": {"python": order.node.python, "torch": order.node.torch},
         **{what: {} for what in ("packages", "built", "archives")},
     }
+    listed = stamp.listed_files(order.root)  # now: packing takes minutes, and the commit above is of these
     order.cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=order.cache) as scratch:  # beside the output, git would see a new file
         bundle = Path(scratch) / "bundle"
@@ -68,7 +69,7 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
             info["archives"][target.name] = archive.pack(files, target, order.cache / "packed")
         shutil.copytree(LAUNCHER, bundle, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         (bundle / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
-        (bundle / FILES).write_text(stamp.listed_files(order.root))
+        (bundle / FILES).write_text(listed)
         sizes = _measured(bundle)
         _check_size(sizes, stamp.tracked_bytes(order.root), order.max_mib)
         if output.exists():
