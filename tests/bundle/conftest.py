@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from tools.bundle.wheels import Wheel
-
 
 @pytest.fixture
 def make_wheel(tmp_path):
     """A function that writes a wheel: ``make_wheel("a", "1.0", requires=["b>=2"], files={"a/__init__.py": ""})``."""
 
-    def make(name, version="1.0", requires=(), files=None, tag="py3-none-any") -> Wheel:
+    def make(name, version="1.0", requires=(), files=None, tag="py3-none-any") -> Path:
         stem = f"{name.replace('-', '_')}-{version}"
         path = tmp_path / "wheels" / f"{stem}-{tag}.whl"
         path.parent.mkdir(exist_ok=True)
         metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
         metadata += [f"Requires-Dist: {text}" for text in requires]
-        content = {f"{stem}.dist-info/METADATA": "\n".join(metadata) + "\n", f"{stem}.dist-info/RECORD": ""}
+        content = {f"{stem}.dist-info/METADATA": "\n".join(metadata) + "\n"}
+        content |= {f"{stem}.dist-info/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nTag: {tag}\n"}
         content |= files if files is not None else {f"{name.replace('-', '_')}/__init__.py": f"name = {name!r}\n"}
         with zipfile.ZipFile(path, "w") as archive:
             for member, text in content.items():
                 archive.writestr(member, text)
-        return Wheel(path)
+            archive.writestr(f"{stem}.dist-info/RECORD", "".join(f"{member},,\n" for member in content))
+        return path
 
     return make
 

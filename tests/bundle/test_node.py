@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -14,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.bundle import archive, builds, kernels
+from harness.provenance import digest
+from tools.bundle import archive
 from tools.bundle.assemble import LAUNCHER
 from tools.bundle.node import unpack
 
@@ -23,30 +23,29 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TORCH = ".".join(importlib.metadata.version("torch").split(".")[:2])
 
 
+INNER = "nvidia_cutlass_dsl/dsl_packages/madeup_inner.py"
+
+
 @pytest.fixture
-def bundle(checkout, make_wheel, tmp_path):
-    """A bundle inside a checkout, for this machine's Python and torch, with two packages."""
+def bundle(checkout, tmp_path):
+    """A bundle inside a checkout, for this machine's Python and torch, with two packages and a kernel."""
     folder = checkout / "bundle"
-    folder.mkdir()
-    for file in LAUNCHER.iterdir():
-        if file.is_file():
-            shutil.copy(file, folder / file.name)
-    (folder / "run").chmod(0o755)
-    inner = "nvidia_cutlass_dsl/dsl_packages/madeup_inner/__init__.py"
-    wheels = [make_wheel("madeup-outer"), make_wheel("other", files={inner: ""})]
-    target = folder / "site" / "core.tar.xz"
-    archive.pack(wheels, archive.Patterns(), target, tmp_path / "cache")
-    built = tmp_path / "built" / "gemm-sm_90a-0"
-    built.mkdir(parents=True)
-    (built / "gemm.so").write_bytes(b"code")
-    packed = folder / "site" / "kernels.tar.xz"
-    kernels.pack(built.parent, packed)
-    write_info(folder, {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (target, packed)})
+    shutil.copytree(LAUNCHER, folder)
+    put(folder, "core", tmp_path, "site/madeup_outer.py", f"site/{INNER}")
+    put(folder, "kernels", tmp_path, "kernels/gemm-sm_90a-0/gemm.so")
     return folder
 
 
-def write_info(folder, archives, python=PYTHON, torch=TORCH, built=()):
-    info = {"archives": archives, "node": {"python": python, "torch": torch}, "built": {name: {} for name in built}}
+def put(folder, part, tmp_path, *names):
+    """Adds an archive with these files to a bundle."""
+    (tmp_path / "content").write_text("{}")
+    file = folder / "site" / f"{part}.tar.xz"
+    archive.pack(dict.fromkeys(names, tmp_path / "content"), file, tmp_path / "cache")
+    write_info(folder, {one.name: digest(one) for one in (folder / "site").iterdir()})
+
+
+def write_info(folder, archives, python=PYTHON, torch=TORCH):
+    info = {"archives": archives, "node": {"python": python, "torch": torch}}
     (folder / "build_info.json").write_text(json.dumps(info))
 
 
@@ -77,7 +76,7 @@ def test_packages_kernels_stamp_and_checkout_are_in_place(run, bundle, checkout)
     done = run("python", "-c", code)
     assert done.returncode == 0, done.stderr
     prebuilt, info, package = json.loads(done.stdout)
-    assert (Path(prebuilt) / "gemm-sm_90a-0" / "gemm.so").read_bytes() == b"code"
+    assert (Path(prebuilt) / "gemm-sm_90a-0" / "gemm.so").is_file()
     assert info == str(bundle / "build_info.json")
     assert package.startswith(str(checkout))
 
@@ -89,14 +88,8 @@ def test_a_bundle_without_kernels_sets_none(run, bundle):
 
 
 def test_libraries_built_from_source_are_where_the_baselines_look(run, bundle, tmp_path):
-    build = tmp_path / "sources" / "madeup" / "key"
-    (build / "site").mkdir(parents=True)
-    (build / "site" / "madeup_built.py").write_text("")
-    (build / "manifest.json").write_text(json.dumps({"python": PYTHON, "torch": TORCH}))
-    target = bundle / "site" / "madeup.tar.xz"
-    builds.pack(builds.Build("madeup", build), target, tmp_path / "cache")
-    archives = archives_of(bundle) | {target.name: hashlib.sha256(target.read_bytes()).hexdigest()}
-    write_info(bundle, archives, built=["madeup"])
+    build = "sources/madeup/key"
+    put(bundle, "madeup", tmp_path, f"{build}/manifest.json", f"{build}/site/madeup_built.py")
     code = f"""import sys; sys.path.append({str(ROOT)!r})
 from baselines.common import built, sites
 print(sites.find("madeup", ["madeup_built"], ""), built.site("madeup"))"""
@@ -127,20 +120,20 @@ def test_a_python_that_knows_no_filter_unpacks_too(bundle, tmp_path, monkeypatch
     monkeypatch.delattr(tarfile, "data_filter", raising=False)
     monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
     archive_file = bundle / "site" / "core.tar.xz"
-    unpack.unpack(archive_file, hashlib.sha256(archive_file.read_bytes()).hexdigest(), tmp_path / "unpacked")
-    assert (tmp_path / "unpacked" / "madeup_outer").is_dir()
+    unpack.unpack(archive_file, digest(archive_file), tmp_path / "unpacked")
+    assert (tmp_path / "unpacked" / "site" / "madeup_outer.py").is_file()
 
 
-def test_unpacked_once(run, tmp_path):
-    run("true")
-    folders = sorted((tmp_path / "site").iterdir(), key=lambda folder: (folder / "gemm-sm_90a-0").is_dir())
-    packages, kernels_folder = folders
-    for folder in (packages, kernels_folder):
-        (folder / "marker").write_text("")
-    run("true")
-    assert (packages / "marker").exists()
-    assert (kernels_folder / "marker").exists()
-    assert len(list((tmp_path / "site").iterdir())) == 2
+def test_unpacked_once_and_again_when_an_archive_changes(run, bundle, tmp_path):
+    for folders in (1, 1, 2):
+        assert run("true").returncode == 0
+        assert len(list((tmp_path / "site").iterdir())) == folders
+        for folder in (tmp_path / "site").iterdir():
+            (folder / "marker").touch()
+        if (tmp_path / "seen").exists():
+            put(bundle, "more", tmp_path, "site/more.py")
+        (tmp_path / "seen").touch()
+    assert len(list((tmp_path / "site").glob("*/marker"))) == 2
 
 
 def failed(done, *words):
@@ -151,27 +144,20 @@ def failed(done, *words):
         assert word in done.stderr
 
 
-def test_no_command(run):
-    failed(run(), "no command was given")
+def test_no_command_and_no_such_interpreter(run):
+    for done, said in ((run(), "name a command"), (run("true", PYTHON="/no/such/python"), "/no/such/python")):
+        assert (done.returncode, done.stderr.count("\n"), said in done.stderr) == (1, 1, True), done.stderr
 
 
-def test_another_python_is_refused(run, bundle):
-    write_info(bundle, archives_of(bundle), python="3.7")
-    failed(run("true"), f"this is Python {PYTHON}", "the bundle is for 3.7", f"--python {PYTHON}")
-
-
-def test_another_torch_is_refused(run, bundle):
-    write_info(bundle, archives_of(bundle), torch="1.4")
-    failed(run("true"), f"torch {TORCH}", "the bundle is for 1.4", f"--torch {TORCH}")
+@pytest.mark.parametrize(("what", "mine", "other"), [("python", PYTHON, "3.7"), ("torch", TORCH, "1.4")])
+def test_another_python_or_torch_is_refused(run, bundle, what, mine, other):
+    write_info(bundle, archives_of(bundle), **{what: other})
+    failed(run("true"), f"has {what} {mine}", f"the bundle is for {other}", f"--{what} {mine}")
 
 
 def test_a_longer_minor_version_is_another_version(run, bundle):
     write_info(bundle, archives_of(bundle), torch=TORCH[:-1])
     failed(run("true"), "the bundle is for")
-
-
-def test_no_such_interpreter(run):
-    failed(run("true", PYTHON="/no/such/python"), "there is no /no/such/python", "set PYTHON")
 
 
 def test_damaged_archive(run, bundle, tmp_path):
@@ -183,7 +169,7 @@ def test_damaged_archive(run, bundle, tmp_path):
 
 def test_missing_archive(run, bundle):
     (bundle / "site" / "core.tar.xz").unlink()
-    failed(run("true"), "core.tar.xz is missing")
+    failed(run("true"), "cannot be used", "core.tar.xz")
 
 
 def test_truncated_stamp(run, bundle):

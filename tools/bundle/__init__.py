@@ -1,7 +1,6 @@
 """Pack what a GPU node without a network lacks: Python packages, prebuilt kernels, the state of the sources.
 
 ``python -m tools.bundle`` fills one folder; ``bundle/run <command>`` on the node uses it with the node's own Python and
-torch. One module a step: `needs` (what experiments want); `plan` (which groups); `resolve` (which distributions);
-`wheels` (fetching); `archive` (packing); `builds` (libraries built from source); `kernels` (prebuilt kernels); `stamp`
-(what the sources were); `assemble` (all of it, in order).
+torch. `needs` says what experiments want, `plan` which parts those are. `packages` has uv install a part, `kernels`
+builds ours, `archive` packs. `stamp` says what the sources were. `assemble` does all of it in order.
 """

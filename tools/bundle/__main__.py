@@ -10,87 +10,45 @@ if __name__ == "__main__":
     sys.exit(guarded("tools.bundle.__main__"))
 
 import argparse
-import math
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from tk_kernels.toolchain.targets import GPU, TARGETS
-from tools.bundle import builds, needs, stamp
+from tools.bundle import needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
 from tools.bundle.errors import BundleError
-from tools.bundle.plan import GROUPS_FILE, KERNELS, NODE_PACKAGES_FILE, choose, default_parts, read_groups, read_node
-from tools.sources import libraries
-from tools.sources.errors import SourcesError
+from tools.bundle.plan import GROUPS_FILE, KERNELS, NODE_PACKAGES_FILE, choose, find_build, read_groups, read_node
+from tools.sources.libraries import read
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_MIB = 64.0
-
-
-EXAMPLES = """\
-examples:
-  python -m tools.bundle                                   the parts of the default, all kernels
-  python -m tools.bundle --for fig8_attention              the kernel and the libraries of one exhibit
-  python -m tools.bundle --python 3.11 --torch 2.13 --node-has my_node.txt
-"""
 
 
 def parser() -> Parser:
     """The options."""
     p = Parser(
         prog="python -m tools.bundle",
-        description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not\n"
-        "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Fill a folder with what a GPU node without a network lacks: the Python packages that are not in "
+        "its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
+        epilog="example: python -m tools.bundle --for fig8_attention",
     )
+    targets = [GPU, *(name for name, target in TARGETS.items() if target.cuda)]
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
-    p.add_argument("--python", default="3.12", help="the node's Python, major.minor (default: 3.12)")
-    p.add_argument("--torch", default="2.11", help="the node's torch, major.minor (default: 2.11)")
+    p.add_argument("--python", default="3.12", help="the node's, major.minor (default: %(default)s)")
+    p.add_argument("--torch", default="2.11", help="the node's, major.minor (default: %(default)s)")
     p.add_argument(
-        "--target",
-        default=GPU,
-        choices=(GPU, *(name for name, target in TARGETS.items() if target.cuda)),
-        help="what the node's GPU runs: sm_90a (Hopper) or sm_80 (others since Ampere) (default: as this machine's, "
-        "else sm_90a)",
+        "--target", default=GPU, choices=targets, help="of the node's GPU (default: this one's, else sm_90a)"
     )
-    p.add_argument(
-        "--node-has",
-        action="append",
-        metavar="FILE|NAMES",
-        help="distributions the node has: a file of names, or names joined by commas; may be repeated "
-        "(default: tools/bundle/node_packages.txt)",
-    )
-    parts = p.add_mutually_exclusive_group()
-    parts.add_argument(
-        "--for",
-        dest="for_",
-        metavar="NAMES",
-        help="only the parts and kernels that the contestants of these experiments or exhibits want, such as "
-        "fig8_attention, or fig8 for all of Figure 8",
-    )
-    parts.add_argument("--minimal", action="store_true", help="core and kernels alone, for quick kernel work")
-    p.add_argument(
-        "--with-built",
-        action="store_true",
-        help="pack the libraries built from source too, from the cache of tools.sources (of --for: those it wants)",
-    )
-    p.add_argument("--with", dest="with_", metavar="PARTS", help="pack these parts too, such as wandb")
-    p.add_argument("--without", metavar="PARTS", help="leave these parts out, such as quack (docs/bundle.md has all)")
-    p.add_argument(
-        "--max-mib",
-        type=float,
-        default=MAX_MIB,
-        help=f"limit in MiB of the bundle and the checkout's tracked files together (default: {MAX_MIB:g})",
-    )
+    p.add_argument("--node-has", type=Path, default=NODE_PACKAGES_FILE, metavar="FILE", help="names of its packages")
+    wanted = "pack what the contestants of these experiments or exhibits want, such as fig8_attention, or fig8"
+    p.add_argument("--for", dest="for_", type=_names, metavar="NAMES", help=wanted)
+    p.add_argument("--with", dest="with_", type=_names, default=[], metavar="PARTS", help="pack these too")
+    p.add_argument("--without", type=_names, default=[], metavar="PARTS", help="leave these out")
+    limit = "of the bundle and the checkout's tracked files together (default: %(default)g)"
+    p.add_argument("--max-mib", type=float, default=MAX_MIB, help=limit)
     return p
-
-
-def default_cache() -> Path:
-    """Where fetched wheels and packed archives are kept: under $XDG_CACHE_HOME, else ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tk_bundle"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,10 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
     try:
-        order, wanted = planned(options, shlex.join(["python", "-m", "tools.bundle", *arguments]))
+        order, absent = planned(options, shlex.join(["python", "-m", "tools.bundle", *arguments]))
         sizes = assemble(order, lambda text: print(text, file=sys.stderr, flush=True))
-        tracked = stamp.tracked_bytes(ROOT)
-    except (BundleError, SourcesError) as error:
+    except BundleError as error:
         print(f"bundle: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -110,53 +67,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bundle: interrupted; the folder was left as it was", file=sys.stderr)
         return 130
-    total = sum(sizes.values())
+    total, tracked = sum(sizes.values()), stamp.tracked_bytes(ROOT)
     print(f"{order.output}: {total / MIB:.1f} MiB ({describe(sizes)})")
-    print(
-        f"travels with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB"
-    )
-    if absent := [name for name in wanted if name not in order.parts]:
-        print(
-            f"not packed, as rows will say: {', '.join(absent)} (--with NAME; --with-built: what is built from source)"
-        )
+    print(f"with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB")
+    if absent:
+        print(f"not packed, as rows will say: {', '.join(absent)} (--with NAME packs one)")
     return 0
 
 
-def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str, ...]]:
-    """What to make, and the names of all parts that the experiments want, packed or not.
+def planned(options: argparse.Namespace, command: str) -> tuple[Order, list[str]]:
+    """What to make, and the names of the parts that the experiments want and that are not packed.
 
     Raises:
-        BundleError, SourcesError: A name that does not exist, a build that is not there, data that cannot be read.
+        BundleError: A name that does not exist, or a build that is asked for and is not there.
     """
-    if not 0 < options.max_mib < math.inf:
-        raise BundleError(f"--max-mib: got {options.max_mib:g}, needed is a number of MiB above 0")
-    for option, names in (("for", options.for_), ("with", options.with_), ("without", options.without)):
-        if names is not None and not _names(names):
-            raise BundleError(f"--{option}: got {names!r}, which names nothing")
-    groups, built = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), libraries.read()
-    node = read_node(options.python, options.torch, options.node_has or [str(NODE_PACKAGES_FILE)])
+    groups, libraries = read_groups(GROUPS_FILE, ROOT / "pyproject.toml"), read()
+    node = read_node(options.python, options.torch, options.node_has)
     if options.for_:
-        wants = needs.needs(needs.contestants(_names(options.for_), target=options.target), groups, built)
+        wants = needs.needs(needs.contestants(options.for_, target=options.target), groups, libraries)
         base = wants.parts
     else:
-        wants = needs.Needs(tuple(name for name, group in groups.items() if group.contestants), tuple(built))
-        base = ("core", KERNELS) if options.minimal else default_parts(groups)
-    base += wants.libraries if options.with_built else ()
-    parts = choose(groups, base, _names(options.with_ or ""), _names(options.without or ""), built)
+        wants = needs.Needs(tuple(name for name in groups if groups[name].contestants), tuple(libraries))
+        base = (*(name for name, group in groups.items() if group.default), KERNELS)
+    builds = {name: folder for name in libraries if (folder := find_build(name, node))}
+    if missing := {*options.with_} & {*libraries} - {*builds}:
+        raise BundleError(
+            f"there is no build of {', '.join(sorted(missing))} for Python {node.python} and torch {node.torch}; "
+            "install one with python -m tools.sources install LIBRARY PATH"
+        )
+    here = (name for name in wants.libraries if name in builds)
+    parts = choose(groups, (*base, *here), options.with_, options.without, libraries)
+    cache = os.environ.get("XDG_CACHE_HOME")
     order = Order(
         root=ROOT,
         output=options.output.resolve(),
-        cache=default_cache(),
+        cache=(Path(cache) if cache else Path.home() / ".cache") / "tk_bundle",
         node=node,
         groups=groups,
         parts=parts,
         max_mib=options.max_mib,
         command=command,
-        builds=tuple(builds.find(built[name], node, wants.files.get(name)) for name in parts if name in built),
+        builds=builds,
         kernels=wants.kernels or {options.target: ()},
     )
-    return order, (*wants.parts, *wants.libraries)
+    return order, [name for name in (*wants.parts, *wants.libraries) if name not in parts]
 
 
 def _names(text: str) -> list[str]:
-    return [name for name in text.replace(" ", ",").split(",") if name]
+    return text.replace(",", " ").split()

@@ -1,29 +1,21 @@
-"""Make a bundle: resolve, pack, build, stamp, check its size, and only then put it in place."""
+"""Make a bundle: install, build, pack, stamp, check its size, and only then put it in place."""
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-
 from harness.provenance import FILES
-from tools.bundle import archive, builds, kernels, stamp
+from tools.bundle import archive, kernels, packages, stamp
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import HERE, KERNELS, Group, Node
-from tools.bundle.resolve import resolve
-from tools.bundle.wheels import Downloader, Wheel
 
-SCHEMA_VERSION = 2
-KERNELS_ARCHIVE = f"{KERNELS}.tar.xz"
 MIB = 1 << 20
 LAUNCHER = HERE / "node"  # files that go into every bundle as they are
 
@@ -32,21 +24,20 @@ LAUNCHER = HERE / "node"  # files that go into every bundle as they are
 class Order:
     """What to make: ``parts`` as `plan.choose` names them, from the checkout ``root``.
 
-    ``max_mib`` bounds what travels, in MiB: the bundle and the checkout's tracked files. ``builds`` are the parts that
-    were built from source, ``kernels`` the names of those to pack, by target; no name is all of a target, no target the
-    node's GPU.
+    ``max_mib`` bounds what travels, in MiB: the bundle and the checkout's tracked files. ``builds`` has the folders of
+    the parts that were built from source, ``kernels`` the names of ours to pack, by target; none is all of them.
     """
 
     root: Path
     output: Path
     cache: Path
     node: Node
-    groups: dict[str, Group]
+    groups: Mapping[str, Group]
     parts: tuple[str, ...]
     max_mib: float
     command: str
-    builds: tuple[builds.Build, ...] = ()
-    kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    builds: Mapping[str, Path]
+    kernels: Mapping[str, tuple[str, ...]]
 
 
 def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
@@ -55,128 +46,81 @@ def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
     Raises:
         BundleError: A part cannot be had, or the bundle and the checkout's tracked files are more than ``max_mib``.
     """
-    _refuse_foreign_folder(order.output)
-    stamp.left_out(order.root)  # what a node lacks is said before minutes are spent
-    partial = order.cache / f"assembling-{os.getpid()}"  # not beside the output: it would look like a new file to git
-    partial.mkdir(parents=True)
-    try:
-        info = _fill(order, partial, say)
-        (partial / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
-        (partial / FILES).write_text(stamp.listed_files(order.root))
-        sizes = measure(partial)
-        _check_size(sizes, stamp.tracked_bytes(order.root), order.max_mib)
-        if order.output.exists():
-            shutil.rmtree(order.output)
-        order.output.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(partial, order.output)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return sizes
-
-
-def _fill(order: Order, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Write everything but the stamp into ``folder``; returns the stamp."""
+    output = order.output
+    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "build_info.json").is_file()):
+        raise BundleError(f"{output} exists and is not a bundle; name another folder with --output, or remove it")
     info: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
         "git_commit": stamp.git_commit(order.root),
         "git_dirty": stamp.git_dirty(order.root),
         "left_out": stamp.left_out(order.root),
         "built_utc": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": order.command,
         "node": {"python": order.node.python, "torch": order.node.torch},
-        "parts": list(order.parts),
-        "packages": {},
-        "built": {build.library: build.stamp for build in order.builds},
-        "archives": {},
-        "kernels": [],
+        **{what: {} for what in ("packages", "built", "archives")},
     }
-    packed: list[Wheel] = []
-    for name in (part for part in order.parts if part in order.groups):
-        wheels = _group_wheels(order, name, packed, say)
-        packed += wheels
-        target = folder / "site" / f"{name}.tar.xz"
-        say(f"{name}: packing {', '.join(f'{w.name} {w.version}' for w in wheels) or 'nothing'}")
-        patterns = archive.Patterns(order.groups[name].drop, order.groups[name].keep)
-        archive.pack(wheels, patterns, target, order.cache / "packed")
-        info["packages"] |= {w.name: str(w.version) for w in wheels}
-        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
-    for build in order.builds:
-        say(f"{build.library}: packing {build.folder}")
-        target = folder / "site" / f"{build.library}.tar.xz"
-        builds.pack(build, target, order.cache / "packed")
-        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
-    if KERNELS in order.parts:
-        with tempfile.TemporaryDirectory() as built:
-            for gpus, names in (order.kernels or {kernels.TARGET: ()}).items():
-                say(f"kernels: building {', '.join(names) or 'all'} for {gpus}")
-                kernels.build(order.root, Path(built), names, gpus)
-            info["kernels"] = kernels.listed(Path(built))
-            target = folder / "site" / KERNELS_ARCHIVE
-            kernels.pack(Path(built), target)
-        info["archives"][target.name] = hashlib.sha256(target.read_bytes()).hexdigest()
-    for file in sorted(LAUNCHER.iterdir()):
-        if file.is_file():
-            shutil.copy(file, folder / file.name)
-    (folder / "run").chmod(0o755)
-    return info
-
-
-def _group_wheels(order: Order, name: str, packed: list[Wheel], say: Callable[[str], None]) -> list[Wheel]:
-    constraints = order.root / "constraints.txt"
-    downloader = Downloader(
-        order.node.python,
-        order.cache / "wheels" / name,
-        constraints if constraints.is_file() else None,
-        order.groups[name].build,
-    )
-
-    def fetch(package: str, specifier: SpecifierSet, from_source: bool) -> Wheel:
-        say(f"{name}: fetching {package}{specifier}")
-        return downloader.fetch(package, specifier, from_source=from_source)
-
-    return resolve(order.groups[name], order.node, fetch, packed)
-
-
-def measure(folder: Path) -> dict[str, int]:
-    """Bytes by part: each archive of site/ by its name, and ``rest``."""
-    sizes: dict[str, int] = {}
-    for path in (p for p in folder.rglob("*") if p.is_file()):
-        parts = path.relative_to(folder).parts
-        part = path.name.removesuffix(".tar.xz") if parts[0] == "site" else "rest"
-        sizes[part] = sizes.get(part, 0) + path.stat().st_size
+    listed = stamp.listed_files(order.root)  # now: packing takes minutes, and the commit above is of these
+    order.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=order.cache) as scratch:  # beside the output, git would see a new file
+        bundle = Path(scratch) / "bundle"
+        for part in order.parts:
+            say(f"{part}: fetching or building, then packing")
+            target = bundle / "site" / f"{part}.tar.xz"
+            files = _files(order, part, Path(scratch) / part, info)
+            info["archives"][target.name] = archive.pack(files, target, order.cache / "packed")
+        shutil.copytree(LAUNCHER, bundle, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+        (bundle / "build_info.json").write_text(json.dumps(info, indent=2, sort_keys=True) + "\n")
+        (bundle / FILES).write_text(listed)
+        sizes = _measured(bundle)
+        _check_size(sizes, stamp.tracked_bytes(order.root), order.max_mib)
+        if output.exists():
+            shutil.rmtree(output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(bundle, output)
     return sizes
 
 
-def describe(sizes: dict[str, int]) -> str:
+def _files(order: Order, part: str, folder: Path, info: dict[str, Any]) -> dict[str, Path]:
+    """The files of a part by their paths on the node; ``folder`` is made for them, ``info`` says what they are."""
+    if part == KERNELS:
+        for target, names in order.kernels.items():
+            kernels.build(order.root, folder, names, target)
+        info["kernels"] = sorted(_below(folder))
+        return {f"kernels/{name}": file for name, file in _below(folder).items()}
+    if part in order.builds:
+        build = order.builds[part]
+        manifest = json.loads((build / "manifest.json").read_text())
+        info["built"][part] = {"key": build.name, "commit": str(manifest.get("commit", "unknown"))}
+        return {f"sources/{part}/{build.name}/{name}": file for name, file in _below(build).items()}
+    group = order.groups[part]
+    info["packages"] |= packages.install(group, order.node, info["packages"], order.root / "constraints.txt", folder)
+    return {f"site/{name}": file for name, file in _below(folder).items() if group.takes(name)}
+
+
+def _below(folder: Path) -> dict[str, Path]:
+    """The files in ``folder`` by their paths there."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): path for path in files}
+
+
+def _measured(folder: Path) -> dict[str, int]:
+    """Bytes by part: each archive of site/ by its name, and ``rest``."""
+    sizes = {file.name.removesuffix(".tar.xz"): file.stat().st_size for file in (folder / "site").iterdir()}
+    return {**sizes, "rest": sum(file.stat().st_size for file in folder.iterdir() if file.is_file())}
+
+
+def describe(sizes: Mapping[str, int]) -> str:
     """The sizes in words, largest first."""
     ordered = sorted(sizes.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {size / MIB:.1f} MiB" for name, size in ordered)
 
 
-def _check_size(sizes: dict[str, int], tracked: int, max_mib: float) -> None:
+def _check_size(sizes: Mapping[str, int], tracked: int, max_mib: float) -> None:
     """Raises `BundleError` where the bundle and ``tracked`` bytes of the checkout are more than ``max_mib`` MiB."""
     bundle = sum(sizes.values())
     excess = bundle + tracked - max_mib * MIB
     if excess > 0:
         raise BundleError(
             f"the bundle is {bundle / MIB:.2f} MiB ({describe(sizes)}) and the checkout's tracked files are "
-            f"{tracked / MIB:.2f}, {excess / MIB:.2f} over the limit of {max_mib:g} MiB; "
-            f"{_advice(sizes, excess)}or raise --max-mib if your way to the node carries more"
+            f"{tracked / MIB:.2f}, {excess / MIB:.2f} over the limit of {max_mib:g} MiB; pack for fewer experiments "
+            "with --for, leave parts out with --without, or raise --max-mib if your way to the node carries more"
         )
-
-
-def _advice(sizes: dict[str, int], excess: float) -> str:
-    """What to leave out, so that ``excess`` bytes are saved: the smallest part that does, else all of them."""
-    parts = sorted((size, name) for name, size in sizes.items() if name not in ("core", KERNELS, "rest"))
-    enough = [(size, name) for size, name in parts if size >= excess][:1]
-    if not enough and sum(size for size, _ in parts) < excess:
-        return "pack for fewer experiments with --for, "
-    named = ",".join(name for _, name in enough or parts)
-    saved = sum(size for size, _ in enough or parts)
-    return f"pack for fewer experiments with --for, leave out {saved / MIB:.1f} MiB with --without {named}, "
-
-
-def _refuse_foreign_folder(output: Path) -> None:
-    """An existing output is replaced only if it is a bundle, or empty."""
-    if output.is_file() or (output.is_dir() and any(output.iterdir()) and not (output / "build_info.json").is_file()):
-        raise BundleError(f"{output} exists and is not a bundle; name another folder with --output, or remove it")

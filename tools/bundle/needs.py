@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from harness.naming import parse_contestant
 from paper_figures.errors import PaperFiguresError
@@ -16,8 +16,7 @@ from paper_figures.shown.derived import measured_exhibits
 from tk_kernels.toolchain import find_kernel
 from tk_kernels.toolchain.targets import GPU
 from tools.bundle.errors import BundleError
-from tools.bundle.plan import GROUPS_FILE, KERNELS, Group
-from tools.sources.libraries import FILE as LIBRARIES_FILE
+from tools.bundle.plan import KERNELS, Group
 from tools.sources.libraries import Library
 
 
@@ -37,46 +36,25 @@ class Needs:
     """Parts in the order of the groups, libraries that are built from source, and kernels by their folders' names.
 
     ``kernels`` has their names by target: the node's, or "gpu" for that of the machine that packs, and those that
-    contestants name, as tk[target=sm_80] does. ``files`` has, by library, the files in its site folder that the
-    contestants read, where each reads one alone.
+    contestants name, as tk[target=sm_80] does.
     """
 
     parts: tuple[str, ...]
     libraries: tuple[str, ...]
     kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    files: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries: Mapping[str, Library]) -> Needs:
-    """What these contestants want: core, and what their modules are named by.
-
-    Raises:
-        BundleError: No group and no library names a contestant's module.
-    """
-    paths = {one.path for one in contestants}
-    modules = {_module(path) for path in paths}
-    lists = [*(group.contestants for group in groups.values()), *(one.contestants for one in libraries.values())]
-    known = {module for listed in lists for module in listed}
-    if unknown := sorted(modules - known):
-        raise BundleError(
-            f"{', '.join(unknown)}: no part says that it packs what this contestant runs on; "
-            f"name it below contestants in {GROUPS_FILE.name} or {LIBRARIES_FILE.name}"
-        )
+    """What these contestants want: core, and the parts and libraries that name their modules."""
+    modules = {_module(one.path) for one in contestants}
     kernels: dict[str, tuple[str, ...]] = {}
     for one in sorted(contestants):
         if one.path.startswith(OWN):
             kernels[one.target] = tuple(sorted({*kernels.get(one.target, ()), *_kernels(one)}))
     kernels = {target: names for target, names in kernels.items() if names}
     parts = [name for name, group in groups.items() if name == "core" or modules & {*group.contestants}]
-    wanted = {name: one for name, one in libraries.items() if modules & {*one.contestants}}
-    files = {
-        name: frozenset(
-            one.file.format(library=_class(path).library) for path in paths if _module(path) in one.contestants
-        )
-        for name, one in wanted.items()
-        if one.file
-    }
-    return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), kernels, files)
+    wanted = tuple(name for name, library in libraries.items() if modules & {*library.contestants})
+    return Needs(tuple(parts + [KERNELS] * bool(kernels)), wanted, kernels)
 
 
 def contestants(names: Iterable[str], configs: Path = CONFIGS, target: str = GPU) -> frozenset[Asked]:
@@ -113,13 +91,9 @@ def _module(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _class(path: str) -> Any:
-    return getattr(importlib.import_module(_module(path)), path.rpartition(".")[2])
-
-
 def _kernels(one: Asked) -> set[str]:
     """The kernels that a contestant of ours loads, forward and backward, as far as they are built for its target."""
-    kernel = _class(one.path)
+    kernel = getattr(importlib.import_module(_module(one.path)), one.path.rpartition(".")[2])
     if one.target == GPU:
         return {str(kernel.name), *kernel.helpers}
     folders = {str(kernel(target=one.target).folder(one.target, direction)) for direction in ("fwd", "bwd")}

@@ -16,10 +16,7 @@ from typing import Any
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from baselines.common import built
-from tools.bundle import archive
-from tools.bundle.errors import BundleError
 from tools.bundle.node.unpack import extract
-from tools.bundle.wheels import Wheel
 from tools.sources.errors import SourcesError
 from tools.sources.libraries import Library
 
@@ -64,7 +61,7 @@ def _unpack(source: Path, partial: Path) -> dict[str, Any]:
             with tarfile.open(source) as tar:
                 extract(tar, partial)
             return _read(partial / "manifest.json")
-    except (tarfile.TarError, zipfile.BadZipFile, BundleError, InvalidWheelFilename, EOFError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, InvalidWheelFilename, EOFError) as error:
         raise SourcesError(f"{source} cannot be unpacked: {error}") from error
     except OSError as error:
         raise SourcesError(f"{error.filename or source}: {error.strerror or error}; nothing was installed") from error
@@ -72,11 +69,8 @@ def _unpack(source: Path, partial: Path) -> dict[str, Any]:
 
 
 def _unpack_wheel(source: Path, site: Path) -> dict[str, Any]:
-    for path, data, executable in archive.files(Wheel(source), archive.Patterns()):
-        file = site / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-        file.chmod(0o755 if executable else 0o644)
+    with zipfile.ZipFile(source) as wheel:
+        wheel.extractall(site)
     *_, tags = parse_wheel_filename(source.name)
     stable = any(tag.abi in ("abi3", "none") for tag in tags)
     made_for = {tag.interpreter.removeprefix("cp") for tag in tags}

@@ -1,5 +1,4 @@
-"""Unpack a bundle once; print three lines: the folders to put on PYTHONPATH, joined by colons, the kernels' folder, and
-that of the libraries built from source. The last two are empty where the bundle holds none.
+"""Unpack a bundle once, and print the folder: ``site/`` has packages, ``kernels/`` ours, ``sources/`` built libraries.
 
 Runs on the node with its own Python and the standard library alone: ``python3 unpack.py BUNDLE``.
 """
@@ -10,41 +9,31 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import platform
 import shutil
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
-
-# Folders inside the site folder that hold importable packages too. (Elsewhere a .pth file names them.)
-INNER_PATHS = ("nvidia_cutlass_dsl/dsl_packages",)
-KERNELS = "kernels.tar.xz"
 
 
 class UnpackError(Exception):
     """One sentence for the user."""
 
 
-def check_node(info: dict[str, Any]) -> None:
+def check_node(want: dict[str, str]) -> None:
     """Refuse a Python or a torch that the bundle was not made for."""
-    want = info["node"]
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if python != want["python"]:
-        raise UnpackError(
-            f"this is Python {python} ({sys.executable}), the bundle is for {want['python']}; "
-            f"set PYTHON to such an interpreter, or rebuild with: make bundle BUNDLE_ARGS='--python {python}'"
-        )
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        raise UnpackError(f"{sys.executable} has no torch; set PYTHON to the interpreter that has it") from None
-    if not (torch + ".").startswith(want["torch"] + "."):
-        short = ".".join(torch.split(".")[:2])
-        raise UnpackError(
-            f"this node has torch {torch}, the bundle is for {want['torch']}; "
-            f"rebuild with: make bundle BUNDLE_ARGS='--torch {short}'"
-        )
+        torch = "none"
+    for what, version in (("python", platform.python_version()), ("torch", torch)):
+        if not f"{version}.".startswith(f"{want[what]}."):
+            minor = ".".join(version.split(".")[:2])
+            raise UnpackError(
+                f"{sys.executable} has {what} {version}, the bundle is for {want[what]}; set PYTHON to an interpreter "
+                f"that fits, or rebuild with: make bundle BUNDLE_ARGS='--{what} {minor}'"
+            )
 
 
 def unpacked(bundle: Path, archives: dict[str, str]) -> Path:
@@ -52,11 +41,11 @@ def unpacked(bundle: Path, archives: dict[str, str]) -> Path:
     digest = hashlib.sha256(json.dumps(archives, sort_keys=True).encode()).hexdigest()[:16]
     base = os.environ.get("TK_BUNDLE_SITE") or os.path.join(tempfile.gettempdir(), f"tk_bundle_{os.getuid()}")
     folder = Path(base) / digest
-    if folder.is_dir():
-        return folder
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.parent.stat().st_uid != os.getuid():
         raise UnpackError(f"{folder.parent} belongs to another user; set TK_BUNDLE_SITE to a folder of your own")
+    if folder.is_dir():
+        return folder
     partial = Path(tempfile.mkdtemp(prefix=f"{digest}.", dir=folder.parent))
     try:
         for name, expected in sorted(archives.items()):
@@ -73,10 +62,7 @@ def unpacked(bundle: Path, archives: dict[str, str]) -> Path:
 
 def unpack(archive: Path, expected: str, folder: Path) -> None:
     """Unpack one archive after checking its SHA-256."""
-    try:
-        got = hashlib.sha256(archive.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        raise UnpackError(f"{archive} is missing; copy the whole bundle folder") from None
+    got = hashlib.sha256(archive.read_bytes()).hexdigest()
     if got != expected:
         raise UnpackError(f"{archive} is damaged (its SHA-256 is {got[:12]}..., not {expected[:12]}...); copy it again")
     with tarfile.open(archive, "r:xz") as tar:
@@ -92,26 +78,18 @@ def extract(tar: tarfile.TarFile, folder: Path) -> None:
 
 
 def main() -> int:
-    """Print the folders; 1 and one sentence if they cannot be had."""
+    """Print the folder; 1 and one sentence if it cannot be had."""
     bundle = Path(sys.argv[1]).resolve()
     try:
         info = json.loads((bundle / "build_info.json").read_text())
-        check_node(info)
-        built = {f"{library}.tar.xz" for library in info.get("built", ())}
-        archives = info["archives"].items()
-        site = unpacked(bundle, {name: digest for name, digest in archives if name not in {KERNELS, *built}})
-        kernels = unpacked(bundle, {KERNELS: info["archives"][KERNELS]}) if KERNELS in info["archives"] else ""
-        sources = unpacked(bundle, {name: digest for name, digest in archives if name in built}) if built else ""
+        check_node(info["node"])
+        print(unpacked(bundle, info["archives"]))
     except UnpackError as error:
         print(f"bundle/run: {error}", file=sys.stderr)
         return 1
     except (OSError, ValueError, KeyError) as error:
-        print(f"bundle/run: the bundle at {bundle} cannot be used: {error!r}; copy it again", file=sys.stderr)
+        print(f"bundle/run: the bundle at {bundle} cannot be used ({error}); copy it again", file=sys.stderr)
         return 1
-    inner = [site / path for path in INNER_PATHS if (site / path).is_dir()]
-    print(":".join(str(path) for path in [site, *inner]))
-    print(kernels)
-    print(sources)
     return 0
 
 
