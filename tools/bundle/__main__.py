@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.bundle.__main__"))
-
 import argparse
 import math
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.entry import ended
 from tk_kernels.toolchain.targets import GPU, TARGETS
 from tools.bundle import builds, needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
@@ -36,9 +31,9 @@ examples:
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m tools.bundle",
         description="Fill one folder with what a GPU node without a network lacks: the Python packages that are not\n"
         "in its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it.",
@@ -160,3 +155,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, tuple[str
 
 def _names(text: str) -> list[str]:
     return [name for name in text.replace(" ", ",").split(",") if name]
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))
