@@ -91,8 +91,10 @@ def claim_hashes(root: Path = ROOT) -> dict[str, str]:
 def _git(root: Path, *arguments: str) -> str | None:
     if not (root / ".git").exists():  # a bundle inside somebody else's checkout is not that checkout
         return None
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", "-C", str(root), *arguments]  # in a hook, GIT_DIR and GIT_INDEX_FILE are of another repository
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
