@@ -256,7 +256,8 @@ def sentence(error: BaseException) -> str:
     if isinstance(parent, DictConfig) and full:
         within = str(full).rpartition(".")[0]
         groups = {path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")}
-        keys = [f"{within}.{key}" for key in map(str, parent)] if within else sorted({*map(str, parent), *groups, "resume"})
+        there = list(map(str, parent))
+        keys = [f"{within}.{key}" for key in there] if within else sorted({*there, *groups, "resume"})
         return f"{full} is unknown: there is {', '.join(keys)}{closest(str(full), keys)}"
     return f"{words}: name a file of configs/, as in timer=cuda_events" if type(error) is ValueError else words
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -115,6 +116,7 @@ def _mirror(run: Run, job: str, *, mode: str, project: str, entity: str | None, 
             entity=entity,
             dir=dir,
             name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
+            id=secrets.token_hex(4),  # WANDB_RUN_ID, which a job of a cluster may have, would make one of the jobs
             group=run.run_id,
             job_type=job,
             tags=tags(run),

@@ -398,6 +398,18 @@ def test_dirty_means_tracked_files_outside_results(tmp_path):
     assert provenance.source(tmp_path).git_dirty is True
 
 
+def test_a_hook_s_variables_name_no_other_repository(tmp_path, monkeypatch):
+    """Guard: in a hook, or under `git rebase --exec`, a run had the commit of the repository of the hook."""
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+        git(tmp_path / name, "init", "-q")
+        git(tmp_path / name, "commit", "-qm", name, "--allow-empty")
+    ours = provenance.source(tmp_path / "ours")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "theirs" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert provenance.source(tmp_path / "ours") == ours
+
+
 def test_claims_are_hashed(tmp_path):
     claims = tmp_path / "paper_figures" / "published" / "claims"
     claims.mkdir(parents=True)
