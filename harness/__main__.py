@@ -13,8 +13,10 @@ def main() -> int:
 
 
 def _run() -> int:
-    from harness.cli import main  # it takes seconds, in which Ctrl-C is one line too; a spawned worker needs none of it
-
+    if any(word in ("--help", "-h") for word in sys.argv[1:]):
+        from harness.help import main
+    else:
+        from harness.cli import main  # takes seconds; a spawned worker, which imports this module too, needs none of it
     return main()
 
 
