@@ -6,7 +6,7 @@ cases.
 
 - Commands, each `python -m harness.<name>`: batch cluster compare dashboards predecessors publish trace.
   Nsight Compute starts profile_case. `python -m harness` itself is cli, with help and console.
-- How a command begins and ends: entry.
+- How a command ends: entry.
 - Names and records: errors former_names naming places provenance records seeds settings.
 - What is asked for: implementations planning refusals small_problems workloads.
 - What happens to it: devices invocation ledger ncu outputs runner timing verification worker.
