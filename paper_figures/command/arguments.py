@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.entry import Parser
 from harness.places import CHECKOUT
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
@@ -26,9 +25,9 @@ exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options."""
-    top = Parser(
+    top = argparse.ArgumentParser(
         prog="reproduce-paper",
         description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU,\n"
         "on another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU\n"

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.entry import is_of_stdout
 from harness.errors import HarnessError
 from harness.places import CHECKOUT, RECORDED
 from harness.provenance import source
@@ -48,9 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PaperFiguresError, HarnessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if is_of_stdout(error):
-            raise
         print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
