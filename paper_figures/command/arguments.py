@@ -76,9 +76,6 @@ def parser() -> Parser:
         help="campaigns of nights, such as results/<gpu>/nightly, for a page of trends and regressions",
     )
     top.add_argument(
-        "--paper", type=Path, metavar="FOLDER", help="report on another paper: docs/another_paper.md; with --from"
-    )
-    top.add_argument(
         "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
     )
     top.add_argument(
@@ -102,7 +99,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     writes = ("add", "beside", "nights", "site", "quick", "check", "write_digests", "readme")
     if arguments.missing and any(getattr(arguments, name) for name in writes):
         raise PaperFiguresError(
-            "--missing only lists: beside it, --exhibit, --campaign, --from and --paper alone mean something",
+            "--missing only lists: beside it, --exhibit, --campaign and --from alone mean something",
             WRONG_ARGUMENTS,
         )
     if arguments.recorded and (arguments.source or arguments.campaign or arguments.beside or arguments.quick):
@@ -115,10 +112,6 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise PaperFiguresError(
             "--check, --write-digests and --readme take the second recorded campaign by themselves: leave out --beside",
             WRONG_ARGUMENTS,
-        )
-    if arguments.paper and (not arguments.source or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--paper reports on runs: give --from, and leave out --write-digests and --readme", WRONG_ARGUMENTS
         )
     if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(

@@ -27,7 +27,6 @@ from paper_figures.command.second import beside_recorded, carried, first_recorde
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
-from paper_figures.published.paper import load_paper, reporting_on
 from paper_figures.recorded.campaign import RESULTS, ROOT, find_campaign, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
@@ -64,17 +63,10 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    """Measures or verifies where that is asked for, and writes the report."""
     check_arguments(arguments)
     if arguments.recorded:
         arguments.source = first_recorded(ROOT)
-    if arguments.paper is None:
-        return _report(arguments)
-    with reporting_on(load_paper(arguments.paper)):
-        return _report(arguments)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    """Measures or verifies where that is asked for, and writes the report on the current paper."""
     exhibits = choose_exhibits(arguments.exhibit)
     if arguments.missing:
         folder, measured = _recorded(arguments), measured_exhibits(exhibits)
@@ -144,7 +136,7 @@ def _beside(arguments: argparse.Namespace, folder: Path) -> Path | None:
     if arguments.beside is not None:
         return carried(arguments.beside, ROOT)
     kept = arguments.recorded or arguments.check or arguments.write_digests or arguments.readme
-    alone = (arguments.source is not None and not kept) or arguments.add or arguments.paper
+    alone = (arguments.source is not None and not kept) or arguments.add
     return None if alone else beside_recorded(folder, ROOT)
 
 
@@ -199,12 +191,12 @@ def _run_here(exhibits: Sequence[Exhibit], gpu: steps.Gpu) -> tuple[Exhibit, ...
     """
     if gpu.runs_all:
         return tuple(exhibits)
-    refused = asked_here([one.experiment or one.id for one in exhibits])
+    refused = asked_here([one.id for one in exhibits])
     print(f"{gpu.name}: {_capability(gpu)}; it runs the kernels for Ampere GPUs, and its own roofs are measured")
     for line in sentences(refused):
         print(line)
     gone = {one.experiment for one in refused if one.whole}
-    left = tuple(one for one in exhibits if (one.experiment or one.id) not in gone)
+    left = tuple(one for one in exhibits if one.id not in gone)
     if not left:
         raise PaperFiguresError(f"no kernel of these exhibits runs on {gpu.name}: name others with --exhibit")
     return left

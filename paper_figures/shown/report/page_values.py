@@ -16,7 +16,7 @@ from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import BEYOND, Kind
-from paper_figures.published.paper import current
+from paper_figures.published.paper import COMMAND, LEDE, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
@@ -75,9 +75,9 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
     ]
     rows = speedups(report.exhibits)
     return {
-        "title": current().title,
-        "paper": current().name,
-        "lede": current().lede,
+        "title": TITLE,
+        "paper": NAME,
+        "lede": LEDE,
         "reading": reading(report.used),
         "sections": sections(report.used),
         "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
@@ -93,8 +93,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
         "held": held(report.results),
-        "description": f"{current().lede} {verdict_sentence(report.results)}",
-        "command": current().command,
+        "description": f"{LEDE} {verdict_sentence(report.results)}",
+        "command": COMMAND,
         "speedups": rows,
         "standing": standing(rows),
         "ticks": ticks(),

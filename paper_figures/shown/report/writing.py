@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.labels import short_run
-from paper_figures.published.paper import current
+from paper_figures.published.paper import FIGURES, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.selection import Cell
 from paper_figures.recorded.traces import FOLDER as TRACES
@@ -106,7 +106,7 @@ ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg"
 
 def badge_name() -> str:
     """What stands on the left of the badge."""
-    return f"{current().name} claims"
+    return f"{NAME} claims"
 
 
 def _write_pages(values: Mapping[str, Any], out: Path) -> None:
@@ -137,7 +137,7 @@ def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
 
     Those of the paper's figures of kernels come first, since their speeds are what the start page is about.
     """
-    ordered = sorted(exhibits, key=lambda one: one["where"] not in current().figures)
+    ordered = sorted(exhibits, key=lambda one: one["where"] not in FIGURES)
     names = (f"figures/{one['id']}.png" for one in ordered)
     return next((name for name in names if (out / name).exists()), "")
 
@@ -171,7 +171,7 @@ def _is_report(folder: Path, link: str = "") -> bool:
     """Whether a folder's start page is one of a report on this paper, and has a link."""
     page = folder / "index.html"
     text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-    return current().title in text and link in text
+    return TITLE in text and link in text
 
 
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
@@ -214,7 +214,7 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
             both = f"{by_end[short_run(cell.run.run_id)]} and {cell.run.run_id}"
             raise PaperFiguresError(f"runs {both} end alike, and cases are named by that: leave one of them out")
     for number, (file, shared) in enumerate(pages.items(), start=1):
-        page = render_page("case.html.j2", title=current().title, page=case_page(shared), exhibits=shown[file])
+        page = render_page("case.html.j2", title=TITLE, page=case_page(shared), exhibits=shown[file])
         (out / file).write_text(page, encoding="utf-8")
         for cell in shared:
             _write_samples(cell, out)

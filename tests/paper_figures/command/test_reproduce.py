@@ -221,7 +221,6 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
         (("--from", "nowhere"), 2, "nowhere is not a folder"),
         (("--add", "nowhere"), 2, "nowhere is not a folder"),
         (("--nights", "nowhere"), 2, "nowhere is not a folder"),
-        (("--from", "nowhere", "--paper", "nowhere"), 2, "nowhere/paper.yaml cannot be read"),
         (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
         (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
         (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
