@@ -49,14 +49,6 @@ def parser() -> Parser:
         help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
     )
     top.add_argument(
-        "--add",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="RESULTS",
-        help="results of other machines, to stand beside these",
-    )
-    top.add_argument(
         "--beside",
         type=Path,
         metavar="FOLDER",
@@ -96,7 +88,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
 
     Also for folders that are not there and are read at the end.
     """
-    writes = ("add", "beside", "nights", "site", "quick", "check", "write_digests", "readme")
+    writes = ("beside", "nights", "site", "quick", "check", "write_digests", "readme")
     if arguments.missing and any(getattr(arguments, name) for name in writes):
         raise PaperFiguresError(
             "--missing only lists: beside it, --exhibit, --campaign and --from alone mean something",
@@ -117,10 +109,6 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise PaperFiguresError(
             "--nights adds a page that has no digest: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
         )
-    if arguments.add and (arguments.check or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--add makes a report of several machines: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
-        )
     if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--check compares the whole report: leave out --exhibit, --write-digests and --readme", WRONG_ARGUMENTS
@@ -128,7 +116,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.quick and (arguments.check or arguments.source):
         beside = "--check" if arguments.check else "--from"
         raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
-    for folder in (*arguments.add, *arguments.nights):
+    for folder in arguments.nights:
         if not folder.is_dir():
             raise PaperFiguresError(
                 f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>", WRONG_ARGUMENTS

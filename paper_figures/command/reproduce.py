@@ -31,7 +31,6 @@ from paper_figures.recorded.campaign import RESULTS, ROOT, find_campaign, load_r
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.machines import added
 from paper_figures.shown.page.two_gpus import check_beside, paired
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -97,10 +96,9 @@ def _run(arguments: argparse.Namespace) -> int:
             small = [one for one in measured_exhibits(exhibits) if one.small_problems]
             failed = _verify(small, sources, there, every=not arguments.exhibit)
     nights = load_nights(arguments.nights) if arguments.nights else []
-    takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
+    takes = _about(_making_minutes(1 + (beside is not None)))
     with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
-        report = added(make_report(folder, exhibits, runs), [make_report(one, exhibits) for one in arguments.add])
-        report = replace(report, nights=tuple(nights))
+        report = replace(make_report(folder, exhibits, runs), nights=tuple(nights))
         if beside is not None:
             report = paired(report, make_report(beside, exhibits, others))
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)

@@ -32,7 +32,7 @@ from paper_figures.shown.render.table_library import table_library
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import GPUS, NIGHTS, PAGES, charted, every_run, page_values
+from paper_figures.shown.report.page_values import NIGHTS, PAGES, charted, page_values
 from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
@@ -40,7 +40,7 @@ FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "
 ENTRIES = (
     "index.html",
     "badge.svg",
-    *(page for page, _ in (*PAGES, GPUS, NIGHTS)),
+    *(page for page, _ in (*PAGES, NIGHTS)),
     "report.md",
     "report.tex",
     *FOLDERS,
@@ -70,12 +70,12 @@ def write_report(
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
     verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
     _write_table(verdicts, out / "tables", "claims")
-    for run in every_run(report):
+    for run in report.used:
         (out / "runs" / run.run_id).mkdir()
         manifest = json.dumps(run.manifest, separators=(",", ":"))  # all it says, without the third that is indentation
         (out / "runs" / run.run_id / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
     _write_cases(report, out, say)
-    every = [case for one in (report, *report.others) for case in records(one)]
+    every = records(report)
     measured = [one.exhibit.id for one in report.exhibits if one.exhibit.own_cases]
     write_cases(every, measured, out / "data")
     for one in report.exhibits:
@@ -85,8 +85,6 @@ def write_report(
     values = page_values(report, drawings, measured_here)
     if report.nights:
         write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
-    for name in ("figures", "claims", "cases") if report.others else ():
-        write_table(values["machines"][name], out / "data" / f"gpus-{name}")
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     values |= {"marks": mark_legend(every)}
@@ -198,13 +196,12 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
     A page leads back to the exhibits that its cases were measured for; to one made from others where there is none.
     """
     shown: dict[str, list[AnyExhibit]] = {}
-    every = [exhibit for one in (report, *report.others) for exhibit in one.exhibits]
-    for exhibit in sorted(every, key=lambda one: not one.exhibit.own_cases):
+    for exhibit in sorted(report.exhibits, key=lambda one: not one.exhibit.own_cases):
         for line in (line for line in exhibit.lines if line.cell.key):
             exhibits = shown.setdefault(case_page_file(line.cell.key), [])
             if exhibit.exhibit not in exhibits and (exhibit.exhibit.own_cases or not exhibits):
                 exhibits.append(exhibit.exhibit)
-    cells = unique_cases([line.cell for exhibit in every for line in exhibit.lines])
+    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     by_end: dict[str, str] = {}
     pages: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -219,7 +216,7 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
         for cell in shared:
             _write_samples(cell, out)
         say(f"{number} of {len(pages)} problems written")
-    for run in every_run(report):
+    for run in report.used:
         own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
         (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
 

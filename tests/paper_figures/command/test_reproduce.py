@@ -219,7 +219,6 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
         ((), 1, "holds no recorded run: restore the folder"),
         (("--campaign", "nothing"), 2, "holds no recorded run of a campaign 'nothing'"),
         (("--from", "nowhere"), 2, "nowhere is not a folder"),
-        (("--add", "nowhere"), 2, "nowhere is not a folder"),
         (("--nights", "nowhere"), 2, "nowhere is not a folder"),
         (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
         (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
