@@ -77,9 +77,7 @@ def parser() -> Parser:
         "--missing", action="store_true", help="list what the campaign lacks, with commands and minutes; exit code 0"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument(
-        "--readme", action="store_true", help="rewrite the results in README.md, docs/results.md and artifact.md"
-    )
+    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/results.md")
     return top
 
 

@@ -1,4 +1,4 @@
-"""The generated pages: README's block, docs/results.md, docs/artifact.md."""
+"""The generated pages: README's block and docs/results.md."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ from paper_figures.shown.report.model import Beside, Report
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_pages_are_written_and_nothing_else(
-    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # test_artifact.py
+def test_the_pages_are_written_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nof an older run\n{END}\n\nThe end.\n")
     update_readme(report, written, tmp_path)
     text = (tmp_path / "README.md").read_text()
@@ -59,11 +56,8 @@ def test_the_pages_are_written_and_nothing_else(
     assert (tmp_path / RESULTS_PAGE).read_text() == results
 
 
-def test_a_page_that_was_edited_or_lost_is_told(
-    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_was_edited_or_lost_is_told(report: Report, written: Path, tmp_path: Path) -> None:
     """Guard: no number of README or docs/results.md is typed by hand."""
-    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # it takes a second
     assert outdated(report, tmp_path) == []  # no checkout
     (tmp_path / "README.md").write_text(f"{BEGIN}\n{END}\n")
     update_readme(report, written, tmp_path)
