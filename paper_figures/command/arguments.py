@@ -52,12 +52,12 @@ def parser() -> Parser:
         "--beside",
         type=Path,
         metavar="FOLDER",
-        help="with --from: another GPU's campaign, whose verdicts stand beside these, and whose report is written too",
+        help="another GPU's campaign, whose verdicts stand beside the recorded ones, and whose report is written too",
     )
     top.add_argument(
         "--recorded",
         action="store_true",
-        help="report alone, on the campaign that the project keeps, with that of another GPU beside it if there is one",
+        help="report alone, on the campaign that the project keeps",
     )
     top.add_argument(
         "--nights",
@@ -92,16 +92,15 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             "--missing only lists: beside it, --exhibit, --campaign and --from alone mean something",
             WRONG_ARGUMENTS,
         )
-    if arguments.recorded and (arguments.source or arguments.campaign or arguments.beside or arguments.quick):
+    if arguments.recorded and (arguments.source or arguments.campaign or arguments.quick):
         raise PaperFiguresError(
-            "--recorded names the campaigns itself: leave out --from, --campaign, --beside and --quick", WRONG_ARGUMENTS
+            "--recorded names the campaign itself: leave out --from, --campaign and --quick", WRONG_ARGUMENTS
         )
-    if arguments.beside and not arguments.source:
-        raise PaperFiguresError("--beside stands beside recorded runs: give --from", WRONG_ARGUMENTS)
+    if arguments.beside and not (arguments.source or arguments.recorded):
+        raise PaperFiguresError("--beside stands beside recorded runs: give --from or --recorded", WRONG_ARGUMENTS)
     if arguments.beside and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
-            "--check, --write-digests and --readme take the second recorded campaign by themselves: leave out --beside",
-            WRONG_ARGUMENTS,
+            "--check, --write-digests and --readme keep the report on one campaign: leave out --beside", WRONG_ARGUMENTS
         )
     if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(

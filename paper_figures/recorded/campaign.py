@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.places import FIRST, WORK
+from harness.places import CHECKOUT, DATA, FIRST, RECORDED, WORK
 from harness.results import ResultsError, Run, load_campaign
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 
@@ -14,6 +14,20 @@ ROOT = WORK
 """Where reports and new results go: the checkout, or of a wheel the folder of whoever calls."""
 RESULTS = ROOT / "results"
 MANIFEST = "manifest.json"
+
+
+def carried(folder: Path, root: Path) -> Path:
+    """A folder of results, or where there is none the one of that name that an installed package carries."""
+    if CHECKOUT or folder.exists():
+        return folder
+    if not RECORDED.is_dir():
+        raise PaperFiguresError(
+            f"{RECORDED} is missing, the recorded runs of this installation: install a wheel of the project again, or "
+            "give a folder of runs with --from"
+        )
+    resolved = folder if folder.is_absolute() else Path.cwd() / folder
+    inside = DATA / resolved.relative_to(root) if resolved.is_relative_to(root) else folder
+    return inside if inside.is_dir() else folder
 
 
 def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Path:

@@ -15,14 +15,13 @@ from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.command.results_page import results_block
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import significant
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.page.finding import libraries
 from paper_figures.shown.page.overview import sketch, speedups
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import make_report
-from paper_figures.shown.report.model import Beside, Report
+from paper_figures.shown.report.model import Report
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -87,31 +86,6 @@ def test_a_line_has_the_rates_of_one_problem(report: Report) -> None:
     claim = next(one for one in report.results if one.claim.id == "fig7-matches-todays-best")
     assert verdict == f"{claim.verdict} (≥ 0.94×)"
     assert lines[3].cells[-1].endswith(" (≥ 3.34 to 13.04×)"), "one a problem"
-
-
-def test_a_line_is_of_the_gpu_that_timed_todays_kernel(report: Report) -> None:
-    """Where the report's own number is of an older kernel, and the other GPU's is not."""
-    fresh, whole = named_again(report, ""), [line.cells[0] for line in result_lines(report)]
-    stale = named_again(report, "all of 5 numbers stale")
-    beside = replace(stale, beside=Beside(fresh, "there"))
-    lines = result_lines(beside)
-    assert [line.cells[0] for line in lines] == [f"{whole[0]}, {report.gpu}", *whole[1:]]
-    assert lines[0].cells[1:] == result_lines(report)[0].cells[1:]
-    assert f"Lines of the {report.gpu} have today's kernels." in readme_block(beside)
-    for here, there in ((fresh, stale), (fresh, fresh), (stale, stale)):
-        assert [line.cells[0] for line in result_lines(replace(here, beside=Beside(there, "")))] == whole
-    assert "have today's kernels" not in readme_block(replace(stale, beside=Beside(stale, "")))
-
-
-def named_again(report: Report, stale: str) -> Report:
-    """The report, with these words on the claim of GEMM against today's fastest."""
-
-    def told(one: ClaimResult) -> ClaimResult:
-        return replace(one, stale=stale) if one.claim.id == "fig7-matches-todays-best" else one
-
-    return replace(
-        report, exhibits=tuple(replace(one, results=tuple(map(told, one.results))) for one in report.exhibits)
-    )
 
 
 def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> None:
