@@ -34,7 +34,7 @@ def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Pat
     """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`; gpu: its folder.
 
     What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
-    are passed over.  A name that several GPUs have is that of the first recorded campaign, where it is among them.
+    are passed over.  A name that several GPUs have is that of the recorded campaign, where it is among them.
     Raises `PaperFiguresError` if there is none, or if the name does not decide.
     """
     runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
