@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.places import CHECKOUT, RECORDED
+from harness.places import CHECKOUT, FIRST, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.arguments import check_arguments, parser
@@ -22,16 +22,13 @@ from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
-from paper_figures.command.second import beside_recorded, carried, first_recorded
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
-from paper_figures.published.paper import load_paper, reporting_on
-from paper_figures.recorded.campaign import RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.recorded.campaign import RESULTS, ROOT, carried, find_campaign, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.machines import added
 from paper_figures.shown.page.two_gpus import check_beside, paired
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -63,17 +60,10 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    """Measures or verifies where that is asked for, and writes the report."""
     check_arguments(arguments)
     if arguments.recorded:
-        arguments.source = first_recorded(ROOT)
-    if arguments.paper is None:
-        return _report(arguments)
-    with reporting_on(load_paper(arguments.paper)):
-        return _report(arguments)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    """Measures or verifies where that is asked for, and writes the report on the current paper."""
+        arguments.source = ROOT / FIRST
     exhibits = choose_exhibits(arguments.exhibit)
     if arguments.missing:
         folder, measured = _recorded(arguments), measured_exhibits(exhibits)
@@ -95,19 +85,17 @@ def _report(arguments: argparse.Namespace) -> int:
     else:
         folder = _recorded(arguments)
         runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
-        beside = _beside(arguments, folder)
-        if beside is not None:
+        if arguments.beside is not None:
+            beside = carried(arguments.beside, ROOT)
             others = load_runs(beside)
             check_beside(runs, others)
         if arguments.source is None and not arguments.check:
-            sources = [_shown(one) for one in (folder, beside) if one is not None]
             small = [one for one in measured_exhibits(exhibits) if one.small_problems]
-            failed = _verify(small, sources, there, every=not arguments.exhibit)
+            failed = _verify(small, _shown(folder), there, every=not arguments.exhibit)
     nights = load_nights(arguments.nights) if arguments.nights else []
-    takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
+    takes = _about(_making_minutes(1 + (beside is not None)))
     with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
-        report = added(make_report(folder, exhibits, runs), [make_report(one, exhibits) for one in arguments.add])
-        report = replace(report, nights=tuple(nights))
+        report = replace(make_report(folder, exhibits, runs), nights=tuple(nights))
         if beside is not None:
             report = paired(report, make_report(beside, exhibits, others))
         files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
@@ -115,8 +103,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.check:
         return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())
     if arguments.write_digests:
-        kept = _shown(folder), "" if beside is None else _shown(beside)
-        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, *kept))
+        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
     if arguments.readme:
         written = update_readme(report, arguments.output)
@@ -133,18 +120,6 @@ def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day
     """
     prefix = f"reproduce-{'quick-' if quick else ''}"
     return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
-
-
-def _beside(arguments: argparse.Namespace, folder: Path) -> Path | None:
-    """The campaign beside that of a folder: named, else the recorded one of another GPU.
-
-    A report on a folder that is named has what is named alone; what the repository keeps has both.
-    """
-    if arguments.beside is not None:
-        return carried(arguments.beside, ROOT)
-    kept = arguments.recorded or arguments.check or arguments.write_digests or arguments.readme
-    alone = (arguments.source is not None and not kept) or arguments.add or arguments.paper
-    return None if alone else beside_recorded(folder, ROOT)
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
@@ -198,12 +173,12 @@ def _run_here(exhibits: Sequence[Exhibit], gpu: steps.Gpu) -> tuple[Exhibit, ...
     """
     if gpu.runs_all:
         return tuple(exhibits)
-    refused = asked_here([one.experiment or one.id for one in exhibits])
+    refused = asked_here([one.id for one in exhibits])
     print(f"{gpu.name}: {_capability(gpu)}; it runs the kernels for Ampere GPUs, and its own roofs are measured")
     for line in sentences(refused):
         print(line)
     gone = {one.experiment for one in refused if one.whole}
-    left = tuple(one for one in exhibits if (one.experiment or one.id) not in gone)
+    left = tuple(one for one in exhibits if one.id not in gone)
     if not left:
         raise PaperFiguresError(f"no kernel of these exhibits runs on {gpu.name}: name others with --exhibit")
     return left
@@ -254,23 +229,22 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu | None, every: bool) -> int:
+def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None, every: bool) -> int:
     """Builds for the CPU and verifies the kernels of these exhibits; returns how many steps failed.
 
-    recorded: the campaigns that the report is then made of. old: a GPU that is here, and too old for the kernels.
+    recorded: the campaign that the report is then made of. old: a GPU that is here, and too old for the kernels.
     every: whether these are all exhibits, for which every kernel is built.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
-    runs = " and ".join(recorded)
     if not exhibits:
-        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {runs}.")
+        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}.")
         return 0
     what = "Every kernel is" if every else "The kernels of these exhibits are"
-    minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(len(recorded))
+    minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(1)
     print(
         f"{why}: nothing is timed. {what} compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {runs}. With the kernels built "
+        f"then the report is made from the runs recorded in {recorded}. With the kernels built "
         f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu", () if every else steps.verified_kernels(exhibits)))

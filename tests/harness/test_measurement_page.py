@@ -41,8 +41,7 @@ def test_what_the_page_says_of_predecessors_is_of_the_recorded_runs():
 
     That ratios of the rounds pass by construction is seen on all of them.
     """
-    campaigns = ("h200-sxm", "h100-sxm")
-    runs = [run for gpu in campaigns for run in load_campaign(ROOT / "results" / gpu / "2026-11-paper")]
+    runs = load_campaign(ROOT / "results" / "h100-sxm" / "2026-11-paper")
     seen = [found for run in runs if (found := effects(run, deals=2))]
     ratios = [one for found in seen for one in found]
     settled = [one for one in ratios if one.source == "settled"]

@@ -67,7 +67,7 @@ def test_every_derived_exhibit_is_made_of_what_can_be_measured() -> None:
 
 def test_parts_are_measured_once_and_under_their_own_names() -> None:
     everything = measured_exhibits(load_exhibits())
-    names = [one.experiment or one.id for one in everything]
+    names = [one.id for one in everything]
     assert len(names) == len(set(names))
     assert "batch_attention" in names
     assert measured_exhibits(choose_exhibits(["table6"])) == ()

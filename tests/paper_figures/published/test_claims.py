@@ -31,7 +31,7 @@ EXHIBITS = {one.id: one for one in load_exhibits()}
 
 def experiment_of(exhibit: Exhibit) -> Experiment:
     """The experiment of an exhibit, read once."""
-    return read_experiment(exhibit.experiment or exhibit.id)
+    return read_experiment(exhibit.id)
 
 
 read_experiment = cache(load_experiment)
