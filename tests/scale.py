@@ -1,8 +1,8 @@
 """Code lines of the checkout by room: no blank lines, comments or docstrings.    python tests/scale.py
 
 Of the files that git tracks: Python is read by its tokens, C++, CUDA, JavaScript, CSS, YAML, TOML, shell and templates
-by their comments. JSON counts whole, so that moving lines into data is no cut. results/, notebooks and the lock file are
-left out. Prose is the words of Markdown without generated pages and the kernels' READMEs, which are logs.
+by their comments. JSON counts whole, so that moving lines into data is no cut. results/, notebooks and the lock file
+are left out. Prose is the words of Markdown without generated pages and the kernels' READMEs, which are logs.
 """
 
 from __future__ import annotations
