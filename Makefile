@@ -18,6 +18,10 @@ CPP_SOURCES = $(shell git ls-files '*.cu' '*.cuh' '*.cc' '*.h' '*.hpp')
 GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q GPU && echo --target gpu)
 
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+UV_INSTALL = $(BIN)/python -m tools.uv pip install --compile-bytecode -c constraints.txt
+
+# Where it is set, each of the hundreds of processes of a run compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # An interrupted `make` may have left half an environment: the mark says that it is ours to empty.
 VENV_MARK := $(VENV)/.made-by-make
@@ -87,9 +91,9 @@ clean: ## delete what the commands generate, the environment and the kernel cach
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(NEW_VENV); }
-	$(PIP_INSTALL) setuptools
+	$(PIP_INSTALL) setuptools uv
 	$(PIP_INSTALL) torch $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL))
-	$(PIP_INSTALL) --no-build-isolation -e '.[$(EXTRAS)]'
+	$(UV_INSTALL) --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 check-machine:

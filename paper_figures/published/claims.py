@@ -23,6 +23,9 @@ from paper_figures.intervals import Interval
 from paper_figures.labels import OURS, RELEASED
 from paper_figures.published.paper import CLAIMS
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's, where PyYAML was built with it: ten times as fast."""
+
 COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
 
 
@@ -200,7 +203,7 @@ def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
     path = folder / f"{name}.yaml"
     try:
         content = path.read_bytes()
-        document = yaml.safe_load(content)
+        document = yaml.load(content, Loader=LOADER)
     except FileNotFoundError:
         raise PaperFiguresError(f"there is no claim file {path}: an exhibit names it") from None
     except yaml.YAMLError as error:
