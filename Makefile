@@ -46,7 +46,6 @@ help: ## list the targets
 	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=  NIGHTLY_ARGS=   passed on"
 
 reproduce: env ## build, verify, measure (on a GPU since Ampere) or take the recorded run, and write report/
-	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)
 	$(BIN)/reproduce-paper $(REPRODUCE_ARGS)
 
 nightly: env ## one night: preflight, build, verify, measure, compare with the nights before (an idle Hopper GPU)

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from harness.places import CODE
 from paper_figures.command import digest, reproduce, steps
+from paper_figures.command.unchanged import digest_of_inputs
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.configuration import CONFIGS
 from paper_figures.shown.charts import save_figure
@@ -68,13 +69,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def kept(request: pytest.FixtureRequest, shared: Path) -> Path:
     """What sessions have in common until something changes that a report is made from."""
-    from report_support import what_a_report_is_made_from
-
     cache = getattr(request.config, "cache", None)
     if cache is None:
         return shared
     place = Path(cache.mkdir("recorded_report"))
-    now = place / what_a_report_is_made_from(CODE)
+    looks = digest_of_inputs(CODE / "tests" / "paper_figures")
+    now = place / digest_of_inputs(CODE / "results", [looks])[:16]
     for old in place.iterdir():
         if old != now:
             shutil.rmtree(old, ignore_errors=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import itertools
-import sys
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from importlib.metadata import distributions
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -117,14 +114,3 @@ def save_and_look(figure: Figure, folder: Path, name: str, when: datetime.dateti
             if left.get_window_extent().x1 >= right.get_window_extent().x0:
                 OVERLAPPING_TICKS.setdefault(name, []).append(f"{left.get_text()} | {right.get_text()}")
     return saved
-
-
-def what_a_report_is_made_from(root: Path) -> str:
-    """A digest of all files that a report can depend on, of Python and of every installed package's version."""
-    rooms = ("results", "paper_figures", "harness", "configs", "baselines", "tk_kernels", "tests/paper_figures")
-    packages = sorted(f"{one.name} {one.version}" for one in distributions())
-    digest = hashlib.sha256("\n".join([sys.version, *packages]).encode())
-    for path in sorted(path for room in rooms for path in (root / room).rglob("*") if path.is_file()):
-        if path.suffix != ".pyc":
-            digest.update(f"{path.relative_to(root)}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from report_support import what_a_report_is_made_from
 from reproduction_support import Processes, run
 
 from paper_figures.command import digest
@@ -65,16 +64,3 @@ def test_tests_that_wait_for_the_recorded_report_begin_the_suite(request: pytest
     """Guard: two workers came to them, and one waited for minutes while the other made the report."""
     waits = ["kept_report" in getattr(item, "fixturenames", []) for item in request.session.items]
     assert waits == sorted(waits, reverse=True)
-
-
-@pytest.mark.parametrize("changed", ["results/h100/a/manifest.json", "paper_figures/a.py", "tk_kernels/kernels/a.cuh"])
-def test_a_recorded_report_is_kept_until_what_it_is_made_from_changes(tmp_path: Path, changed: str) -> None:
-    """Guard: the suite keeps the report between sessions, and an old one would hide what a change has broken."""
-    for name in ("results/h100/a/manifest.json", "paper_figures/a.py", "tk_kernels/kernels/a.cuh", "docs/a.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("one")
-    before = what_a_report_is_made_from(tmp_path)
-    (tmp_path / "docs/a.md").write_text("other")
-    assert what_a_report_is_made_from(tmp_path) == before
-    (tmp_path / changed).write_text("other")
-    assert what_a_report_is_made_from(tmp_path) != before
