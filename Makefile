@@ -17,8 +17,11 @@ STAMP := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 CPP_SOURCES = $(shell git ls-files '*.cu' '*.cuh' '*.cc' '*.h' '*.hpp')
 GPU_TARGET := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep -q GPU && echo --target gpu)
 
-PATIENTLY = $(PYTHON) tools/patiently.py --log $(VENV)/install.log
-PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
+PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+UV_INSTALL = $(BIN)/python -m tools.uv pip install --compile-bytecode -c constraints.txt
+
+# Where it is set, each of the hundreds of processes of a run compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # An interrupted `make` may have left half an environment: the mark says that it is ours to empty.
 VENV_MARK := $(VENV)/.made-by-make
@@ -26,7 +29,7 @@ define NEW_VENV
 if [ -e "$(VENV)" ] && [ ! -e "$(VENV)/pyvenv.cfg" ] && [ ! -e "$(VENV_MARK)" ] && [ -n "$$(ls -A "$(VENV)")" ]; then \
   echo "error: $(VENV) is no virtual environment; take it away, or name another with VENV=" >&2; exit 1; fi; \
 mkdir -p "$(VENV)" && touch "$(VENV_MARK)" && find "$(VENV)" -mindepth 1 ! -path "$(VENV_MARK)" -delete && \
-$(PYTHON) tools/patiently.py --log "$(VENV)/install.log" "making $(VENV)" $(PYTHON) -m venv "$(VENV)" || { \
+echo "making $(VENV)" && $(PYTHON) -m venv "$(VENV)" || { \
   echo "error: $(PYTHON) cannot make a virtual environment; install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
 endef
 
@@ -43,7 +46,6 @@ help: ## list the targets
 	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=  NIGHTLY_ARGS=   passed on"
 
 reproduce: env ## build, verify, measure (on a GPU since Ampere) or take the recorded run, and write report/
-	$(BIN)/python -m tk_kernels.toolchain build --target cpu $(GPU_TARGET)
 	$(BIN)/reproduce-paper $(REPRODUCE_ARGS)
 
 nightly: env ## one night: preflight, build, verify, measure, compare with the nights before (an idle Hopper GPU)
@@ -88,10 +90,9 @@ clean: ## delete what the commands generate, the environment and the kernel cach
 # A second run is instant: the stamp is newer than what decides the versions.
 $(STAMP): pyproject.toml constraints.txt | check-machine
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(NEW_VENV); }
-	@$(PATIENTLY) "preparing $(VENV)" $(PIP_INSTALL) setuptools
-	@$(PATIENTLY) "installing torch into $(VENV), in its pinned version" $(PIP_INSTALL) torch \
-	  $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL))
-	@$(PATIENTLY) "installing the rest, in pinned versions" $(PIP_INSTALL) --no-build-isolation -e '.[$(EXTRAS)]'
+	$(PIP_INSTALL) setuptools uv
+	$(PIP_INSTALL) torch $(if $(TORCH_INDEX_URL),--index-url $(TORCH_INDEX_URL))
+	$(UV_INSTALL) --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 check-machine:

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel carries the configurations, the recorded campaigns and its commit as data.
+"""What pyproject.toml cannot say: a wheel carries the configurations, the recorded campaign and its commit as data.
 
 They lie beside the packages in a checkout, and in `harness/data/` of a wheel: `harness/places.py` finds them in both.
 """
@@ -17,7 +17,7 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 PLACES = runpy.run_path(str(ROOT / "harness" / "places.py"))
-DATA = ("configs", PLACES["FIRST"], PLACES["SECOND"], "results/README.md")
+DATA = ("configs", PLACES["FIRST"], "results/README.md")
 BUILD_INFO = "build_info.json"
 
 

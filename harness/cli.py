@@ -13,8 +13,7 @@ import shutil
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +21,7 @@ import hydra
 import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -31,8 +30,7 @@ from harness.console import Screen
 from harness.errors import HarnessError, one_line
 from harness.help import FLAGS, help_text
 from harness.invocation import Invocation
-from harness.naming import closest, nearest
-from harness.places import CHECKOUT, CODE
+from harness.naming import closest
 from harness.places import CONFIGS as CONFIG_DIR
 from harness.planning import make_plan
 from harness.provenance import new_run_id, utc_now
@@ -44,9 +42,8 @@ from harness.worker.supervisor import Worker
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
-_DELETED = re.compile(r"Could not delete from config\. '([^']+)' does not exist")
-_KEY = re.compile(r"[+~]{0,2}[A-Za-z_][A-Za-z0-9_./@:-]*")
-_QUOTES = "'\""
+OBJECTIONS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
+"""What is raised where a configuration cannot be composed. ValueError: a group is given a number or null."""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 """Readers take a folder whose name begins with a dot for one that is being made."""
 
@@ -59,6 +56,8 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
+        if not __debug__:
+            raise HarnessError("Hydra reads no list or mapping under python -O: unset PYTHONOPTIMIZE")
         if any(word in FLAGS for word in arguments):
             print(help_text(arguments))
             return 0
@@ -216,136 +215,51 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote
             raised.append(error)
             raise SystemExit(1) from error
 
-    if not CONFIG_DIR.is_dir():
-        raise HarnessError(
-            f"{CONFIG_DIR} is missing: install a wheel of the project again, or run in a checkout, with its configs/"
-        )
     flags = get_args_parser().parse_known_args(words)[1] if own else []
     if flags:
         raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
     sent = task if remote else job
     decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(sent)
-    with _as_process(["harness", *words, *own]), warnings.catch_warnings():
-        # Our files of the launchers have the names of the plugin's, whose types they are checked against.
-        warnings.filterwarnings("ignore", message=r"\s*'hydra/launcher/.*validated against ConfigStore schema")
-        try:
+    before, sys.argv = sys.argv, ["harness", *words, *own]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # its exceptions whole instead of printed
+    try:
+        with warnings.catch_warnings():
+            # Our files of the launchers have the names of the plugin's, whose types they are checked against.
+            warnings.filterwarnings("ignore", message=r"\s*'hydra/launcher/.*validated against ConfigStore schema")
             decorated()
-        except (HydraException, OmegaConfBaseException) as error:
-            raise HarnessError(sentence(error)) from error
-        except yaml.YAMLError as error:
-            raise HarnessError(_unreadable(error)) from None
-        except ValueError as error:  # Hydra's, for a group that is given a number or null
-            which = f"name a file of {_shown(CONFIG_DIR)}/, as in timer=cuda_events"
-            raise HarnessError(f"{sentence(error)}: {which}") from error
-        except SystemExit as end:
-            if raised:
-                raise raised[0] from None
-            if end.code not in (None, 0):
-                raise HarnessError("the arguments cannot be read, see above", 2) from None
-        except Exception as error:
-            if not remote:
-                raise
-            raise HarnessError(f"a job did not come back: {' '.join(str(error).split())}", exit_code=1) from error
+    except OBJECTIONS as error:
+        raise HarnessError(sentence(error)) from error
+    except SystemExit as end:
+        if raised:
+            raise raised[0] from None
+        if end.code not in (None, 0):
+            raise HarnessError("the arguments cannot be read, see above", 2) from None
+    except Exception as error:
+        if not remote:
+            raise
+        raise HarnessError(f"a job did not come back: {' '.join(str(error).split())}", exit_code=1) from error
+    finally:
+        sys.argv = before
 
 
 def sentence(error: BaseException) -> str:
-    """Hydra's and OmegaConf's objections in a sentence that says what to do."""
+    """An objection of Hydra's in one line, with the nearest key or choice."""
+    words = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        quoted = "'implementations=[\"tk[stages=2]\",cublas]'"
+        return f"{error.override} is no key=value: quote what holds brackets, commas or other letters, {quoted}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = str(error.missing_cfg_file).rpartition("/")
         options = sorted(error.options or [])
         return f"{group}={choice} is no choice: there is {', '.join(options)}{closest(choice, options)}"
-    words = " ".join(str(error).split())
-    if isinstance(error, OverrideParseException):
-        key, equals, value = str(error.override or "").partition("=")
-        if error.override and not equals:
-            return f"{error.override} is no key=value: give one, or --help for what there is"
-        if not _KEY.fullmatch(key):
-            return f"{key!r} is no key: see --help for what there is"
-        if value and not set("[]{}(),") & set(value):
-            quoted = f'{key}="{value.strip(_QUOTES)}"'
-            return f"{words}: quote the value, {shlex.quote(quoted)}"
-        return f"{words}: quote what holds brackets or commas, 'implementations=[\"tk[stages=2]\",cublas]'"
-    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
-        cause = " ".join(str(error.__cause__).split("\n")[0].split())
-        near = _near_key(error.__cause__, words)
-        there = _keys_there(error.__cause__) if not near else ""
-        where = there or f"see {_shown(CONFIG_DIR / 'config.yaml')} for the keys"
-        return f"{words.partition(' To append')[0].rstrip('.')} ({cause}); {where}{near}"
-    if deleted := _DELETED.match(words):
-        file = CONFIG_DIR / "config.yaml"
-        known = [str(key) for key in yaml.safe_load(file.read_text())]
-        return f"{words.rstrip('.')}; see {_shown(file)} for the keys{closest(deleted[1], known, '~')}"
-    return words
-
-
-def _unreadable(error: yaml.YAMLError) -> str:
-    """A file of configs/ that is no YAML: which, where, and what is wrong there."""
-    mark = getattr(error, "problem_mark", None)
-    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
-        return f"a file of configs/ cannot be read: {one_line(error)}"
-    return f"{_shown(Path(mark.name))}, line {mark.line + 1}: {error.problem or 'this is no YAML'}"
-
-
-def _shown(path: Path) -> str:
-    """A path as one would type it: in a checkout from its root."""
-    return str(path.relative_to(CODE)) if CHECKOUT and path.is_relative_to(CODE) else str(path)
-
-
-def _near_key(error: BaseException, words: str) -> str:
-    """`; did you mean X?` for a key that the configuration has not, where it has one like it, of as many parts.
-
-    words: Hydra's, which quote the key as it was given; the error has it up to the part that is not there.
-    """
-    key, parent = getattr(error, "key", None), getattr(error, "parent_node", None)
-    given = re.search(r"'([^']+)'", words)
-    if not isinstance(key, str) or not isinstance(parent, DictConfig) or not given:
-        return ""
-    whole = str(getattr(error, "full_key", "") or key)
-    prefix = whole.removesuffix(key)
-    known = OmegaConf.to_container(parent, resolve=False)
-    assert isinstance(known, dict)
-    if not prefix:
-        known = {**dict.fromkeys(("resume", *_groups())), **known}
-    found = _near_path([key, *given[1].removeprefix(whole).split(".")[1:]], known)
-    return f"; did you mean {prefix}{found}?" if found else ""
-
-
-def _keys_there(error: BaseException) -> str:
-    """`problem has M, N, K`, for a key within a group, whose keys config.yaml does not have; else empty."""
-    key, parent = getattr(error, "key", None), getattr(error, "parent_node", None)
-    group = str(getattr(error, "full_key", "") or "").removesuffix(f".{key}")
-    if not isinstance(parent, DictConfig) or not len(parent) or group == getattr(error, "full_key", ""):
-        return ""
-    return f"{group} has {', '.join(map(str, parent))}"
-
-
-def _near_path(parts: Sequence[str], known: object) -> str:
-    """The key of these parts, each corrected to one that there is; empty where one is like none."""
-    near = nearest(parts[0], [str(one) for one in known]) if isinstance(known, dict) else None
-    if near is None or not isinstance(known, dict):
-        return ""
-    below = _near_path(parts[1:], known[near]) if parts[1:] else ""
-    return f"{near}.{below}" if below else "" if parts[1:] else near
-
-
-def _groups() -> list[str]:
-    """The folders of configs/ from which one file is chosen: `timer`, `hydra/launcher`."""
-    return sorted({path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")})
-
-
-@contextmanager
-def _as_process(words: list[str]) -> Iterator[None]:
-    """sys.argv as Hydra reads it, and its exceptions whole instead of printed."""
-    before, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv, os.environ["HYDRA_FULL_ERROR"] = words, "1"
-    try:
-        yield
-    finally:
-        sys.argv = before
-        if full is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = full
+    parent, full = (getattr(error.__cause__, name, None) for name in ("parent_node", "full_key"))
+    if isinstance(parent, DictConfig) and full:
+        within = str(full).rpartition(".")[0]
+        groups = {path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")}
+        there = list(map(str, parent))
+        keys = [f"{within}.{key}" for key in there] if within else sorted({*there, *groups, "resume"})
+        return f"{full} is unknown: there is {', '.join(keys)}{closest(str(full), keys)}"
+    return f"{words}: name a file of configs/, as in timer=cuda_events" if type(error) is ValueError else words
 
 
 class _Interrupts:

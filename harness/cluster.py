@@ -10,19 +10,13 @@ merged into one run; another name makes another run, in that board's folder of r
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.cluster"))
-
 import contextlib
 import csv
 import importlib.util
 import json
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +29,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from harness import results
+from harness.entry import ended
 from harness.errors import HarnessError
 from harness.invocation import Invocation
 from harness.ledger import added, overhead_pct
@@ -268,3 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return getattr(error, "exit_code", 2)
     shutil.rmtree(parts, ignore_errors=True)
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -65,20 +63,9 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def _print(self, what: Text | Table, **how: Any) -> None:
-        """Prints what is to be read; a log on a full disk is no reason to stop measuring."""
-        try:
-            self.out.print(what, **how)
-        except BrokenPipeError:  # the reader has seen enough: the command ends
-            raise
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.file.fileno())
-            reason = error.strerror or type(error).__name__
-            print(f"stdout cannot be written ({reason}): no more is shown, results are stored", file=sys.stderr)
-
     def _line(self, text: str) -> None:
         """A line as it is: no markup in it, no line breaks added."""
-        self._print(Text(text), soft_wrap=True)
+        self.out.print(Text(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
         """What goes on now."""
@@ -143,7 +130,7 @@ class Screen:
 
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored, perhaps while the next one is at work."""
-        self._print(result_table(plan, group, stored.measurements, stored.ratios))
+        self.out.print(result_table(plan, group, stored.measurements, stored.ratios))
         for remark in remarks([m for m in stored.measurements if m.status not in IDLE]):
             self._line(remark)
         for remark in remarks([m for m in stored.measurements if m.status in IDLE]):
@@ -183,7 +170,7 @@ class Screen:
             f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes at most"
         )
         self._advise(plan, machine, minutes)
-        self._print(plan_table(plan, inspected))
+        self.out.print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:
                 self._line(f"missing {one.contestant}: {one.missing}")

@@ -7,20 +7,15 @@ on these runs alone, which says what they are of.  Only `--save` needs a network
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.dashboards"))
-
 import argparse
 import importlib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.entry import ended
 from harness.errors import HarnessError, one_line
 from harness.publish import METRICS, STARTED, size_points, statuses, summary, tags
 from harness.results import ResultsError, Run, load_run
@@ -200,7 +195,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the dashboard of some runs, or saves it; exit code 2 with a sentence for what is wrong."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m harness.dashboards",
         description="The wandb dashboard of runs: their speeds, ratios and errors as charts, or a report.",
         epilog=EXAMPLES,
@@ -249,3 +244,7 @@ def _owner(key: str, workloads: Iterable[str]) -> str:
     """The workload of a key of the history: the longest name that its series, `attention_bwd_causal=1`, begins with."""
     series = key.split("/", 1)[0]
     return max((name for name in workloads if f"{series}_".startswith(f"{name}_")), key=len)
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -70,8 +70,6 @@ def help_text(arguments: list[str], configs: Path = CONFIGS) -> str:
 
     Raises `HarnessError` for a choice that there is not.
     """
-    if not configs.is_dir():
-        raise HarnessError(f"{configs} is missing: install a wheel of the project again, or run in a checkout")
     for group in ("workload", "timer", "device", "wandb"):
         named = [word.partition("=")[2] for word in arguments if word.startswith(f"{group}=")]
         if named:

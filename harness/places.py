@@ -1,7 +1,7 @@
 """Where the program's data are and where its results go: in a checkout its root, else the package and the folder of
 whoever calls.
 
-A wheel carries the configurations and the recorded campaigns in `harness/data/`; `setup.py` puts them there.
+A wheel carries the configurations and the recorded campaign in `harness/data/`; `setup.py` puts them there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ RECORDED = DATA / "results"
 
 FIRST = "results/h100-sxm/2026-11-paper"
 """The recorded campaign that the report, README and a wheel are of: of the paper's own GPU."""
-
-SECOND = "results/h200-sxm/2026-11-paper"
-"""The one on another GPU that stands beside it, from when its folder exists."""
 
 WORK = CODE if CHECKOUT else Path.cwd()
 """Where reports and new results go."""

@@ -14,15 +14,10 @@ predecessors, or widens its interval to hold that one.  A ratio of the rounds fa
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.predecessors"))
-
+import argparse
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from harness import headline, stats
+from harness.entry import ended
 from harness.results import ResultsError, Run, load_run
 from harness.stats import Seated
 from harness.timing.seats import block_rounds
@@ -216,7 +212,7 @@ def _labels(run: Run) -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m harness.predecessors",
         description="Does who ran before decide any headline ratio of these runs? A permutation test.",
         epilog="example: python -m harness.predecessors results/<gpu>/<campaign>/<run>; exit code: 0 none, 1 one does, "
@@ -238,3 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(seen) > 1:
         print(summary([found for _, found in seen], bad))
     return max(code, int(bool(bad)))
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -22,6 +22,9 @@ BUILD_INFO = "build_info.json"
 FILES = "files.sha256"
 """Beside a bundle's stamp: the tracked files outside results/ as they were, a line each: SHA-256, two blanks, path."""
 
+GIT_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE")
+"""Variables that name another repository than the folder's, as within a hook of that one."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -91,8 +94,10 @@ def claim_hashes(root: Path = ROOT) -> dict[str, str]:
 def _git(root: Path, *arguments: str) -> str | None:
     if not (root / ".git").exists():  # a bundle inside somebody else's checkout is not that checkout
         return None
+    environment = {name: value for name, value in os.environ.items() if name not in GIT_PLACES}
+    command = ["git", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -5,16 +5,11 @@ Everything published is read back from the run folder, so the mirror can be made
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.publish"))
-
 import argparse
 import datetime
 import re
+import secrets
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from harness import headline, stats
+from harness.entry import ended
 from harness.errors import HarnessError, one_line
 from harness.naming import gpu_slug
 from harness.results import ResultsError, Run, load_run
@@ -120,6 +116,7 @@ def _mirror(run: Run, job: str, *, mode: str, project: str, entity: str | None, 
             entity=entity,
             dir=dir,
             name=f"{run.manifest['experiment']}-{run.run_id}-{job}",
+            id=secrets.token_hex(4),  # WANDB_RUN_ID, which a job of a cluster may have, would make one of the jobs
             group=run.run_id,
             job_type=job,
             tags=tags(run),
@@ -270,7 +267,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Publishes one run folder; exit code 2 with a sentence if it cannot be read."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m harness.publish",
         description="Mirror a stored run to wandb: tables, configuration and an artifact with all samples.",
         epilog=EXAMPLES,
@@ -316,3 +313,7 @@ def _is_number(value: str) -> bool:
 
 def _label(implementation: str, variant: str) -> str:
     return f"{implementation}[{variant}]" if variant else implementation
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

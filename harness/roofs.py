@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from harness import mma_roof
 from harness.timing.rounds import Stopwatch
 
-LOG = logging.getLogger(__name__)
 MEMORY_BYTES = 2**30
 MATMUL_SIZES = (4096, 8192)
 SAMPLES = 15
@@ -25,9 +22,9 @@ def measure_roofs(stopwatch: Stopwatch) -> dict[str, float]:
     """Medians, with the same stopwatch as everything else, by the names under which the manifest keeps them.
 
     copy_gbps: read plus write of 1 GiB; read_gbps: 1 GiB read and next to nothing written, the best of two ways;
-    matmul_<dtype>_tflops: the vendor's library, best of the sizes, random normal inputs; matmul_mma_tflops: bf16 by
-    mma.sync from registers, the multiply of Ampere GPUs; launch_us: a kernel of one element, below which no call can
-    be.  A matrix roof is what was reached under this board's power cap, so a better kernel may exceed it.
+    matmul_<dtype>_tflops: the vendor's library, best of the sizes, random normal inputs; launch_us: a kernel of one
+    element, below which no call can be.  A matrix roof is what was reached under this board's power cap, so a better
+    kernel may exceed it.
     """
     roofs = {
         "copy_gbps": _copy_gbps(stopwatch),
@@ -36,8 +33,6 @@ def measure_roofs(stopwatch: Stopwatch) -> dict[str, float]:
     }
     if torch.cuda.get_device_capability() >= FP8_CAPABILITY:
         roofs["matmul_e4m3_tflops"] = _best_tflops(stopwatch, e4m3_products)
-    if torch.cuda.get_device_capability() >= mma_roof.LEAST_CAPABILITY:
-        roofs |= _mma_tflops(stopwatch)
     one = torch.zeros(1, device="cuda")
     return {**roofs, "launch_us": _median_us(stopwatch, lambda: one.add_(1))}
 
@@ -56,17 +51,6 @@ def e4m3_products(size: int, device: str = "cuda") -> Iterator[Callable[[], torc
         yield lambda fast=fast: torch._scaled_mm(  # type: ignore[misc]
             a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast
         )
-
-
-def _mma_tflops(stopwatch: Stopwatch) -> dict[str, float]:
-    """The roof of mma.sync; none where the driver does not take its kernel, which no other number needs."""
-    try:
-        return {"matmul_mma_tflops": mma_roof.measure(lambda call: _median_us(stopwatch, call))}
-    except (OSError, AttributeError, RuntimeError) as error:
-        if "CUDA error" in str(error):
-            raise
-        LOG.warning("matmul_mma_tflops is not measured: %s", error)
-        return {}
 
 
 def _copy_gbps(stopwatch: Stopwatch) -> float:

@@ -278,10 +278,10 @@ def in_use(folder: Path) -> bool:
     try:
         with open(folder / LOCK, "rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
     except BlockingIOError:
         return True
+    except OSError:  # it is closed, or on a file system without locks
+        pass
     return False
 
 

@@ -9,28 +9,22 @@ stands in it: commit, GPU, libraries, kernel.  A call whose output is wrong leav
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.trace"))
-
 import gzip
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException, InstantiationException
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from harness import provenance, workloads
-from harness.cli import sentence
+from harness.cli import OBJECTIONS, sentence
+from harness.entry import ended
 from harness.errors import HarnessError, one_line
 from harness.help import FLAGS
 from harness.implementations import LoadError, OptionError, load
@@ -123,7 +117,9 @@ def _config(words: Sequence[str]) -> dict[str, Any]:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             composed = compose("config", list(words))
             return cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))
-    except (HydraException, OmegaConfBaseException) as error:
+    except OBJECTIONS as error:
         raise HarnessError(sentence(error), exit_code=2) from None
-    except ValueError as error:  # Hydra's, for a group that is given a number or null
-        raise HarnessError(f"{sentence(error)}: name a file of configs/, as in device=cpu", exit_code=2) from None
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

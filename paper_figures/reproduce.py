@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from harness.entry import guarded
+from harness.entry import ended
 from paper_figures.command.progress import Working
 
 
 def main() -> int:
-    """The command; returns its exit status.  Loading its libraries takes seconds, of which a slow disk makes many."""
-    loading = Working("loading libraries", lazily=True)
-    return guarded("paper_figures.command.reproduce", loading, loading.begun)
+    """The command; returns its exit status."""
+    return ended(_run)
+
+
+def _run() -> int:
+    with Working("loading libraries", lazily=True):  # it takes seconds, of which a slow disk makes many
+        from paper_figures.command.reproduce import main
+    return main()
 
 
 if __name__ == "__main__":

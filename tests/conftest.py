@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,11 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
     parser.addoption(
-        "--ptx",
-        action="store_true",
-        help="CPU tensors run the kernels for sm_80 by interpreting their PTX; what it does not build is skipped",
-    )
-    parser.addoption(
         "--target",
         choices=("sm_80",),
         default="",
@@ -53,10 +45,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
             "are options of the kernel for Hopper GPUs",
             "needs a Hopper GPU, whose warpgroups",
         )
-        for_sm_80 = item.config.getoption("--ptx") or item.config.getoption("--target")
-        if for_sm_80 and any(words in str(error) for words in others):
-            pytest.skip("sm_80 has no kernel with these options")
-        if item.config.getoption("--target") and "is not built for sm_80" in str(error):
+        target = item.config.getoption("--target")
+        if target and any(words in str(error) for words in others):
+            pytest.skip(f"{target} has no kernel with these options")
+        if target and f"is not built for {target}" in str(error):
             pytest.skip(str(error))
         raise
 
@@ -73,34 +65,6 @@ def other_target(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def interpreted_ptx(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With --ptx, what a CPU tensor's operators load."""
-    if not request.config.getoption("--ptx"):
-        yield
-        return
-    sys.path.insert(0, str(Path(__file__).parent / "ptx"))
-    import library
-
-    from tk_kernels import toolchain
-
-    folder, loaded, load = library.cache(), {}, toolchain.load
-
-    def interpreted(name: str, target: str, *root: Path) -> Any:
-        if target != toolchain.CPU.name or root:
-            return load(name, target, *root)
-        if refusal := toolchain.find_kernel(name).refusal(toolchain.SM_80.name):
-            pytest.skip(refusal)
-        if name not in loaded:
-            loaded[name] = library.load(name, folder)
-        return loaded[name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toolchain, "load", interpreted)
-        patch.setattr(toolchain, "CPU", dataclasses.replace(toolchain.CPU, copy_engine=False))
-        yield
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Workers that share a suite must name its tests alike; an address is another in each of them.
     unstable = [item.nodeid for item in items if re.search(r" at 0x[0-9a-f]+", item.nodeid)]
@@ -110,8 +74,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") and not asked_for_long:
             item.add_marker(pytest.mark.skip(reason="long; run it with --long"))
-        if item.get_closest_marker("hopper") and item.config.getoption("--ptx"):
-            item.add_marker(pytest.mark.skip(reason="about the kernels for Hopper GPUs, which --ptx does not run"))
     # One worker makes these for all, and others would wait for it: at the beginning they are all of the first worker.
     made_once = ("kept_report", "written", "campaign")
     items.sort(key=lambda item: min((made_once.index(name) for name in names_of(item) if name in made_once), default=3))

@@ -12,10 +12,7 @@ writes, `out` of `gemm` or an `inplace` x, has to be batched. `torch.func.grad` 
 
 __version__ = "0.1.0"
 
-from .entry import command_loads
-
-with command_loads():
-    from . import ops
+from . import ops
 from .ops import *  # noqa: F403
 
 __all__ = ["__version__", *ops.OPERATORS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tk_kernels.entry import Parser, ended
 from tk_kernels.ops.decode_call import recording
 from tk_kernels.ops.decode_plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.ops.mla_decode import WIDTH, mla_decode
@@ -195,7 +195,7 @@ def fit(log: Tensor) -> tuple[Tensor, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Trace one call on random inputs and write the file."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m tk_kernels.trace",
         description="Trace a paged decode call: when each instruction started, waited and ended. ui.perfetto.dev "
         "opens it.",
@@ -271,4 +271,5 @@ def _call(kind: str, plan: DecodePlan, page: int) -> Callable[[], Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of other commands, where the reader has seen enough
+    sys.exit(main())

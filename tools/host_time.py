@@ -8,14 +8,9 @@ is then taken by the decode path. `question` is what deciding it costs every cal
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.host_time"))
-
+import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +18,7 @@ from typing import Any
 
 import torch
 
+from harness.entry import ended
 from harness.naming import problem_keys
 from harness.workloads.attention import Problem, shapes
 from paper_figures.recorded.experiments import load_experiment
@@ -118,7 +114,7 @@ def report(rows: Sequence[Timed], gpu: str, multiprocessors: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; its exit code is 2 where there is no GPU."""
-    Parser(prog="python -m tools.host_time", description=__doc__).parse_args(argv)
+    argparse.ArgumentParser(prog="python -m tools.host_time", description=__doc__).parse_args(argv)
     if not torch.cuda.is_available():
         print("tools.host_time: needs a CUDA GPU, PyTorch finds none here", file=sys.stderr)
         return 2
@@ -126,3 +122,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     print(report(rows, properties.name, properties.multi_processor_count))
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

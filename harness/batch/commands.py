@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -10,10 +11,8 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TextIO
 
 from harness import cli, provenance
-from harness.entry import Parser
 from harness.errors import HarnessError
 from harness.worker.supervisor import Worker
 
@@ -22,7 +21,7 @@ FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
-    parser = Parser(
+    parser = argparse.ArgumentParser(
         prog="python -m harness.batch",
         description="Runs the commands that standard input has, a line each, with `python -m harness` before it or "
         "without, with one worker for all.",
@@ -35,15 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="for programs: each line is a JSON list of words, and this file descriptor gets its exit code as a line",
     )
     fd = parser.parse_args(argv).answers
-    try:
-        stream = os.fdopen(os.dup(0))
-        os.fstat(0 if fd is None else fd)
-    except OSError:
-        closed = "standard input is" if fd is None else f"standard input or --answers {fd} is"
-        print(f"{closed} not open: a batch reads commands from the one and answers on the other", file=sys.stderr)
-        return MISTAKE
+    stream = os.fdopen(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
-    lines = _lines(stream)
+    lines = iter(stream.readline, "")
     try:
         if fd is None:
             return run(_typed(lines), lambda code: None)
@@ -75,14 +68,6 @@ def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int
             if code == INTERRUPTED:
                 break
     return highest
-
-
-def _lines(stream: TextIO) -> Iterator[str]:
-    try:
-        yield from iter(stream.readline, "")
-    except UnicodeDecodeError as error:
-        words = f"a line of standard input is no text in {error.encoding}: {error.reason}"
-        raise HarnessError(words, MISTAKE) from None
 
 
 def _words(line: str) -> list[str]:

@@ -8,20 +8,14 @@
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("harness.compare.__main__"))
-
 import argparse
-import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.compare.comparison import Comparison, compare, history, load
 from harness.compare.report import render
+from harness.entry import ended
 from harness.errors import HarnessError
 from harness.naming import closest
 
@@ -41,9 +35,9 @@ that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one me
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The arguments."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m harness.compare",
         description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
         epilog=EXAMPLES,
@@ -79,11 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    try:
-        print(page)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(page)
     return comparison.exit_code
 
 
@@ -111,3 +101,7 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
             given = f"{OURS}, which is under test by default," if arguments.subject is None else f"--subject {name}"
             raise HarnessError(f"{given} is in none of the runs: there is {', '.join(known)}{closest(name, known)}")
     return compare(new, earlier, subjects, [load(path) for path in arguments.again])
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

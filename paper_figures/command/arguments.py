@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.entry import Parser
 from harness.places import CHECKOUT
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
@@ -26,9 +25,9 @@ exit codes: 0, 1 (something failed or differs), 2 (a mistake in the arguments), 
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options."""
-    top = Parser(
+    top = argparse.ArgumentParser(
         prog="reproduce-paper",
         description="Measure the exhibits of the paper on a GPU and write the report: all of them on a Hopper GPU,\n"
         "on another since Ampere those whose kernels run there. Without a GPU, verify every kernel on the CPU\n"
@@ -49,23 +48,15 @@ def parser() -> Parser:
         help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
     )
     top.add_argument(
-        "--add",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="RESULTS",
-        help="results of other machines, to stand beside these",
-    )
-    top.add_argument(
         "--beside",
         type=Path,
         metavar="FOLDER",
-        help="with --from: another GPU's campaign, whose verdicts stand beside these, and whose report is written too",
+        help="another GPU's campaign, whose verdicts stand beside the recorded ones, and whose report is written too",
     )
     top.add_argument(
         "--recorded",
         action="store_true",
-        help="report alone, on the campaign that the project keeps, with that of another GPU beside it if there is one",
+        help="report alone, on the campaign that the project keeps",
     )
     top.add_argument(
         "--nights",
@@ -74,9 +65,6 @@ def parser() -> Parser:
         default=[],
         metavar="FOLDER",
         help="campaigns of nights, such as results/<gpu>/nightly, for a page of trends and regressions",
-    )
-    top.add_argument(
-        "--paper", type=Path, metavar="FOLDER", help="report on another paper: docs/another_paper.md; with --from"
     )
     top.add_argument(
         "--site", default="", metavar="URL", help="the address that the report will have, for pictures of shared links"
@@ -88,9 +76,7 @@ def parser() -> Parser:
         "--missing", action="store_true", help="list what the campaign lacks, with commands and minutes; exit code 0"
     )
     top.add_argument("--write-digests", action="store_true", help="keep the report's digests in report.sha256")
-    top.add_argument(
-        "--readme", action="store_true", help="rewrite the results in README.md, docs/results.md and artifact.md"
-    )
+    top.add_argument("--readme", action="store_true", help="rewrite the results in README.md and docs/results.md")
     return top
 
 
@@ -99,34 +85,25 @@ def check_arguments(arguments: argparse.Namespace) -> None:
 
     Also for folders that are not there and are read at the end.
     """
-    writes = ("add", "beside", "nights", "site", "quick", "check", "write_digests", "readme")
+    writes = ("beside", "nights", "site", "quick", "check", "write_digests", "readme")
     if arguments.missing and any(getattr(arguments, name) for name in writes):
         raise PaperFiguresError(
-            "--missing only lists: beside it, --exhibit, --campaign, --from and --paper alone mean something",
+            "--missing only lists: beside it, --exhibit, --campaign and --from alone mean something",
             WRONG_ARGUMENTS,
         )
-    if arguments.recorded and (arguments.source or arguments.campaign or arguments.beside or arguments.quick):
+    if arguments.recorded and (arguments.source or arguments.campaign or arguments.quick):
         raise PaperFiguresError(
-            "--recorded names the campaigns itself: leave out --from, --campaign, --beside and --quick", WRONG_ARGUMENTS
+            "--recorded names the campaign itself: leave out --from, --campaign and --quick", WRONG_ARGUMENTS
         )
-    if arguments.beside and not arguments.source:
-        raise PaperFiguresError("--beside stands beside recorded runs: give --from", WRONG_ARGUMENTS)
+    if arguments.beside and not (arguments.source or arguments.recorded):
+        raise PaperFiguresError("--beside stands beside recorded runs: give --from or --recorded", WRONG_ARGUMENTS)
     if arguments.beside and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
-            "--check, --write-digests and --readme take the second recorded campaign by themselves: leave out --beside",
-            WRONG_ARGUMENTS,
-        )
-    if arguments.paper and (not arguments.source or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--paper reports on runs: give --from, and leave out --write-digests and --readme", WRONG_ARGUMENTS
+            "--check, --write-digests and --readme keep the report on one campaign: leave out --beside", WRONG_ARGUMENTS
         )
     if arguments.nights and (arguments.check or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
             "--nights adds a page that has no digest: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
-        )
-    if arguments.add and (arguments.check or arguments.write_digests or arguments.readme):
-        raise PaperFiguresError(
-            "--add makes a report of several machines: leave out --check, --write-digests and --readme", WRONG_ARGUMENTS
         )
     if arguments.check and (arguments.exhibit or arguments.write_digests or arguments.readme):
         raise PaperFiguresError(
@@ -135,7 +112,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.quick and (arguments.check or arguments.source):
         beside = "--check" if arguments.check else "--from"
         raise PaperFiguresError(f"{beside} measures nothing: leave out --quick", WRONG_ARGUMENTS)
-    for folder in (*arguments.add, *arguments.nights):
+    for folder in arguments.nights:
         if not folder.is_dir():
             raise PaperFiguresError(
                 f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>", WRONG_ARGUMENTS

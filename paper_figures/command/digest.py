@@ -20,13 +20,9 @@ def versions() -> str:
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
 
 
-def digest_text(out: Path, files: Sequence[Path], campaign: str, beside: str = "") -> str:
-    """The content of `report.sha256`: comments with the campaign and the versions, then lines as `sha256sum` writes.
-
-    beside: the campaign of another GPU whose report is in it too.
-    """
-    others = [f"# beside: {beside}"] if beside else []
-    lines = [f"# campaign: {campaign}", *others, f"# made with: {versions()}"]
+def digest_text(out: Path, files: Sequence[Path], campaign: str) -> str:
+    """The content of `report.sha256`: comments with the campaign and the versions, then lines as `sha256sum` writes."""
+    lines = [f"# campaign: {campaign}", f"# made with: {versions()}"]
     for path in sorted(files, key=lambda path: path.relative_to(out).as_posix()):
         lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out).as_posix()}")
     return "\n".join(lines) + "\n"

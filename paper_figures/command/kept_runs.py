@@ -67,7 +67,7 @@ def newest_run(exhibit: Exhibit, place: Place, quick: bool) -> Found | None:
             manifest = load_manifest(folder)
         except ResultsError:
             continue
-        if manifest["experiment"] == (exhibit.experiment or exhibit.id) and manifest["device"] == "cuda":
+        if manifest["experiment"] == exhibit.id and manifest["device"] == "cuda":
             return Found(folder, manifest, _refusal(exhibit, place, quick, manifest))
     return None
 
@@ -87,7 +87,7 @@ def _refusal(exhibit: Exhibit, place: Place, quick: bool, manifest: Mapping[str,
 
 def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str, Any]:
     """The timer, problems and contestants that an exhibit is measured with, as a manifest has them: grids as grids."""
-    config = composed(exhibit.experiment or exhibit.id, configs)
+    config = composed(exhibit.id, configs)
     timer = config["timer"]
     if quick:
         timer.update({key.removeprefix("timer."): value for key, value in QUICK.items()})

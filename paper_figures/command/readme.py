@@ -1,18 +1,15 @@
-"""The results that README.md shows, docs/results.md and the artifact appendix: made from a report, never by hand."""
+"""The results that README.md shows, and docs/results.md: made from a report, never by hand."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from paper_figures.command.artifact import PAGE as ARTIFACT
-from paper_figures.command.artifact import artifact_text
-from paper_figures.command.result_lines import ResultLine, result_lines
+from paper_figures.command.result_lines import result_lines
 from paper_figures.command.results_page import FIGURES, results_block, shown_in_full
 from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
-from paper_figures.exhibits import load_exhibits
 from paper_figures.recorded.campaign import ROOT, campaign_end
 from paper_figures.shown.page.overview import speedups, standing
 from paper_figures.shown.render.markdown import escape
@@ -43,12 +40,11 @@ def update_readme(report: Report, out: Path, root: Path = ROOT) -> list[Path]:
 
 
 def pages(report: Report, root: Path = ROOT) -> Mapping[Path, str]:
-    """The generated pages by their path in a repository: README with its block, docs/results.md, docs/artifact.md."""
+    """The generated pages by their path in a repository: README with its block, and docs/results.md."""
     before, after = _around(root / README)
     return {
         README: f"{before}{BEGIN}\n{readme_block(report)}{END}{after}",
         RESULTS_PAGE: f"# Results\n\n{BEGIN}\n{results_block(report)}{END}\n",
-        ARTIFACT: artifact_text(report.runs, load_exhibits(), report.beside.report.runs if report.beside else ()),
     }
 
 
@@ -80,12 +76,6 @@ def _around(readme: Path) -> tuple[str, str]:
     return before, after
 
 
-def _elsewhere(lines: Sequence[ResultLine]) -> str:
-    """A sentence on lines of another GPU, where there are any."""
-    named = sorted({line.elsewhere for line in lines if line.elsewhere})
-    return f" Lines of the {' and '.join(named)} have today's kernels." if named else ""
-
-
 def readme_block(report: Report) -> str:
     """README's part: how ours stands, a verdict, five lines of results, one figure, and where all of them are."""
     said = (verdict_sentence(report.results), lost_subjects(report.headlines), report.stale)
@@ -99,7 +89,7 @@ def readme_block(report: Report) -> str:
         parts += [
             f"Recorded on {gpu}, ended {day}: TFLOPS at the middle size of each figure. The last two columns are of "
             "all problems of the paper's claim, in brackets the least that it accepts. Too close to call: an interval "
-            f"reaches below that.{_elsewhere(lines)}",
+            "reaches below that.",
             "",
             "| | ours | as released | fastest library of today | paper (H100) | ours over the fastest "
             "| claim (accepted) |",

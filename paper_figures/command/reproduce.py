@@ -6,14 +6,17 @@ import argparse
 import datetime
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from harness.entry import is_of_stdout
 from harness.errors import HarnessError
-from harness.places import CHECKOUT, RECORDED
+from harness.places import CHECKOUT, FIRST, RECORDED
 from harness.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.arguments import check_arguments, parser
@@ -23,16 +26,14 @@ from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
-from paper_figures.command.second import beside_recorded, carried, first_recorded
+from paper_figures.command.unchanged import digest_of_inputs, keep, kept
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
-from paper_figures.published.paper import load_paper, reporting_on
-from paper_figures.recorded.campaign import RESULTS, ROOT, find_campaign, load_runs
+from paper_figures.recorded.campaign import RESULTS, ROOT, carried, find_campaign, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.machines import added
 from paper_figures.shown.page.two_gpus import check_beside, paired
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -48,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PaperFiguresError, HarnessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if is_of_stdout(error):
-            raise
         print(f"error: cannot write {error.filename or arguments.output}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -64,17 +65,10 @@ def _default_output(arguments: argparse.Namespace) -> Path:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    """Measures or verifies where that is asked for, and writes the report."""
     check_arguments(arguments)
     if arguments.recorded:
-        arguments.source = first_recorded(ROOT)
-    if arguments.paper is None:
-        return _report(arguments)
-    with reporting_on(load_paper(arguments.paper)):
-        return _report(arguments)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    """Measures or verifies where that is asked for, and writes the report on the current paper."""
+        arguments.source = ROOT / FIRST
     exhibits = choose_exhibits(arguments.exhibit)
     if arguments.missing:
         folder, measured = _recorded(arguments), measured_exhibits(exhibits)
@@ -82,9 +76,9 @@ def _report(arguments: argparse.Namespace) -> int:
         return 0
     check_output(arguments.output)
     there = None if arguments.source or arguments.check else steps.find_gpu()
-    beside, runs, others = None, None, None
+    beside, runs, others, verified = None, None, None, None
     gpu = None if there is None or there.too_old else there
-    failed = 0
+    verifies = gpu is None and arguments.source is None and not arguments.check
     if gpu is not None:
         measured = _run_here(_to_measure(exhibits, arguments), gpu)
         place = Place(RESULTS, arguments.campaign or "", gpu.name, source())
@@ -94,37 +88,69 @@ def _report(arguments: argparse.Namespace) -> int:
         failed = _measure(measured, place, arguments.quick)
         folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
     else:
-        folder = _recorded(arguments)
+        failed, folder = 0, _recorded(arguments)
+        inputs = digest_of_inputs(folder, [str(arguments)])
+        if verifies and (said := kept(_note(), inputs, arguments.output)):
+            print(f"nothing has changed since the last time: {said}\nreport: {arguments.output / 'index.html'}")
+            return 0
         runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
-        beside = _beside(arguments, folder)
-        if beside is not None:
+        if arguments.beside is not None:
+            beside = carried(arguments.beside, ROOT)
             others = load_runs(beside)
             check_beside(runs, others)
-        if arguments.source is None and not arguments.check:
-            sources = [_shown(one) for one in (folder, beside) if one is not None]
-            small = [one for one in measured_exhibits(exhibits) if one.small_problems]
-            failed = _verify(small, sources, there, every=not arguments.exhibit)
     nights = load_nights(arguments.nights) if arguments.nights else []
-    takes = _about(_making_minutes(1 + (beside is not None) + len(arguments.add)))
-    with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
-        report = added(make_report(folder, exhibits, runs), [make_report(one, exhibits) for one in arguments.add])
-        report = replace(report, nights=tuple(nights))
+
+    def make(say: Callable[[str], None]) -> tuple[Report, list[Path]]:
+        report = replace(make_report(folder, exhibits, runs), nights=tuple(nights))
         if beside is not None:
             report = paired(report, make_report(beside, exhibits, others))
-        files = write_report(report, arguments.output, gpu is not None, working.say, arguments.site)
+        return report, write_report(report, arguments.output, gpu is not None, say, arguments.site)
+
+    making: Callable[[], tuple[Report, list[Path]]] | None = None
+    if verifies:
+        making = _meanwhile(partial(make, lambda _: None))
+        small = [one for one in measured_exhibits(exhibits) if one.small_problems]
+        verified = _verify(small, _shown(folder), there)
+        failed = verified.failed
+    takes = _about(_making_minutes(1 + (beside is not None)))
+    with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
+        report, files = making() if making else make(working.say)
     _say_summary(report, arguments.output, gpu is not None)
     if arguments.check:
         return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())
     if arguments.write_digests:
-        kept = _shown(folder), "" if beside is None else _shown(beside)
-        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, *kept))
+        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
     if arguments.readme:
         written = update_readme(report, arguments.output)
         print(f"written: {', '.join(_shown(path) for path in written)}")
     if failed:
         print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
+    elif verified is not None:
+        keep(_note(), inputs, arguments.output, verified.said)
     return 1 if failed else 0
+
+
+def _note() -> Path:
+    """Where it is noted what the last verification and its report were made from."""
+    return ROOT / steps.VERIFICATION / "reported.json"
+
+
+T = TypeVar("T")
+
+
+def _meanwhile(make: Callable[[], T]) -> Callable[[], T]:
+    """Begins to make something in a thread of its own, and gives the function that waits for it."""
+    made: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return made.result
 
 
 def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day: datetime.date) -> str:
@@ -134,18 +160,6 @@ def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day
     """
     prefix = f"reproduce-{'quick-' if quick else ''}"
     return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
-
-
-def _beside(arguments: argparse.Namespace, folder: Path) -> Path | None:
-    """The campaign beside that of a folder: named, else the recorded one of another GPU.
-
-    A report on a folder that is named has what is named alone; what the repository keeps has both.
-    """
-    if arguments.beside is not None:
-        return carried(arguments.beside, ROOT)
-    kept = arguments.recorded or arguments.check or arguments.write_digests or arguments.readme
-    alone = (arguments.source is not None and not kept) or arguments.add or arguments.paper
-    return None if alone else beside_recorded(folder, ROOT)
 
 
 def _recorded(arguments: argparse.Namespace) -> Path:
@@ -199,12 +213,12 @@ def _run_here(exhibits: Sequence[Exhibit], gpu: steps.Gpu) -> tuple[Exhibit, ...
     """
     if gpu.runs_all:
         return tuple(exhibits)
-    refused = asked_here([one.experiment or one.id for one in exhibits])
+    refused = asked_here([one.id for one in exhibits])
     print(f"{gpu.name}: {_capability(gpu)}; it runs the kernels for Ampere GPUs, and its own roofs are measured")
     for line in sentences(refused):
         print(line)
     gone = {one.experiment for one in refused if one.whole}
-    left = tuple(one for one in exhibits if (one.experiment or one.id) not in gone)
+    left = tuple(one for one in exhibits if one.id not in gone)
     if not left:
         raise PaperFiguresError(f"no kernel of these exhibits runs on {gpu.name}: name others with --exhibit")
     return left
@@ -255,27 +269,33 @@ def _enough_disk(mib: float) -> None:
         raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
-def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu | None, every: bool) -> int:
-    """Builds for the CPU and verifies the kernels of these exhibits; returns how many steps failed.
+@dataclass(frozen=True)
+class Verified:
+    """What came of verifying on the CPU: how many steps failed, and the sentence that counts the cases."""
 
-    recorded: the campaigns that the report is then made of. old: a GPU that is here, and too old for the kernels.
-    every: whether these are all exhibits, for which every kernel is built.
+    failed: int
+    said: str
+
+
+def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> Verified:
+    """Builds for the CPU and verifies the kernels of these exhibits.
+
+    recorded: the campaign that the report is made of. old: a GPU that is here, and too old for the kernels.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
-    runs = " and ".join(recorded)
     if not exhibits:
-        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {runs}.")
-        return 0
-    what = "Every kernel is" if every else "The kernels of these exhibits are"
-    minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(len(recorded))
+        said = f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}."
+        print(said)
+        return Verified(0, said)
+    minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(1)
     print(
-        f"{why}: nothing is timed. {what} compiled for the CPU and verified on small problems, "
-        f"then the report is made from the runs recorded in {runs}. With the kernels built "
+        f"{why}: nothing is timed. The kernels of these exhibits are compiled for the CPU and verified on small "
+        f"problems, and the report is made from the runs recorded in {recorded}. With the kernels built "
         f"this takes {_about(minutes)}."
     )
-    _must(steps.build_step("cpu", () if every else steps.verified_kernels(exhibits)))
-    log = ROOT / steps.VERIFICATION / "log.txt"
+    _must(steps.build_step("cpu", steps.verified_kernels(exhibits)))
+    log = _note().with_name("log.txt")
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")
     failed, asked, passed = 0, 0, 0
@@ -283,8 +303,9 @@ def _verify(exhibits: Sequence[Exhibit], recorded: Sequence[str], old: steps.Gpu
         for number, exhibit in enumerate(exhibits, start=1):
             code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.id}", log)
             failed, asked, passed = failed + (code != steps.OK), asked + cases, passed + own
-    print(f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})")
-    return failed or int(passed < asked)
+    said = f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})"
+    print(said)
+    return Verified(failed or int(passed < asked), said)
 
 
 def _verify_one(exhibit: Exhibit, harness: steps.Harness, title: str, log: Path) -> tuple[int, int, int]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.records import Status
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import fastest
-from paper_figures.judged.two_gpus import decided
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import OURS, RELEASED, contestant_label, words
 from paper_figures.numbers import RATIO, quantity, significant, with_unit
@@ -40,33 +39,17 @@ class ResultLine:
     """Operation and size, ours, as released, the fastest of today, the paper's, the speed-ups, verdict and bound."""
     note: str = ""
     """In which form the released kernel was timed, where it does not take the problem itself."""
-    elsewhere: str = ""
-    """The GPU that it is of, where that is not the report's."""
 
 
 def result_lines(report: Report) -> tuple[ResultLine, ...]:
-    """The lines whose exhibit was measured; of the GPU beside the report's, where that alone timed today's kernel."""
-    found = (_freshest(report, *named) for named in LINES)
-    return tuple(line for line in found if line is not None)
-
-
-def _freshest(report: Report, operation: str, exhibit: str, today: str, released: str) -> ResultLine | None:
-    own = _measured(report, exhibit, today, released)
-    other = report.beside.report if report.beside else None
-    beside = _measured(other, exhibit, today, released) if other else None
-    if own and own[1].stale and other and beside and decided(beside[1]) and not beside[1].stale:
-        line = _line(operation, *beside)
-        return replace(line, cells=(f"{line.cells[0]}, {other.gpu}", *line.cells[1:]), elsewhere=other.gpu)
-    return _line(operation, *own) if own else None
-
-
-def _measured(
-    report: Report, exhibit: str, today: str, released: str
-) -> tuple[ExhibitReport, ClaimResult, ClaimResult] | None:
-    """An exhibit and its two claims, where it was measured."""
-    found = next((one for one in report.exhibits if one.exhibit.id == exhibit and one.measured), None)
+    """The lines whose exhibit was measured."""
+    measured = {one.exhibit.id: one for one in report.exhibits if one.measured}
     claims = {one.claim.id: one for one in report.results}
-    return (found, claims[today], claims[released]) if found else None
+    return tuple(
+        _line(operation, measured[exhibit], claims[today], claims[released])
+        for operation, exhibit, today, released in LINES
+        if exhibit in measured
+    )
 
 
 def _line(operation: str, report: ExhibitReport, today: ClaimResult, released: ClaimResult) -> ResultLine:

@@ -11,7 +11,6 @@ from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.shown.case_rows import Line, mark_remarks, marked_rates, never_there, never_there_remarks
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.two_gpus import also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -40,20 +39,10 @@ def results_block(report: Report) -> str:
         *(f"{escape(sentence)}\n" for sentence in filter(None, [released_failures(report.exhibits)])),
         markdown_table(kinds_table(report.results)),
         *([markdown_table(subjects_table(report.headlines))] if report.headlines else []),
-        *_beside_block(report),
     ]
     for exhibit in shown_in_full(report):
         parts += _exhibit_block(exhibit)
     return "\n".join(parts + _verdict_block(report)) + "\n"
-
-
-def _beside_block(report: Report) -> list[str]:
-    """What another GPU's campaign decides, and where it disagrees; nothing where none stands beside."""
-    found = two_gpus_values(report)
-    if not found:
-        return []
-    tables = [markdown_table(found[name]) for name in ("counts", "differ") if found[name].rows]
-    return [f"## {found['title']}", "", escape(" ".join(found["sentences"])), "", *tables]
 
 
 def shown_in_full(report: Report) -> list[ExhibitReport]:
@@ -94,26 +83,16 @@ def _rate(line: Line, beside: Sequence[Line]) -> str:
 
 
 def _verdict_block(report: Report) -> list[str]:
-    """Every claim on what was measured, on the other GPU at least, with its numbers; then what was not measured."""
-    there = found_there(report)
-    shown = [one for one in report.exhibits if one.measured or one.exhibit.id in there]
-    results = [one for exhibit in shown for one in exhibit.results]
-    others = also_lines(report)
+    """Every claim on what was measured, with its numbers; then what was not measured."""
+    results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
     lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
     for result in results:
-        said = (claim_numbers(result).rstrip("; "), result.notes, others.get(result.claim.id))
-        numbers = escape("; ".join(filter(None, said)))
+        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
         lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
         claims = sum(len(one.results) for one in missing)
         unjudged = f"; {claims} claim{'s are' if claims > 1 else ' is'} not judged yet" if claims else ""
-        lines += ["", f"{NOT_MEASURED.capitalize()}: {_named(missing)}{unjudged}."]
-    if found := [one for one in missing if one.exhibit.id in there]:
-        lines += ["", f"Of these the {other_gpu(report)} has {_named(found)}."]
+        named = ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in missing)
+        lines += ["", f"{NOT_MEASURED.capitalize()}: {named}{unjudged}."]
     return lines
-
-
-def _named(exhibits: Sequence[ExhibitReport]) -> str:
-    """`Table 2 (Persistent grid), Table 3 (Block order)`."""
-    return ", ".join(f"{one.exhibit.where} ({one.exhibit.title})" for one in exhibits)

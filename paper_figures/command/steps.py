@@ -85,7 +85,7 @@ def verified_kernels(exhibits: Sequence[Exhibit]) -> tuple[str, ...]:
     for exhibit in exhibits:
         own = [str(one) for one in verified_contestants(exhibit)]
         problems = [dict(problem) for problem in exhibit.small_problems]
-        config = composed(exhibit.experiment or exhibit.id)
+        config = composed(exhibit.id)
         plan = make_plan({**config, "implementations": own, "problems": problems})
         found.update(dict.fromkeys(kernels(plan, OURS, "cpu")))
     return tuple(found)
@@ -102,7 +102,7 @@ def verify_step(exhibit: Exhibit) -> Step:
     return _harness_step(
         f"verify the kernels of {exhibit.where} on the cpu target",
         (
-            f"experiment={exhibit.experiment or exhibit.id}",
+            f"experiment={exhibit.id}",
             "device=cpu",
             "campaign=verify",
             f"problems={_hydra_list([_hydra_mapping(problem) for problem in exhibit.small_problems])}",
@@ -138,7 +138,7 @@ def _newest_verification(exhibit: Exhibit, root: Path) -> Run | None:
             run = load_run(folder)
         except ResultsError:
             continue
-        if run.manifest.get("experiment") == (exhibit.experiment or exhibit.id):
+        if run.manifest.get("experiment") == exhibit.id:
             return run
     return None
 
@@ -149,7 +149,7 @@ def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = Tru
     Only runs of this campaign, GPU, code and settings count, and a complete one only if nobody who was absent then is
     installed now.  `quick` takes the exhibit's quick problems and contestants where it names any, and no profiler.
     """
-    experiment = exhibit.experiment or exhibit.id
+    experiment = exhibit.id
     found = newest_run(exhibit, place, quick)
     again = ""
     if found is not None and resume:
@@ -315,7 +315,7 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
     from harness.planning import make_plan  # which a report does without
 
-    config = {**composed(exhibit.experiment or exhibit.id, configs), **settings(exhibit, quick, configs)}
+    config = {**composed(exhibit.id, configs), **settings(exhibit, quick, configs)}
     return START_SECONDS + 60 * make_plan(config).estimated_minutes(timed=True)
 
 

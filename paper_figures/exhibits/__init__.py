@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
 
 from harness.naming import closest
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
-from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.shown.derived import AnyExhibit
-from paper_figures.shown.exhibit import Exhibit
 
 
 def load_exhibits() -> tuple[AnyExhibit, ...]:
-    """Every exhibit of the current paper, in its order: this package's modules, or what another paper's file declares.
-
-    Raises `PaperFiguresError`.
-    """
-    if current() is not THUNDERKITTENS:
-        return tuple(_declared(place, one) for place, one in enumerate(current().exhibits, start=1))
+    """Every exhibit, in the paper's order, from this package's modules; raises `PaperFiguresError`."""
     exhibits = []
     for module in pkgutil.iter_modules(__path__):
         if module.name.startswith("_"):
@@ -33,38 +23,6 @@ def load_exhibits() -> tuple[AnyExhibit, ...]:
             )
         exhibits.append(found)
     return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))
-
-
-NEEDED = {"id", "where", "title", "summary", "problem_label", "axis", "tick", "baseline"}
-OPTIONS = {"panel", "names", "claims", "published_scope", "experiment"}
-
-
-def _declared(place: int, entry: Mapping[str, Any]) -> Exhibit:
-    """An exhibit of another paper, from its file; `panel` is a template of the problem's keys, as labels are."""
-    name = str(entry.get("id", f"number {place}"))
-    if not NEEDED <= set(entry) <= NEEDED | OPTIONS:
-        needs, may = ", ".join(sorted(NEEDED)), ", ".join(sorted(OPTIONS))
-        raise PaperFiguresError(
-            f"exhibit {name} of {current().name} has {', '.join(sorted(entry))}: it needs {needs}, and may have {may}"
-        )
-    text = {key: " ".join(str(entry[key]).split()) for key in NEEDED}
-    panel, baseline = str(entry.get("panel", "")), entry["baseline"]
-    return Exhibit(
-        id=text["id"],
-        where=text["where"],
-        title=text["title"],
-        summary=text["summary"],
-        problem_label=text["problem_label"],
-        axis=text["axis"],
-        tick=text["tick"],
-        order=place,
-        claims=tuple(str(one) for one in entry.get("claims", ())),
-        baseline=str(baseline) if isinstance(baseline, str) else tuple(str(one) for one in baseline),
-        panel=lambda keys: panel.format_map(defaultdict(str, keys)),
-        names={str(key): str(value) for key, value in entry.get("names", {}).items()},
-        published_scope=str(entry.get("published_scope", "")),
-        experiment=str(entry.get("experiment", "")),
-    )
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.naming import problem_keys
-from paper_figures.exhibits._ampere import (
-    ATTENTION,
-    BACKWARD,
-    GEMM,
-    HOPPERS,
-    INSTRUCTIONS,
-    OF_TARGET,
-    OURS,
-    PARTS,
-)
+from paper_figures.exhibits._ampere import HOPPERS, INSTRUCTIONS, OF_TARGET, PARTS
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.recorded.gpus import is_hopper, target_of
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.derived import Derived
 from paper_figures.shown.exhibit_parts import Part, Sources
-from paper_figures.shown.report.run_machine import measured_roof
 from paper_figures.shown.table import (
     ABSENT,
     Column,
@@ -46,16 +36,11 @@ ON_HOPPER = (
     NO_EVIDENCE,
 )
 ELSEWHERE = ("Rotary and layer norm have one build on this GPU, so that both their rows are of it.",)
-MMA_COLUMN = (
-    "% of mma.sync is the rate in percent of what mma.sync reached from registers in the same run. It is for what "
-    "multiplies by it and is bound by that."
-)
 
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a case: rate, share of the roof, speed relative to the baseline, instructions where they were counted."""
     hopper = all(is_hopper(line.cell.run) for line in sources.lines if line.cell.run is not None)
-    roofed = any(_mma_roof(line) for line in sources.lines)
     rows: list[tuple[Text, ...]] = []
     groups: list[int] = []
     problem = ("", "")
@@ -64,9 +49,8 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
             if (part.exhibit.id, line.problem) != problem:
                 groups.append(len(rows))
             problem = (part.exhibit.id, line.problem)
-            rows.append(_row(part, line, roofed))
-    shares = ("% of roof", "% of mma.sync") if roofed else ("% of roof",)
-    numeric = ("N", "TFLOPS", *shares, "× baseline", *(column.title for column in INSTRUCTIONS))
+            rows.append(_row(part, line))
+    numeric = ("N", "TFLOPS", "% of roof", "× baseline", *(column.title for column in INSTRUCTIONS))
     titles = ("Kernel", "Form", "N", "Implementation", *numeric[1:], "Run")
     return Table(
         caption=f"Beyond the paper: {TITLE}",
@@ -77,27 +61,11 @@ def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
             "The baseline of Based is the faster of flash-linear-attention's two kernels, that of Mamba-2 and linear "
             "attention its chunk_simple_gla, that of Hedgehog the chain of Figure 9.",
             *(ON_HOPPER if hopper else ELSEWHERE),
-            *((MMA_COLUMN,) if roofed else ()),
             *settled_remarks(sources.lines),
             *clock_remarks(sources.lines),
         ),
         groups=tuple(groups),
     )
-
-
-def _mma_roof(line: Line) -> float | None:
-    """What the case's run measured as the roof of mma.sync, in TFLOPS; None where it did not."""
-    return None if line.cell.run is None else measured_roof(line.cell.run, "mma")
-
-
-def _mma_share(part: Part, line: Line) -> float | None:
-    """The rate in percent of that roof, of what multiplies so and is bound by it."""
-    roof = _mma_roof(line)
-    if roof is None or line.rate is None:
-        return None
-    both, ours = (ATTENTION.id, BACKWARD.id), GEMM.names[OURS]
-    by_mma = part.exhibit.id in both or (part.exhibit.id == GEMM.id and line.label == ours)
-    return 100 * line.rate.value / roof if by_mma else None
 
 
 def _label(line: Line) -> str:
@@ -106,7 +74,7 @@ def _label(line: Line) -> str:
     return OF_TARGET.format(target) if target and str(line.cell.contestant) == HOPPERS else line.label
 
 
-def _row(part: Part, line: Line, roofed: bool) -> tuple[Text, ...]:
+def _row(part: Part, line: Line) -> tuple[Text, ...]:
     key = line.cell.key
     counted = {entry.column.title: quantity_text(entry.measured, entry.column.unit, key) for entry in line.profile}
     return (
@@ -116,7 +84,6 @@ def _row(part: Part, line: Line, roofed: bool) -> tuple[Text, ...]:
         Text(_label(line), case=key, note=line.cell.stale),
         rate_text(line),
         quantity_text(line.rate_pct, ROOF, key),
-        *((quantity_text(_mma_share(part, line), ROOF, key),) if roofed else ()),
         ratio_text(line),
         *(counted.get(column.title, Text(ABSENT)) for column in INSTRUCTIONS),
         run_text(line),

@@ -15,7 +15,7 @@ from harness.results import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
-from paper_figures.published.paper import current
+from paper_figures.published.paper import REFERENCE
 from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.selection import Cell, Selected
 
@@ -39,14 +39,9 @@ class Protocol:
     citation: str
 
 
-def load_protocol(path: Path | None = None) -> Protocol:
-    """The paper's protocol; raises `PaperFiguresError` if the file does not hold exactly its fields."""
-    return _protocol(path or current().reference / "protocol.yaml")
-
-
 @cache
-def _protocol(path: Path) -> Protocol:
-    """The same of a file; raises `PaperFiguresError` if the file does not hold exactly its fields."""
+def load_protocol(path: Path = REFERENCE / "protocol.yaml") -> Protocol:
+    """The paper's protocol; raises `PaperFiguresError` if the file does not hold exactly its fields."""
     try:
         entries = yaml.safe_load(path.read_text()).items()
         return Protocol(**{key: " ".join(str(value).split()) for key, value in entries})

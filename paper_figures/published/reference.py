@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
-from paper_figures.published.paper import THUNDERKITTENS, current
+from paper_figures.published.paper import REFERENCE
 
-REFERENCE = THUNDERKITTENS.reference
 GPUS = "gpus.csv"
 EXACTNESS = ("exact", "range", "missing", "out_of_memory")
 
@@ -99,13 +98,9 @@ def parse_value(text: str) -> tuple[float, float] | None:
     return float(text), float(text)
 
 
-def load_reference(folder: Path | None = None) -> tuple[Published, ...]:
-    """Every number that the paper published, by file name, then in the file's order; raises `PaperFiguresError`."""
-    return _numbers(folder or current().reference)
-
-
 @cache
-def _numbers(folder: Path) -> tuple[Published, ...]:
+def load_reference(folder: Path = REFERENCE) -> tuple[Published, ...]:
+    """Every number that the paper published, by file name, then in the file's order; raises `PaperFiguresError`."""
     rows: list[Published] = []
     columns = [field.name for field in fields(Published)]
     for path in sorted(folder.glob("*.csv")):
@@ -134,15 +129,9 @@ def _published(path: Path, line: int, row: dict[str, str]) -> Published:
     return published
 
 
-def load_gpus(folder: Path | None = None) -> dict[str, Gpu]:
-    """GPUs by name, from `gpus.csv`: the paper's own and those known here; raises `PaperFiguresError`."""
-    own = folder or current().reference
-    known = {} if folder else _gpus(REFERENCE)
-    return known | _gpus(own) if (own / GPUS).exists() else known
-
-
 @cache
-def _gpus(folder: Path) -> dict[str, Gpu]:
+def load_gpus(folder: Path = REFERENCE) -> dict[str, Gpu]:
+    """GPUs by name, from `gpus.csv`; raises `PaperFiguresError`."""
     gpus: dict[str, Gpu] = {}
     with (folder / GPUS).open(newline="") as file:
         for row in csv.DictReader(file):

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.places import FIRST, WORK
+from harness.places import CHECKOUT, DATA, FIRST, RECORDED, WORK
 from harness.results import ResultsError, Run, load_campaign
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 
@@ -16,11 +16,25 @@ RESULTS = ROOT / "results"
 MANIFEST = "manifest.json"
 
 
+def carried(folder: Path, root: Path) -> Path:
+    """A folder of results, or where there is none the one of that name that an installed package carries."""
+    if CHECKOUT or folder.exists():
+        return folder
+    if not RECORDED.is_dir():
+        raise PaperFiguresError(
+            f"{RECORDED} is missing, the recorded runs of this installation: install a wheel of the project again, or "
+            "give a folder of runs with --from"
+        )
+    resolved = folder if folder.is_absolute() else Path.cwd() / folder
+    inside = DATA / resolved.relative_to(root) if resolved.is_relative_to(root) else folder
+    return inside if inside.is_dir() else folder
+
+
 def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Path:
     """The folder of a campaign by name, or of the one with the newest run: `results/<gpu>/<campaign>`; gpu: its folder.
 
     What was verified on a CPU holds no times, and nights (campaigns `nightly...`) are no exhibits: without a name both
-    are passed over.  A name that several GPUs have is that of the first recorded campaign, where it is among them.
+    are passed over.  A name that several GPUs have is that of the recorded campaign, where it is among them.
     Raises `PaperFiguresError` if there is none, or if the name does not decide.
     """
     runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]

@@ -18,14 +18,14 @@ GLOBAL = "# @package _global_"
 """First line of a file whose keys are the configuration's own, and not its group's."""
 
 
-def composed(experiment: str = "", configs: Path = CONFIGS, experiments: Path | None = None) -> dict[str, Any]:
+def composed(experiment: str = "", configs: Path = CONFIGS) -> dict[str, Any]:
     """What `python -m harness experiment=<name>` is configured with, or the harness alone; Hydra's own keys aside.
 
     Groups that `config.yaml` and the experiment choose come first, then the values of `config.yaml`, then those of the
     experiment.  Raises `PaperFiguresError` if a file is missing or no YAML.
     """
     base = _document(configs / "config.yaml")
-    own = _document((experiments or configs / "experiment") / f"{experiment}.yaml") if experiment else {}
+    own = _document(configs / "experiment" / f"{experiment}.yaml") if experiment else {}
     config: dict[str, Any] = {}
     for group, choice in {**_choices(base), **_choices(own)}.items():
         config = _merged(config, _group(configs, group, choice))

@@ -20,7 +20,6 @@ from harness.naming import (
     same_problem,
 )
 from paper_figures.errors import PaperFiguresError
-from paper_figures.published.paper import current
 from paper_figures.recorded.configuration import CONFIGS, composed
 
 
@@ -63,15 +62,11 @@ class StoredProblem:
     distribution: str
 
 
-def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
-    """The cases of an experiment of the current paper; raises `PaperFiguresError` if its file lists none."""
-    own = current().experiments if configs == CONFIGS else configs / "experiment"
-    return _experiment(name, configs, own / f"{name}.yaml")
-
-
 @cache
-def _experiment(name: str, configs: Path, path: Path) -> Experiment:
-    config = composed(name, configs, path.parent)
+def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
+    """The cases of an experiment; raises `PaperFiguresError` if its file lists none."""
+    path = configs / "experiment" / f"{name}.yaml"
+    config = composed(name, configs)
     if not config["problems"] or not config["implementations"]:
         raise PaperFiguresError(f"{path} names no problems or no implementations, an exhibit's experiment needs both")
     return Experiment(

@@ -108,7 +108,7 @@ class Exhibit:
     """A table or figure of the paper."""
 
     id: str
-    """Name of the module, and of the experiment unless `experiment` says otherwise."""
+    """Name of the module, and of the experiment."""
     where: str
     """The paper's name of it, and the `exhibit` of its published rows: `Table 1`."""
     title: str
@@ -150,8 +150,6 @@ class Exhibit:
     """And of whom: those that need no compiler and no tuning."""
     in_readme: bool = False
     """Whether its figure and table stand in docs/results.md, beside all verdicts."""
-    experiment: str = ""
-    """Name of the experiment, where it is not the exhibit's own."""
     by_name_only: bool = False
     """Whether it is measured only where `--exhibit` names it, because it takes about as long as all others together."""
     part_only: bool = False
@@ -169,7 +167,7 @@ class Exhibit:
 
     def load_experiment(self) -> Experiment:
         """The cases it needs, from its experiment's file."""
-        return load_experiment(self.experiment or self.id)
+        return load_experiment(self.id)
 
     @property
     def baselines(self) -> tuple[Contestant, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from harness.results import Run
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.verdicts import Verdict
-from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.published.reference import load_reference
 from paper_figures.recorded.repeats import repeated_text
 
@@ -50,35 +49,29 @@ READING = (
     "whichever is lower, both from the GPU's datasheet. A published number is divided by the roofline of the GPU that "
     "it was measured on.",
     "The range that a claim accepts was fixed before the run and stands in its line. The run's manifest holds the "
-    "digest of the file; a verdict says so if the file has changed since, or if a run did not record it.",
+    "digest of the file; a verdict says so if the file has changed since, or if a run did not record it. The rules by "
+    "which ranges are set were last revised on 22 November 2026, after runs of mostly the same kernels had been seen. "
+    "CHANGELOG.md says which verdicts that moved.",
     f"{WORST} {' '.join(f'{str(one)[:1].upper()}{str(one)[1:]}: {text}' for one, text in VERDICTS.items())} {ONLY}",
     "Fastest of today is the fastest library that was timed on the problem. The kernels that the paper's authors "
-    "released do not count among them: they are compared apart. Who was absent stands in the same line.",
+    "released do not count among them: they are compared apart. Who was absent stands in the same line. "
+    "FlashAttention-2 is PyTorch's build of it where the flash-attn package has none. Claims against cuBLAS take "
+    "the faster of its own choice of kernel and an auto-tuned cuBLASLt, as the paper tuned it.",
     "Stale marks a number of a kernel that has changed since. A newer run of the campaign, or the sources that this "
     "page was made from, have other machine code of the same kernel. It was verified and right when it was measured, "
     "and may be faster or slower today. A claim that rests on such a number is marked too. Baselines are never stale: "
-    "a case names their version. The host's code is not looked at, such as which kernel a shape gets.",
+    "a case names their version. The host's code is not looked at, such as which kernel a shape gets. "
+    "The lines of Table 6 are those of the run's commit.",
 )
-"""How to read it, a paragraph each, of any report on any paper."""
-
-OWN = {
-    2: "The rules by which ranges are set were last revised on 22 November 2026, after runs of mostly the same kernels "
-    "had been seen. CHANGELOG.md says which verdicts that moved.",
-    4: "FlashAttention-2 is PyTorch's build of it where the flash-attn package has none. Claims against cuBLAS take "
-    "the faster of its own choice of kernel and an auto-tuned cuBLASLt, as the paper tuned it.",
-    5: "The lines of Table 6 are those of the run's commit.",
-}
-"""What is to add to those paragraphs of a report on ThunderKittens."""
+"""How to read it, a paragraph each."""
 
 
 def reading(runs: Sequence[Run]) -> tuple[str, ...]:
     """The same of a report on some runs: with what they say of how far absolute rates move."""
-    own = dict(OWN) if current() is THUNDERKITTENS else {}
     theirs = usual_gpu(one.gpu for one in load_reference())
-    if papers_gpu(runs, [theirs]):
-        own[1] = f"These runs are of the same GPU as the paper's, {theirs}: those rates compare as they are, too."
-    paragraphs = [f"{text} {own[place]}" if place in own else text for place, text in enumerate(READING)]
-    return (*paragraphs[:2], repeated_text(runs), *paragraphs[2:])
+    alike = f" These runs are of the same GPU as the paper's, {theirs}: those rates compare as they are, too."
+    roof = READING[1] + (alike if papers_gpu(runs, [theirs]) else "")
+    return (READING[0], roof, repeated_text(runs), *READING[2:])
 
 
 def sections(runs: Sequence[Run]) -> list[tuple[str, str]]:

@@ -20,8 +20,9 @@ from paper_figures.judged.two_gpus import of_todays_kernels
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
 from paper_figures.labels import an
 from paper_figures.published.claims import Kind
-from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
+
+SUBJECTS = Path(__file__).with_name("subjects.yaml")
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,9 @@ class Headline:
         return next((one for one in self.today if one.verdict is Verdict.SHORT), None)
 
 
-def load_subjects(path: Path | None = None) -> tuple[Subject, ...]:
-    """The subjects in the paper's order, none of a paper without a file of them; raises `PaperFiguresError`."""
-    file = path or current().subjects
-    return _subjects(file) if path or current() is THUNDERKITTENS or file.exists() else ()
-
-
 @cache
-def _subjects(path: Path) -> tuple[Subject, ...]:
-    """The subjects of a file; raises `PaperFiguresError` for an entry that cannot be read."""
+def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
+    """The subjects in the paper's order; raises `PaperFiguresError` for an entry that cannot be read."""
     try:
         entries = yaml.safe_load(path.read_text())["subjects"]
         return tuple(

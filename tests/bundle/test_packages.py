@@ -9,6 +9,7 @@ import pytest
 from tools.bundle import packages
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import Group, Node
+from tools.uv import environment
 
 ELSEWHERE = "cp312-cp312-manylinux_2_28_x86_64"
 
@@ -104,9 +105,9 @@ def test_the_indexes_of_pip_are_those_of_uv(monkeypatch, tmp_path):
         "[global]\nindex-url = https://file.example/simple\nextra-index-url =\n    https://a.example\n    file:///b\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    assert packages._settings_of_pip().items() >= {
+    assert environment().items() >= {
         ("UV_DEFAULT_INDEX", "https://file.example/simple"),
         ("UV_INDEX", "https://a.example file:///b"),
     }
     monkeypatch.setenv("PIP_INDEX_URL", "https://variable.example/simple")
-    assert packages._settings_of_pip()["UV_DEFAULT_INDEX"] == "https://variable.example/simple"
+    assert environment()["UV_DEFAULT_INDEX"] == "https://variable.example/simple"

@@ -329,6 +329,18 @@ def test_a_single_wrong_element_of_any_gradient_fails_and_is_named(output):
     assert check.worst_output == ("dq", "dk", "dv")[output]
 
 
+def test_a_wrong_element_is_not_hidden_by_an_output_that_is_nearer_to_its_bound():
+    """Guard: whatever fails comes before what passes with the larger share of its tolerance."""
+    p = problem("bwd")
+    inputs = draw(p)
+    expected = attention.reference(p, inputs, 0)
+    dq, dk, dv = (tensor.clone() for tensor in emulated(p, inputs))
+    assert check_outputs(attention, p, (dq * 1.006, dk, dv), expected).passed
+    dv[1, 1, 5, 7] += dv.abs().max() * 0.05
+    check = check_outputs(attention, p, (dq * 1.006, dk, dv), expected)
+    assert (check.passed, check.worst_output) == (False, "dv")
+
+
 @pytest.mark.parametrize(("roundings", "passes"), [(6, True), (9, False)])
 def test_how_far_a_single_element_may_be_off(roundings, passes):
     p = problem(B=2, H=4, N=64, D=64)

@@ -163,18 +163,15 @@ def test_a_program_has_an_answer_to_each_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "shell", "said"),
+    ("given", "said"),
     [
-        (b"\xff\xfe\n", "", "a line of standard input is no text in utf-8: invalid start byte"),
-        (b"", "<&-", "standard input is not open: a batch reads"),
-        (b"", "--answers 99", "standard input or --answers 99 is not open: a batch reads"),
-        (b"nothing\n", "--answers 1", "nothing: a line is a JSON list of words, such as"),
-        (b"[5]\n", "--answers 1", "[5]: a line is a JSON list of words, such as"),
+        (b"nothing\n", "nothing: a line is a JSON list of words, such as"),
+        (b"[5]\n", "[5]: a line is a JSON list of words, such as"),
     ],
 )
-def test_what_cannot_be_read_ends_the_batch_with_a_sentence(given, shell, said):
-    command = f"{shlex.quote(sys.executable)} -m harness.batch {shell}"
-    done = subprocess.run(command, shell=True, cwd=ROOT, input=given, capture_output=True, timeout=240)
+def test_what_cannot_be_read_ends_the_batch_with_a_sentence(given, said):
+    command = [sys.executable, "-m", "harness.batch", "--answers", "1"]
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, timeout=240)
     assert (done.returncode, done.stderr.decode().startswith(said)) == (2, True), done.stderr.decode()
     assert len(done.stderr.splitlines()) == 1
 

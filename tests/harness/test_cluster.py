@@ -4,17 +4,19 @@ import csv
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness_support import FAST, HERE, MANIFEST, ROOT, contestant, group
+from harness_support import FAST, HERE, MANIFEST, ROOT, VERIFIED, contestant, group
 
-from harness import cluster, provenance
+from harness import cli, cluster, provenance
 from harness.cli import main
 from harness.errors import HarnessError
 from harness.ledger import added
+from harness.records import Status
 from harness.results import load_run
-from harness.store import Store, StoreError
+from harness.store import Store, StoredGroup, StoreError
 
 RUN = MANIFEST["run_id"]
 
@@ -105,6 +107,16 @@ def test_a_merge_that_was_interrupted_is_repeated(parts, monkeypatch):
         assert len(list(csv.reader(file))) == 1 + 6, "no row twice"
 
 
+def test_a_problem_of_two_jobs_has_both_and_the_later_counts(parts):
+    """Guard: what is in the run already is known by its part, not by its cases alone: else a job's times are lost."""
+    for name, median in (("a", 10.0), ("b", 20.0)):
+        with Store.create(parts / f"job-{name}", {**MANIFEST, "status": "completed"}) as made:
+            made.append(group(median=median))
+    (run,) = merged(parts)
+    assert [one["part"] for one in run.manifest["groups"]] == ["job-a", "job-b"]
+    assert run.measurements["latency_us_p50"].tolist() == [20.0, 20.0]
+
+
 def test_a_part_that_is_being_written_is_not_merged(parts):
     part(parts, "a", ["M=1;N=2;K=3"])
     with Store.reopen(parts / "job-a"), pytest.raises(StoreError, match="is in use"):
@@ -141,6 +153,22 @@ def test_merging_by_hand(parts, capsys):
         assert capsys.readouterr().err == (
             f"{folder} is no <results_dir>/.parts/<run>: give the folder of a run's parts\n"
         )
+
+
+def test_a_failure_on_one_board_is_the_commands(tmp_path, monkeypatch):
+    """Guard: exit code 1, though all passed on the board that is merged last."""
+
+    def jobs(invocation, task, remote):
+        parts = tmp_path / ".parts" / RUN
+        failed = replace(VERIFIED, case_id="a", problem="M=1;N=2;K=3", status=Status.ERROR, reason="x")
+        with Store.create(parts / "job-a", {**MANIFEST, "status": "completed", "gpu": {"name": "NVIDIA H200"}}) as made:
+            made.append(StoredGroup((failed,), (), {}))
+        part(parts, "b", ["M=2;N=2;K=3"], gpu={"name": "NVIDIA H100 80GB HBM3"})
+
+    monkeypatch.setattr(cluster, "launcher", lambda words: "slurm")
+    monkeypatch.setattr(cli, "_hydra", jobs)
+    assert main([f"run_id={RUN}", f"results_dir={tmp_path}"]) == 1
+    assert {path.parent.parent.name for path in tmp_path.glob(f"*/*/{RUN}")} == {"h200-sxm", "h100-sxm"}
 
 
 # ---- the launchers

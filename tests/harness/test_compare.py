@@ -424,7 +424,7 @@ def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):
 
 def test_a_recorded_run_compares_with_a_copy_of_it(tmp_path, capsys):
     """Guard: a run with itself is refused; as another run, its times are those of equal code."""
-    folder = next((ROOT / "results" / "h200-sxm" / "2026-11-paper").iterdir())
+    folder = next((ROOT / "results" / "h100-sxm" / "2026-11-paper").glob("*/manifest.json")).parent
     assert main([str(folder), str(folder)]) == 2
     said = capsys.readouterr()
     assert said.err == f"{folder} is compared with itself: give another run, the earlier one first\n"
@@ -465,7 +465,9 @@ def test_nightly_experiments_have_the_planned_rounds(name):
 
 def recorded(campaign):
     """Recorded runs of a campaign, on whatever GPU, in time order."""
-    return [path.parent for path in sorted((ROOT / "results").glob(f"*/{campaign}/*/manifest.json"))]
+    found = [path.parent for path in sorted((ROOT / "results").glob(f"*/{campaign}/*/manifest.json"))]
+    assert found, campaign
+    return found
 
 
 @pytest.mark.parametrize("folder", recorded("nightly"), ids=lambda folder: folder.name)

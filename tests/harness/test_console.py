@@ -3,21 +3,8 @@
 import signal
 
 from harness_support import FAST, bench, contestant, only_run, small
-from rich.console import Console
 
-from harness.console import Screen
 from harness.results import load_manifest
-
-
-def test_a_log_on_a_full_disk_stops_nothing(capsys):
-    """Guard: what cannot be printed is said once on stderr, and the sweep goes on."""
-    with open("/dev/full", "w") as full:
-        screen = Screen(out=Console(file=full))
-        for _ in range(3):
-            screen._line("a line")
-    assert capsys.readouterr().err.splitlines() == [
-        "stdout cannot be written (No space left on device): no more is shown, results are stored"
-    ]
 
 
 def test_a_reader_who_has_seen_enough_ends_the_command(tmp_path):

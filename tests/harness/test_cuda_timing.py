@@ -80,6 +80,8 @@ def test_an_audited_sample_is_one_like_others(stream):
     """Guard: the same entries in the same order, with inputs written around the flush and the spin."""
 
     class Writes(Visit):
+        audited = True
+
         def before(self):
             stream.log.append("NaN")
 

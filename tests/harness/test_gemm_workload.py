@@ -179,6 +179,14 @@ def test_a_dropped_k_step_and_a_single_wrong_element_fail():
     assert check.rel_l2_error <= check.tolerance  # the norm alone would have let it pass
 
 
+def test_a_dropped_element_of_a_long_product_fails():
+    """Guard: what is allowed for accumulation in fp32 grows with sqrt(K), and not with K as for 8-bit products."""
+    p = problem(32, 32, 2**15)
+    inputs = draw(p)
+    dropped = (inputs["a"][:, :-1].float() @ inputs["b"][:-1].float()).to(torch.bfloat16)
+    assert not check_outputs(gemm, p, dropped, gemm.reference(p, inputs, 0)).passed
+
+
 def test_half_precision_accumulation_fails():
     p = problem(64, 64, 2048)
     inputs = draw(p)

@@ -342,7 +342,8 @@ def test_bad_problem_lists(entries, words):
 
 
 def test_a_grid_is_a_product_with_the_last_key_fastest():
-    assert expand_problems([{"grid": {"M": [1, 2], "N": [3, 4]}}, {"M": 5}]) == [
+    assert expand_problems([{"M": 7}, {"grid": {"M": [1, 2], "N": [3, 4]}}, {"M": 5}]) == [
+        {"M": 7},
         {"M": 1, "N": 3},
         {"M": 1, "N": 4},
         {"M": 2, "N": 3},

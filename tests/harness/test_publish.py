@@ -83,8 +83,9 @@ def artifacts_of(found):
     ]
 
 
-def test_verify_measure_and_figures_are_jobs_of_one_group(stored_run, tmp_path):
+def test_verify_measure_and_figures_are_jobs_of_one_group(stored_run, tmp_path, monkeypatch):
     """Guards: each job has what is its own, and figures name the results that they were made from."""
+    monkeypatch.setenv("WANDB_RUN_ID", "of-the-shell")
     report = tmp_path / "report"
     (report / "figures").mkdir(parents=True)
     (report / "figures" / "fig7_gemm.svg").write_text("<svg/>")
@@ -92,6 +93,7 @@ def test_verify_measure_and_figures_are_jobs_of_one_group(stored_run, tmp_path):
     assert publish_main([*arguments, str(report)]) == 0
     folders = {job_of(folder).job_type: folder for folder in (tmp_path / "wandb").glob("offline-run-*")}
     assert sorted(folders) == ["figures", "measure", "verify"]
+    assert len({job_of(folder).run_id for folder in folders.values()}) == 3, "one would be written over another"
     assert {job_of(folder).run_group for folder in folders.values()} == {stored_run.name}
 
     (path,) = folders["verify"].rglob("*.table.json")

@@ -228,7 +228,7 @@ def test_ratios_are_of_cases_of_one_group(folder):
 def test_in_another_folder_the_error_says_where_the_recorded_runs_are(tmp_path, monkeypatch):
     """Guard: of a wheel the README's own line ended without a way on."""
     monkeypatch.chdir(tmp_path)
-    recorded = "results/h200-sxm/2026-11-paper"
+    recorded = "results/h100-sxm/2026-11-paper"
     with pytest.raises(ResultsError, match=f"{recorded} is not a folder: .*; what is recorded is in {ROOT / recorded}"):
         load_campaign(recorded)
 

@@ -103,6 +103,16 @@ def test_what_the_matrix_roofs_multiply(products):
     assert calls[0]().isfinite().all()
 
 
+@pytest.mark.parametrize(("capability", "more"), [((8, 0), 0), ((8, 9), 1), ((9, 0), 1)])
+def test_only_a_gpu_that_multiplies_e4m3_has_a_roof_of_it(capability, more, monkeypatch):
+    for name in ("_copy_gbps", "_read_gbps", "_best_tflops", "_median_us"):
+        monkeypatch.setattr(roofs, name, lambda *_: 4000.0)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
+    always = ["copy_gbps", "read_gbps", "matmul_bf16_tflops", "launch_us"]
+    assert sorted(roofs.measure_roofs(stopwatch=None)) == sorted(always + ["matmul_e4m3_tflops"] * more)
+
+
 def test_impossible_times():
     traffic = Traffic(read=4_000_000_000, written=0)
     assert roofline.impossible(ROOF, 1e9, traffic, 1000.0, 0, warm=False) is None

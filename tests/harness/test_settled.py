@@ -123,7 +123,7 @@ def test_blocks_know_their_place_and_who_was_before():
     assert [(b.round, b.position, b.predecessor) for b in seen[1]] == [(0, 1, 0), (1, 0, 1)]
 
 
-@pytest.mark.parametrize("call_us", [80_000.0, 400_000.0])
+@pytest.mark.parametrize("call_us", [80_000.0, 400_000.0, 900_000.0])
 def test_of_long_calls_two_count_at_least(call_us):
     seen = blocks(Device(call_us=(call_us, call_us)))
     assert all(block.calls >= 2 and block.latency_us == pytest.approx(call_us) for mine in seen for block in mine)

@@ -55,6 +55,15 @@ def test_a_lock_is_not_taken_on_a_file_that_is_gone(folder, monkeypatch):
     assert not (folder / store.LOCK).exists()
 
 
+def test_a_file_system_without_locks_is_used_all_the_same(folder, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(store.fcntl, "flock", none)
+    with Store.create(folder, MANIFEST):
+        assert not store.in_use(folder)
+
+
 def test_a_folder_is_free_again_after_closing(folder):
     with Store.create(folder, MANIFEST):
         pass

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,6 +204,22 @@ def test_a_full_disk_loses_nothing_stored(opened, folder, monkeypatch, stage):
     assert not list(folder.glob(".*.*"))
     opened.append(group("M=9;N=9;K=9", cases=("c", "d")))  # and once there is space, it goes on
     assert len(load_run(folder).measurements) == 4
+
+
+def test_all_that_is_stored_is_on_the_disk_before_the_manifest_names_it(opened, folder, monkeypatch):
+    """Guard: a file is synced before it gets its name, and the manifest comes last: a power cut loses no group."""
+    real, synced = os.fsync, []
+
+    def fsync(descriptor):
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    opened.append(profiled(group()))
+    written = [path.name for path in synced if path != folder]
+    tables = ("samples.parquet", "ratios.csv", "measurements.csv", "profile.csv", "manifest.json")
+    assert all(any(name in one for one in written) for name in tables)
+    assert "manifest.json" in written[-1]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

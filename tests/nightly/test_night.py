@@ -83,10 +83,21 @@ def summary(folder):
 def test_steps_come_in_order_and_a_first_night_is_good(tmp_path):
     machine = Machine(1.0)
     assert not night(tmp_path, machine).failed
-    assert [name.partition("-")[0] for name, _, _ in machine.commands] == ["build", "verify", "measure"]
+    assert [name.partition("-")[0] for name, _, _ in machine.commands] == ["build", "verify", "verify", "measure"]
     assert "results_dir=results" in machine.named("measure")[0], "no path of the machine, which a manifest would keep"
     assert "the first night: there is nothing to compare with" in summary(tmp_path)
     assert json.loads((tmp_path / "report" / "preflight.json").read_text())["driver"] == "580"
+
+
+def test_the_kernels_for_other_gpus_are_built_and_run_too(tmp_path):
+    """Guard: nothing else runs the code for GPUs since Ampere."""
+    machine = Machine(1.0)
+    night(tmp_path, machine)
+    assert machine.named("build")[0][-4:] == ["--target", "gpu", "--target", "sm_80"]
+    tests, same = machine.named("verify")
+    assert ("gpu" in tests, "tests/tk_kernels" in tests) == (True, True)
+    assert same == [*tests, "--target", "sm_80"]
+    assert "- verify-sm_80: the same tests pass with the kernels for sm_80" in summary(tmp_path)
 
 
 def test_two_equal_nights_are_good(tmp_path):
@@ -179,7 +190,7 @@ def test_an_unfit_machine_measures_nothing(tmp_path):
     assert "**2 other processes compute on the GPU**" in summary(tmp_path)
 
 
-@pytest.mark.parametrize("step", ["build", "verify"])
+@pytest.mark.parametrize("step", ["build", "verify", "verify-sm_80"])
 def test_nothing_is_measured_after_a_failed_step(tmp_path, step):
     machine = Machine(codes={step: 1})
     assert night(tmp_path, machine).failed
@@ -224,13 +235,18 @@ def test_every_step_numbers_the_gpus_as_the_preflight_does(tmp_path):
     machine = Machine(1.0)
     night(tmp_path, machine)
     assert {environment["CUDA_DEVICE_ORDER"] for *_, environment in machine.commands} == {"PCI_BUS_ID"}
-    assert len(machine.commands) == 3
+    assert len(machine.commands) == 4
 
 
 def test_prebuilt_kernels_are_used_and_not_built(tmp_path):
-    machine = Machine(1.0)
+    machine = Machine(1.0, 1.0)
     night(tmp_path, machine, prebuilt=tmp_path)
     assert machine.named("build") == []
+    assert machine.named("verify-sm_80") == []
+    assert "- verify-sm_80: not run, " in summary(tmp_path), "it has no kernels for sm_80"
+    (tmp_path / "gemm-sm_80-0").mkdir()
+    night(tmp_path, machine, prebuilt=tmp_path)
+    assert len(machine.named("verify-sm_80")) == 1
     assert machine.commands[-1][2]["TK_KERNELS_PREBUILT"] == str(tmp_path)
 
 

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from matplotlib.figure import Figure
 
+from harness.places import CODE
 from paper_figures.command import digest, reproduce, steps
+from paper_figures.command.unchanged import digest_of_inputs
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.configuration import CONFIGS
 from paper_figures.shown.charts import save_figure
@@ -46,26 +48,47 @@ def synthetic() -> ModuleType:
     return synthetic
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> tuple[Path, Any]:
-    """A folder that one worker makes for all of a session, with `make(folder)`; and what that gave, kept as JSON."""
-    shared = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
+def made_once(shared: Path, name: str, make: Callable[[Path], object]) -> tuple[Path, Any]:
+    """A folder in `shared` that one worker makes for all, with `make(folder)`; and what that gave, kept as JSON."""
     folder, said = shared / name, shared / f"{name}.json"
     with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not said.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what an interrupted session has left
             said.write_text(json.dumps(make(folder)))
     return folder, json.loads(said.read_text())
 
 
 @pytest.fixture(scope="session")
-def campaign(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the workers of a session have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def kept(request: pytest.FixtureRequest, shared: Path) -> Path:
+    """What sessions have in common until something changes that a report is made from."""
+    cache = getattr(request.config, "cache", None)
+    if cache is None:
+        return shared
+    place = Path(cache.mkdir("recorded_report"))
+    looks = digest_of_inputs(CODE / "tests" / "paper_figures")
+    now = place / digest_of_inputs(CODE / "results", [looks])[:16]
+    for old in place.iterdir():
+        if old != now:
+            shutil.rmtree(old, ignore_errors=True)
+    now.mkdir(exist_ok=True)
+    return now
+
+
+@pytest.fixture(scope="session")
+def campaign(shared: Path, synthetic: ModuleType) -> Path:
     def make(folder: Path) -> None:
         for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
             synthetic.write_run(folder / "h200-sxm" / "demo", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
 
-    return made_once(tmp_path_factory, "made_up", make)[0] / "h200-sxm" / "demo"
+    return made_once(shared, "made_up", make)[0] / "h200-sxm" / "demo"
 
 
 @pytest.fixture(scope="session")
@@ -86,17 +109,17 @@ def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime, 
 
 
 @pytest.fixture(scope="session")
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(request: pytest.FixtureRequest, shared: Path) -> Path:
     def make(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("paper_figures.shown.report.writing.save_figure", save_some)
             write_report(request.getfixturevalue("report"), folder / "report")
 
-    return made_once(tmp_path_factory, "written", make)[0] / "report"
+    return made_once(shared, "written", make)[0] / "report"
 
 
 @pytest.fixture(scope="session")
-def kept_report(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def kept_report(kept: Path) -> Recorded:
     """The report on the runs that the repository keeps, which takes a minute."""
     from report_support import OVERLAPPING_TICKS, Recorded, save_and_look
 
@@ -106,7 +129,7 @@ def kept_report(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
             status = reproduce.main(["--check", "--output", str(folder / "report")])
         return {"status": status, "overlapping_ticks": OVERLAPPING_TICKS}
 
-    folder, said = made_once(tmp_path_factory, "recorded", make)
+    folder, said = made_once(kept, "recorded", make)
     return Recorded(folder / "report", **said)
 
 

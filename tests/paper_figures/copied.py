@@ -11,8 +11,8 @@ from typing import Any
 from harness.datasheets import find_datasheet
 from harness.results import MANIFEST, load_run
 
-H100 = "NVIDIA H100 80GB HBM3"
-"""As its driver reports it."""
+H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
+"""As their drivers report them."""
 
 
 def copy_run(run: Path, campaign: Path, run_id: str, gpu: str = H100, todays: bool = False) -> Path:
@@ -49,14 +49,14 @@ def copy_run(run: Path, campaign: Path, run_id: str, gpu: str = H100, todays: bo
 if __name__ == "__main__":  # python -m tests.paper_figures.copied FOLDER EXPERIMENT...: a campaign to look at
     import argparse
 
-    from harness.places import CODE, SECOND
+    from harness.places import CODE, FIRST
 
     options = argparse.ArgumentParser(prog="python -m tests.paper_figures.copied")
     options.add_argument("folder", type=Path, help="where to write copies of recorded runs, of another GPU")
     options.add_argument("experiments", nargs="+", help="whose newest recorded runs to copy")
     asked = options.parse_args()
-    recorded = [load_run(path.parent) for path in sorted((CODE / SECOND).glob(f"*/{MANIFEST}"))]
+    recorded = [load_run(path.parent) for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))]
     for number, experiment in enumerate(asked.experiments):
         newest = [one for one in recorded if one.manifest["experiment"] == experiment][-1]
         name = f"20261201T0000{number:02}Z-c0b1{number:02}"
-        print("written:", copy_run(newest.path, asked.folder, name, todays=True))
+        print("written:", copy_run(newest.path, asked.folder, name, H200, todays=True))

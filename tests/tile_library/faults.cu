@@ -159,6 +159,7 @@ enum class misuse {
     missing,
     bytes_too_many,
     bytes_too_few,
+    bytes_of_one,
     overtaken,
     never_waited,
     negative_bytes,
@@ -182,10 +183,12 @@ template <misuse Misuse> struct counting : program<4> {
                 expect_bytes(s.full[0], tile::bytes);
                 arrive(s.full[0]);
             }
+            if (Misuse == misuse::bytes_of_one)
+                for (int i = 0; i < 2; i++) load_async(s.tiles[i], g.in, coord{}, s.full[0]);
             expect_bytes(s.full[0], Misuse == misuse::bytes_too_many  ? 2 * tile::bytes
                                     : Misuse == misuse::bytes_too_few ? tile::bytes / 2
                                                                       : tile::bytes);
-            load_async(s.tiles[0], g.in, coord{}, s.full[0]);
+            if (Misuse != misuse::bytes_of_one) load_async(s.tiles[0], g.in, coord{}, s.full[0]);
             if (Misuse == misuse::bytes_too_few) load_async(s.tiles[1], g.in, coord{}, s.full[0]);
             if (Misuse == misuse::never_waited) return;
             wait(s.empty[0], Misuse == misuse::parity ? 2 : 0);
@@ -585,6 +588,7 @@ const entry programs[] = {
     PROGRAM("counting_missing", counting<misuse::missing>),
     PROGRAM("counting_bytes_too_many", counting<misuse::bytes_too_many>),
     PROGRAM("counting_bytes_too_few", counting<misuse::bytes_too_few>),
+    PROGRAM("counting_bytes_of_one", counting<misuse::bytes_of_one>),
     PROGRAM("counting_overtaken", counting<misuse::overtaken>),
     PROGRAM("counting_never_waited", counting<misuse::never_waited>),
     PROGRAM("counting_negative_bytes", counting<misuse::negative_bytes>),

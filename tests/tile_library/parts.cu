@@ -172,6 +172,28 @@ struct columns {
     }
 };
 
+// out = sub-tile (1, 1), two chunks wide, of a tile of four.
+struct cutting {
+    static constexpr int warps = 1, cluster_blocks = 1, blocks_per_sm = 1;
+    using tile = st_fl<32, 128>;
+    static constexpr int shared_bytes = sizeof(tile);
+    struct globals {
+        matrix in, out;
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        tile& whole = *memory.allocate<tile>("whole");
+        rt_fl<32, 128> x;
+        rt_fl<16, 64> part;
+        load(x, g.in, coord{});
+        store(whole, x);
+        sync_warp();
+        load(part, subtile<16, 64>(whole, 1, 1));
+        store(g.out, part, coord{});
+    }
+};
+
 float* data_of(void* data) { return static_cast<float*>(data); }
 
 }  // namespace
@@ -246,6 +268,14 @@ EXPORT int place_in_bands(int heads, int row_blocks, int band, int index) {
 EXPORT int place_of(int heads, int rows, int index) {
     const auto [batch, head, block] = row_grid(heads, rows, block_rows).at(index);
     return (batch * heads + head) * 1000 + block;
+}
+
+EXPORT int run_cutting(void* in, void* out, char* message, int size) {
+    return guarded(
+        [&] {
+            launch_all<cutting>(1, nullptr, {matrix(data_of(in), 1, 1, 32, 128), matrix(data_of(out), 1, 1, 16, 64)});
+        },
+        message, size);
 }
 
 EXPORT int run_columns(void* in, void* out, int first, int count, char* message, int size) {

@@ -128,6 +128,13 @@ def test_columns_of_a_tensor(run: Run, device: str, first: int, count: int) -> N
     assert torch.equal(out.cpu()[:, kept:], torch.zeros(16, 64 - kept))  # beyond the last
 
 
+def test_a_sub_tile_of_several_chunks(run: Run, device: str) -> None:
+    """Guard: its chunks lie as far apart as the whole tile's rows make them, not as its own would."""
+    x, out = torch.randn(32, 128), empty(16, 64, device=device)
+    run("run_cutting", x.to(device), out)
+    assert torch.equal(out.cpu(), x[16:, 64:])
+
+
 @pytest.mark.parametrize(("heads", "row_blocks", "band"), [(1, 1, 1), (6, 5, 4), (16, 7, 16), (7, 3, 5), (12, 8, 99)])
 def test_rows_in_bands_of_heads(host: ctypes.CDLL, heads: int, row_blocks: int, band: int) -> None:
     places = [host.place_in_bands(heads, row_blocks, band, index) for index in range(heads * row_blocks)]

@@ -40,8 +40,6 @@ INTERNAL = {
     "lane",
     "load_unit",
     "pack",
-    "rs",
-    "ss",
     "store_matrices",
     "store_unit",
     "allocate",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from tk_kernels.toolchain import wgmma
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
 from tk_kernels.toolchain.store import cache_root
@@ -131,7 +132,8 @@ def _forget_old(folder: Path) -> None:
 
 
 def _includes(target: str) -> list[str]:
-    return [f"-I{INCLUDE_ROOT / 'kittens' / 'target' / target}", f"-I{INCLUDE_ROOT}"]
+    generated = wgmma.include_options(TARGETS[target], cache_root())
+    return [f"-I{INCLUDE_ROOT / 'kittens' / 'target' / target}", f"-I{INCLUDE_ROOT}", *generated]
 
 
 def _host_flags(optimise: str) -> list[str]:

@@ -18,6 +18,7 @@ from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import building, keys
 from tk_kernels.toolchain.building import BuildOptions, without_places
+from tk_kernels.toolchain.processes import Processes
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -161,6 +162,7 @@ def test_manifest_names_no_folder_of_this_machine(
     assert "$HOME/g++" in commands
     assert "-I$KERNEL -c $KERNEL/scale.cu -o $BUILD/objects/scale/scale.o" in commands
     assert f"-I$INCLUDE/kittens/target/{target}" in commands
+    assert ("-I$CACHE/generated/" in commands) == (target == "sm_90a")
     assert "$ENV/" in commands
 
 
@@ -181,6 +183,26 @@ def test_machine_code_hash_ignores_the_path_and_sees_the_code(warm_cache: Path, 
     assert first["binary_hash"] == second["binary_hash"]
     (moved.path / "scale.cu").write_text((moved.path / "scale.cu").read_text().replace("factor * a", "factor / a"))
     assert build_cpu(toolchain.open_kernel(moved.path)).manifest["binary_hash"] != first["binary_hash"]
+
+
+def test_machine_code_hash_is_of_all_units(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    class UnitsAlone(Processes):
+        """g++ in nvcc's place for the units; the binding and the library, which are no part of it, are left empty."""
+
+        def run(self, command: list[str]) -> tuple[int, str]:
+            output, unit = Path(command[-1]), next((part for part in command if part.endswith(".cu")), "")
+            output.touch()
+            return (
+                super().run(["g++", "-xc++", "-c", unit, "-o", str(output.with_suffix(".cubin"))]) if unit else (0, "")
+            )
+
+    hashes = []
+    for number in (7, 8):
+        (scale.path / "unit.cu").write_text(f"int unit() {{ return {number}; }}\n")
+        options = BuildOptions(processes=UnitsAlone())
+        built = toolchain.build(toolchain.open_kernel(scale.path), toolchain.SM_90A, options)
+        hashes.append(built.manifest["binary_hash"])
+    assert hashes[0] != hashes[1]
 
 
 def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
@@ -300,6 +322,19 @@ def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path:
     assert {entry["function"].split("(")[0] for entry in manifest["entries"]} == {"serialized", "unbounded", "spilling"}
     assert manifest["hgmma_count"] is None or manifest["hgmma_count"] >= 1
     assert len(manifest["allowed"]) == 3
+
+
+def test_a_spill_of_any_unit_is_refused(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+    class Spilling(Processes):
+        """Compilers of which the second unit's says that it spills."""
+
+        def run(self, command: list[str]) -> tuple[int, str]:
+            said = "Function properties for _Z4unitv\n 8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads"
+            return 0, said if any(part.endswith("unit.cu") for part in command) else ""
+
+    (scale.path / "unit.cu").write_text("__global__ void unit() {}\n")
+    with pytest.raises(toolchain.QualityError, match=r"spill in unit\(\): 8 bytes spill stores"):
+        toolchain.build(toolchain.open_kernel(scale.path), toolchain.SM_90A, BuildOptions(processes=Spilling()))
 
 
 def test_command_line_shows_commands_and_fails_in_words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -14,6 +15,7 @@ from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import store
 from tk_kernels.toolchain.building import BuildOptions
+from tk_kernels.toolchain.processes import Processes
 
 
 def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
@@ -40,6 +42,18 @@ def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchai
     assert not leftover.exists()
 
 
+def test_a_build_appears_in_one_step(tmp_path: Path) -> None:
+    """Guard: who looks while files are still copied would take half a build for a whole one."""
+    scratch, entry = tmp_path / "scratch", tmp_path / "entry"
+    for folder in (scratch, entry):
+        folder.mkdir()
+        (folder / store.MANIFEST).write_text(folder.name)
+    made = scratch.stat().st_ino
+    store.publish(scratch, entry)
+    assert entry.stat().st_ino == made
+    assert (entry / store.MANIFEST).read_text() == "scratch"
+
+
 def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
     first = build_cpu(scale)
     (first.folder / store.MANIFEST).unlink()
@@ -64,6 +78,23 @@ def test_many_builds_say_so_once(
     said = capsys.readouterr()
     assert said.err.count("cannot be written") == 1
     assert "0 of 2 builds good" in said.out
+
+
+def test_a_cache_without_locks_is_one_sentence(
+    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(store.fcntl, "flock", none)
+    with pytest.raises(toolchain.ToolchainError, match="No locks available.*set TK_KERNELS_CACHE"):
+        build_cpu(scale)
+
+
+def test_nvcc_gets_no_flags_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: a build with `NVCC_APPEND_FLAGS=-G` was kept, and loaded by all later runs, as if it had our flags."""
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-G")
+    assert Processes().run(["sh", "-c", "echo $NVCC_APPEND_FLAGS"]) == (0, "\n")
 
 
 def test_full_disk_is_one_sentence(

@@ -347,7 +347,6 @@ def test_mla_has_costs_of_its_own() -> None:
     assert mla.costs != tk.DecodeCosts()
 
 
-@pytest.mark.hopper
 def test_tiles_are_those_of_the_kernels() -> None:
     few = [plan([5], kind="gqa", kv_heads=2, heads=8, new_tokens=n) for n in (1, 4, 5, 16)]
     assert [(one.rows_per_tile, one.row_tiles) for one in few] == [(16, 1), (16, 1), (64, 1), (64, 1)]

@@ -21,6 +21,7 @@ from tk_kernels.implementations import (
     LinearAttention,
     Mamba2,
     Operator,
+    linear,
 )
 
 WITHOUT = "tk gemm: the schedule by_warps is one of GPUs without a copy engine"
@@ -265,6 +266,27 @@ def test_prepared_call_returns_the_linear_attentions_outputs_one_after_the_other
     assert tensors[0].shape == inputs["x" if name == "raw" else "v"].shape
     assert tensors[0].dtype == torch.bfloat16
     assert all(tensor.dtype == torch.float32 for tensor in tensors[1:])
+
+
+@pytest.mark.parametrize(
+    ("implementation", "name", "boundary"),
+    [
+        (Based, "based", "raw"),
+        (Hedgehog, "hedgehog", "raw"),
+        (LinearAttention, "linear_attention", "raw"),
+        (Mamba2, "raw", "raw"),
+        (Mamba2, "prepared", "prepared"),
+    ],
+)
+def test_a_variants_segments_reach_its_operator(
+    implementation: type[Kernel], name: str, boundary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guard: results do not tell, and a variant's time would be that of the default."""
+    given: list[dict[str, Any]] = []
+    for operator in ("based", "hedgehog", "linear_attention", "mamba2"):
+        monkeypatch.setattr(linear, operator, lambda *_, **options: given.append(options) or torch.empty(0))
+    implementation(segments=3).prepare(LinearProblem(boundary=boundary), small(name, "cpu"))()
+    assert [options["segments"] for options in given] == [3]
 
 
 def test_mamba2s_prepared_boundary_has_scale_one_and_linear_attention_another(device: str) -> None:

@@ -32,7 +32,6 @@ def test_attention_to_one_key_is_its_value_up_to_the_bound(function: Callable[..
         assert torch.allclose(out, v.expand_as(q).float(), rtol=2**-7), f"2^{exponent}"
 
 
-@pytest.mark.hopper
 def test_attention_beyond_the_bound_is_what_the_docstring_says() -> None:
     """Zeros or NaN, without an error: where this fails, the docstrings of both have lost their reason."""
     q, k, v = one_key(33.0, 64)
@@ -69,7 +68,6 @@ def test_hedgehog_up_to_its_bounds() -> None:
     assert torch.allclose(out.float(), v.float(), rtol=2**-7)
 
 
-@pytest.mark.hopper
 def test_hedgehog_far_beyond_its_bounds_is_what_the_docstring_says() -> None:
     out, _ = hedgehog(40.0)
     assert bool(out.isnan().all()) or bool((out == 0).all())
@@ -108,7 +106,6 @@ def test_decode_of_one_key_is_its_value_up_to_the_bound(name: str) -> None:
         assert torch.allclose(out.float(), v.expand_as(out).float(), rtol=2**-7), f"2^{exponent}"
 
 
-@pytest.mark.hopper
 @pytest.mark.parametrize("name", DECODES)
 def test_decode_beyond_the_bound_is_what_the_docstring_says(name: str) -> None:
     out, _ = decoded_from_one_key(name, 40.0)

@@ -24,7 +24,6 @@ def test_slowed_build_is_another_build_that_says_so(monkeypatch: pytest.MonkeyPa
     assert [version.partition(", slowed ")[2] for version in versions] == ["", "by 3 % on purpose", "by 4 % on purpose"]
 
 
-@pytest.mark.hopper
 def test_cpu_target_knows_no_slowed_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(targets.SLOWED, "3")
     assert toolchain.find_target("cpu") == toolchain.CPU

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
-from ..entry import Parser, ended
 from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
 from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
@@ -25,9 +25,9 @@ examples:
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    top = Parser(
+    top = argparse.ArgumentParser(
         prog="python -m tk_kernels.toolchain",
         description="Compile the kernels. An operator builds its own at its first call; this builds them beforehand.",
         epilog=EXAMPLES,
@@ -199,4 +199,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of other commands, where the reader has seen enough
+    sys.exit(main())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import keys, store
+from . import keys, store, wgmma
 from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, RefusedError, ToolchainError
@@ -206,11 +206,12 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
     import tvm_ffi.libinfo
 
     objects, commands = [], []
+    generated = wgmma.include_options(job.target, job.options.cache)
     for unit in job.kernel.units:
         objects.append(scratch / "objects" / unit.stem / f"{unit.stem}.o")
         objects[-1].parent.mkdir(parents=True)
         commands.append(
-            unit_command(job.target, unit, objects[-1], job.options.include, job.gxx, job.nvcc, job.isa)
+            unit_command(job.target, unit, objects[-1], job.options.include, generated, job.gxx, job.nvcc, job.isa)
         )  # fmt: skip
     device_objects = list(objects)
     objects.append(scratch / "objects" / "binding.o")
@@ -244,6 +245,7 @@ def _place_names(job: _Job, scratch: Path) -> dict[Path, str]:
 
     return {
         scratch: "$BUILD",
+        job.options.cache: "$CACHE",
         job.options.include: "$INCLUDE",
         job.kernel.path: "$KERNEL",
         Path(sys.prefix): "$ENV",

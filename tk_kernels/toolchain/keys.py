@@ -8,6 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from . import wgmma
 from .compilers import Gxx, Nvcc
 from .kernel_folder import INCLUDE_ROOT, KernelFolder
 from .targets import BINDING_FLAGS, LINK_FLAGS, PORTABLE_ISA, Target
@@ -21,11 +22,11 @@ def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_RO
     """
     digest = hashlib.sha256(repr((kernel.name, target.name, target.flags, BINDING_FLAGS, LINK_FLAGS)).encode())
     for path in kernel.files():
-        _add_file(digest, path.name, path)
+        _add_file(digest, path.name, path.read_bytes())
     for path in kernel.borrowed():
-        _add_file(digest, f"{path.parent.name}/{path.name}", path)
-    for name, path in _library_files(include, target):
-        _add_file(digest, name, path)
+        _add_file(digest, f"{path.parent.name}/{path.name}", path.read_bytes())
+    for name, content in _library_files(include, target):
+        _add_file(digest, name, content)
     return digest.hexdigest()
 
 
@@ -51,21 +52,20 @@ def isa_of(target: Target, portable: bool) -> str:
     return PORTABLE_ISA if portable else "native"
 
 
-def _library_files(include: Path, target: Target) -> list[tuple[str, Path]]:
-    """Files of the tile library that `target` can see, with their names relative to `include`, sorted."""
+def _library_files(include: Path, target: Target) -> list[tuple[str, bytes]]:
+    """Names, relative to `include`, and contents of the tile library's files that `target` can see, sorted."""
     targets = include / "kittens" / "target"
     seen = {targets / folder for folder in target.folders}
-    files = []
+    files = [(name, text.encode()) for name, text in wgmma.headers(target).items()]
     for path in include.rglob("*"):
         foreign = targets in path.parents and path.parent != targets and seen.isdisjoint(path.parents)
         if path.is_file() and not foreign:
-            files.append((path.relative_to(include).as_posix(), path))
+            files.append((path.relative_to(include).as_posix(), path.read_bytes()))
     return sorted(files)
 
 
-def _add_file(digest: hashlib._Hash, name: str, path: Path) -> None:
+def _add_file(digest: hashlib._Hash, name: str, content: bytes) -> None:
     """Feed one file into a hash, delimited so that no two trees can collide."""
-    content = path.read_bytes()
     digest.update(f"\n{name} {len(content)}\n".encode())
     digest.update(content)
 

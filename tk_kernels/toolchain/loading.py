@@ -76,9 +76,10 @@ def load(name: str, target: str, root: Path = KERNELS_ROOT) -> Any:
                 found = (tvm_ffi.load_module(str(library)), made)
             except (OSError, RuntimeError, ValueError) as error:
                 reason = str(error).rpartition(str(library))[2].strip(": \n")
-                raise ToolchainError(
-                    f"{library}: cannot be loaded ({reason}); delete the folder {library.parent} and build again"
-                ) from None
+                advice = f"delete the folder {library.parent} and build again"
+                if "failed to map segment" in reason:  # as where /tmp or the home folder is mounted noexec
+                    advice = "set TK_KERNELS_CACHE to a folder on a disk from which programs may run"
+                raise ToolchainError(f"{library}: cannot be loaded ({reason}); {advice}") from None
             _loaded[name, target, root] = found
         return found[0]
 

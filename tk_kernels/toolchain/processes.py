@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
+
+NVCC_FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+"""Variables whose flags nvcc adds to ours; a build is kept under its sources and our flags alone."""
 
 
 class Processes:
@@ -26,6 +30,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
+                env={name: value for name, value in os.environ.items() if name not in NVCC_FLAGS},
             )
             self._running.add(process)
         try:

@@ -113,12 +113,12 @@ def building(root: Path, name: str) -> Iterator[Path]:
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = (root / f".{name}.lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX)  # some network file systems have no locks
     except OSError as error:
         raise ToolchainError(
             f"{root}: cannot be written ({error.strerror}); set TK_KERNELS_CACHE to a folder that can"
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         for leftover in root.glob(f".{name}.tmp-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         scratch = root / f".{name}.tmp-{os.getpid()}"

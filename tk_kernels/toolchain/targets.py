@@ -139,14 +139,21 @@ def slowed_percent() -> float | None:
 
 
 def unit_command(
-    target: Target, source: Path, output: Path, include: Path, gxx: Gxx, nvcc: Nvcc | None, isa: str
+    target: Target,
+    source: Path,
+    output: Path,
+    include: Path,
+    generated: list[str],
+    gxx: Gxx,
+    nvcc: Nvcc | None,
+    isa: str,
 ) -> list[str]:
     """The command that compiles one `.cu` for `target`.
 
-    `isa` is g++'s -march, for the cpu target alone. For a CUDA target the intermediate files are
-    kept beside `output`, because the cubin among them is what the manifest describes.
+    `generated`: options that find generated headers. `isa` is g++'s -march, for the cpu target alone. For a CUDA target
+    the intermediate files are kept beside `output`, because the cubin among them is what the manifest describes.
     """
-    includes = [f"-I{include / 'kittens' / 'target' / target.name}", f"-I{include}", f"-I{source.parent}"]
+    includes = [f"-I{include / 'kittens' / 'target' / target.name}", f"-I{include}", *generated, f"-I{source.parent}"]
     if not target.cuda:
         return [gxx.path, *target.flags, f"-march={isa}", *includes, "-c", str(source), "-o", str(output)]
     if nvcc is None:

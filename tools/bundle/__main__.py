@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.bundle.__main__"))
-
 import argparse
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.entry import ended
 from tk_kernels.toolchain.targets import GPU, TARGETS
 from tools.bundle import needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
@@ -26,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_MIB = 64.0
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m tools.bundle",
         description="Fill a folder with what a GPU node without a network lacks: the Python packages that are not in "
         "its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
@@ -116,3 +111,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, list[str]
 
 def _names(text: str) -> list[str]:
     return text.replace(",", " ").split()
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -90,7 +90,7 @@ def _experiments(name: str, configs: Path) -> list[str]:
     if (configs / "experiment" / f"{name}.yaml").is_file():
         return [name]
     try:
-        found = [one.experiment or one.id for one in measured_exhibits(choose_exhibits([name]))]
+        found = [one.id for one in measured_exhibits(choose_exhibits([name]))]
     except PaperFiguresError as error:
         raise BundleError(f"--for: {error}, or of the experiments in {configs.name}/experiment") from None
     if not found:

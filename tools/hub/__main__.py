@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.hub.__main__"))
-
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.entry import ended
 from tk_kernels import toolchain
 from tools.hub.layout import HubError, write
 
@@ -26,9 +21,9 @@ examples:
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The one command."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m tools.hub",
         description="Writes a repository for Hugging Face's kernel hub: our operators, with prebuilt kernels.\n"
         "Nothing is uploaded.",
@@ -57,3 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hub: interrupted; what {options.folder} holds is incomplete, empty it", file=sys.stderr)
         return 130
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -25,7 +25,6 @@ from tk_kernels import toolchain
 from tk_kernels.ops.library import NAMESPACE
 
 PACKAGE = Path(tk_kernels.__file__).parent
-FILES = ("__init__.py", "entry.py")
 PARTS = ("ops", "toolchain", "include", "kernels")
 NAME, LICENSE, VERSION = "tk-kernels", "Apache-2.0", 0
 """Version 0 says that operators may still change."""
@@ -105,8 +104,7 @@ def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") 
         package.mkdir(parents=True)
     except OSError as error:
         raise HubError(f"{folder} cannot be written ({error.strerror}); name another folder") from None
-    for name in FILES:
-        shutil.copy(PACKAGE / name, package)
+    shutil.copy(PACKAGE / "__init__.py", package)
     for part in PARTS:
         shutil.copytree(PACKAGE / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
     toolchain.export(kernels, wanted, package / "prebuilt", toolchain.BuildOptions())

@@ -6,18 +6,13 @@ machine is not fit; 2: a mistake in the command; 130: interrupted.
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded, is_of_stdout
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.nightly.__main__"))
-
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.entry import ended
 from tools.nightly.night import STEPS, Options, holds_others, run_night
 from tools.nightly.preflight import preflight
 from tools.nightly.processes import Runner
@@ -42,9 +37,9 @@ exit code: 0 good, 1 not good (or the machine is not fit), 2 a mistake in the co
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m tools.nightly",
         description="One night on a machine with one idle Hopper GPU: preflight, build, verify, measure,\n"
         "compare with the nights before, report.",
@@ -120,8 +115,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("nightly: interrupted; what was measured is stored", file=sys.stderr)
         return 130
     except OSError as error:
-        if is_of_stdout(error):
-            raise
         print(f"nightly: {error.filename or asked.report}: {error.strerror}", file=sys.stderr)
         return 1
     summary = (asked.report / "summary.md").read_text()
@@ -131,3 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with open(wanted, "a") as file:
             file.write(summary)
     return 1 if night.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
-from harness.entry import Parser, guarded
-
-if __name__ == "__main__":
-    sys.exit(guarded("tools.sources.__main__"))
-
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from baselines.common import built
+from harness.entry import ended
 from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import named, read
@@ -25,9 +20,9 @@ examples:
 """
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The commands."""
-    p = Parser(
+    p = argparse.ArgumentParser(
         prog="python -m tools.sources",
         description="Libraries that are measured and have no wheel on PyPI: put a build of one where its baseline\n"
         "finds it, or list the libraries and the builds that are here.",
@@ -75,3 +70,7 @@ def listing() -> str:
         "python -m tools.sources install LIBRARY WHEEL|FOLDER|ARCHIVE --commit COMMIT"
     )
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))

@@ -18,7 +18,7 @@ from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import RATIO, significant, with_unit
-from paper_figures.published.paper import current
+from paper_figures.published.paper import FIGURES
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.case_rows import Line, absent
 from paper_figures.shown.exhibit import Compared, opponent
@@ -90,7 +90,7 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
     rows = []
     for report in reports:
         exhibit = report.exhibit
-        if exhibit.where not in current().figures or not libraries(exhibit):
+        if exhibit.where not in FIGURES or not libraries(exhibit):
             continue
         directions = {one.problem: problem_keys(one.problem).get("direction", "fwd") for one in report.selections}
         for direction in dict.fromkeys(directions.values()):

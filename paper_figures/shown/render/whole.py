@@ -25,9 +25,6 @@ _PREAMBLE = (
     r"  {\end{minipage}\par}",
 )
 
-MACHINES = ("figures", "claims", "cases")
-"""The tables of several machines, in order."""
-
 BESIDE = ("counts", "differ")
 """The tables of two GPUs, in order."""
 
@@ -54,9 +51,6 @@ def whole_markdown(values: Mapping[str, Any]) -> str:
         parts += [markdown.markdown_table(beside[name]).rstrip() for name in BESIDE if beside[name].rows]
     parts += [f"- Told otherwise by two runs: {escape(one)}" for one in values["disputed"]]
     parts.append(_markdown_board(values["exhibits"]))
-    if values["machines"]:
-        parts += ["## GPUs compared", *(f"- {escape(one)}" for one in values["machines"]["sources"])]
-        parts += [markdown.markdown_table(values["machines"][name]).rstrip() for name in MACHINES]
     for exhibit in values["exhibits"]:
         parts += _markdown_exhibit(exhibit)
     parts += [
@@ -143,11 +137,6 @@ def whole_latex(values: Mapping[str, Any]) -> str:
         *(rf"\par Told otherwise by two runs: {escape(one)}" for one in values["disputed"]),
         *_latex_board(values["exhibits"]),
     ]
-    if values["machines"]:
-        lines += [r"\clearpage", r"\section*{GPUs compared}"]
-        lines += [rf"\par {escape(one)}" for one in values["machines"]["sources"]]
-        for name in MACHINES:
-            lines.append(rf"{{\scriptsize {latex.latex_table(values['machines'][name], f'gpus-{name}')}}}")
     for exhibit in values["exhibits"]:
         lines += _latex_exhibit(exhibit)
     lines += [r"\clearpage", r"\section*{The machine and its roofs}", *_latex_facts(values["machine"])]

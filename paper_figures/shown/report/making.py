@@ -14,7 +14,6 @@ from paper_figures.judged.verdicts import WITHOUT_NUMBER
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import in_exhibit, load_claims
-from paper_figures.published.paper import THUNDERKITTENS, current
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
@@ -133,8 +132,7 @@ def measure_command(exhibit: Exhibit, campaign: str = "") -> str:
     Pages name none: whoever tries their command does not measure into the recorded one.
     """
     into = f" campaign={campaign}" if campaign else ""
-    own = "" if current() is THUNDERKITTENS else f"--config-dir {current().experiments.parent.name} "
-    return f"python -m harness {own}experiment={exhibit.experiment or exhibit.id}{into}"
+    return f"python -m harness experiment={exhibit.id}{into}"
 
 
 def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: str) -> list[str]:

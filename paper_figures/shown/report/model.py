@@ -51,8 +51,6 @@ class Report:
     runs: tuple[Run, ...]
     """Every GPU run of the campaign, newest first."""
     exhibits: tuple[ExhibitReport, ...]
-    others: tuple[Report, ...] = ()
-    """Those of other machines, on the same exhibits, that stand beside it."""
     nights: tuple[Night, ...] = ()
     """Runs that were made again and again, which have a page of their own; oldest first."""
     beside: Beside | None = None

@@ -16,7 +16,7 @@ from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import BEYOND, Kind
-from paper_figures.published.paper import current
+from paper_figures.published.paper import COMMAND, LEDE, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
@@ -25,7 +25,6 @@ from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sect
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.finding import alone, boxes, headline, held
 from paper_figures.shown.page.gantt import gantt_values
-from paper_figures.shown.page.machines import machine_values
 from paper_figures.shown.page.nights import night_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
 from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
@@ -51,18 +50,8 @@ PAGES = (
 )
 """The report's pages beside those of exhibits, with their names in the menu."""
 
-
-GPUS = ("gpus.html", "GPUs compared")
-"""Where other machines stand beside the report's."""
-
-
 NIGHTS = ("nights.html", "Nights")
 """Trends and regressions, where there are nights."""
-
-
-def every_run(report: Report) -> list[Run]:
-    """The runs that the cells are from, those of other machines too."""
-    return [run for one in (report, *report.others) for run in one.used]
 
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
@@ -75,9 +64,9 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
     ]
     rows = speedups(report.exhibits)
     return {
-        "title": current().title,
-        "paper": current().name,
-        "lede": current().lede,
+        "title": TITLE,
+        "paper": NAME,
+        "lede": LEDE,
         "reading": reading(report.used),
         "sections": sections(report.used),
         "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
@@ -93,8 +82,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
         "held": held(report.results),
-        "description": f"{current().lede} {verdict_sentence(report.results)}",
-        "command": current().command,
+        "description": f"{LEDE} {verdict_sentence(report.results)}",
+        "command": COMMAND,
         "speedups": rows,
         "standing": standing(rows),
         "ticks": ticks(),
@@ -106,9 +95,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         },
         "moved": _moved(report),
         "contents": exhibits,
-        "pages": (*PAGES, *((GPUS,) if report.others else ()), *((NIGHTS,) if report.nights else ())),
+        "pages": (*PAGES, *((NIGHTS,) if report.nights else ())),
         "nights": night_values(report.nights),
-        "machines": machine_values(report),
         "counts": _counts(report.results),
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
         "uncounted": uncounted_sentence(report.results),
@@ -116,9 +104,9 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
         "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
         "exhibits": exhibits,
-        "machine": shared_facts(every_run(report)),
-        "roofs": roofs_table(every_run(report)),
-        "runs": [_run_values(run, shared_facts(every_run(report))) for run in every_run(report)],
+        "machine": shared_facts(report.used),
+        "roofs": roofs_table(report.used),
+        "runs": [_run_values(run, shared_facts(report.used)) for run in report.used],
     }
 
 

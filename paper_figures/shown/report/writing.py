@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.labels import short_run
-from paper_figures.published.paper import current
+from paper_figures.published.paper import FIGURES, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.selection import Cell
 from paper_figures.recorded.traces import FOLDER as TRACES
@@ -32,7 +32,7 @@ from paper_figures.shown.render.table_library import table_library
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import GPUS, NIGHTS, PAGES, charted, every_run, page_values
+from paper_figures.shown.report.page_values import NIGHTS, PAGES, charted, page_values
 from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
 from paper_figures.shown.table import Table, claims_table
 
@@ -40,7 +40,7 @@ FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "
 ENTRIES = (
     "index.html",
     "badge.svg",
-    *(page for page, _ in (*PAGES, GPUS, NIGHTS)),
+    *(page for page, _ in (*PAGES, NIGHTS)),
     "report.md",
     "report.tex",
     *FOLDERS,
@@ -70,12 +70,12 @@ def write_report(
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
     verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
     _write_table(verdicts, out / "tables", "claims")
-    for run in every_run(report):
+    for run in report.used:
         (out / "runs" / run.run_id).mkdir()
         manifest = json.dumps(run.manifest, separators=(",", ":"))  # all it says, without the third that is indentation
         (out / "runs" / run.run_id / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
     _write_cases(report, out, say)
-    every = [case for one in (report, *report.others) for case in records(one)]
+    every = records(report)
     measured = [one.exhibit.id for one in report.exhibits if one.exhibit.own_cases]
     write_cases(every, measured, out / "data")
     for one in report.exhibits:
@@ -85,8 +85,6 @@ def write_report(
     values = page_values(report, drawings, measured_here)
     if report.nights:
         write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
-    for name in ("figures", "claims", "cases") if report.others else ():
-        write_table(values["machines"][name], out / "data" / f"gpus-{name}")
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     values |= {"marks": mark_legend(every)}
@@ -106,7 +104,7 @@ ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg"
 
 def badge_name() -> str:
     """What stands on the left of the badge."""
-    return f"{current().name} claims"
+    return f"{NAME} claims"
 
 
 def _write_pages(values: Mapping[str, Any], out: Path) -> None:
@@ -137,7 +135,7 @@ def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
 
     Those of the paper's figures of kernels come first, since their speeds are what the start page is about.
     """
-    ordered = sorted(exhibits, key=lambda one: one["where"] not in current().figures)
+    ordered = sorted(exhibits, key=lambda one: one["where"] not in FIGURES)
     names = (f"figures/{one['id']}.png" for one in ordered)
     return next((name for name in names if (out / name).exists()), "")
 
@@ -171,7 +169,7 @@ def _is_report(folder: Path, link: str = "") -> bool:
     """Whether a folder's start page is one of a report on this paper, and has a link."""
     page = folder / "index.html"
     text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-    return current().title in text and link in text
+    return TITLE in text and link in text
 
 
 def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
@@ -198,13 +196,12 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
     A page leads back to the exhibits that its cases were measured for; to one made from others where there is none.
     """
     shown: dict[str, list[AnyExhibit]] = {}
-    every = [exhibit for one in (report, *report.others) for exhibit in one.exhibits]
-    for exhibit in sorted(every, key=lambda one: not one.exhibit.own_cases):
+    for exhibit in sorted(report.exhibits, key=lambda one: not one.exhibit.own_cases):
         for line in (line for line in exhibit.lines if line.cell.key):
             exhibits = shown.setdefault(case_page_file(line.cell.key), [])
             if exhibit.exhibit not in exhibits and (exhibit.exhibit.own_cases or not exhibits):
                 exhibits.append(exhibit.exhibit)
-    cells = unique_cases([line.cell for exhibit in every for line in exhibit.lines])
+    cells = unique_cases([line.cell for exhibit in report.exhibits for line in exhibit.lines])
     by_end: dict[str, str] = {}
     pages: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -214,12 +211,12 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
             both = f"{by_end[short_run(cell.run.run_id)]} and {cell.run.run_id}"
             raise PaperFiguresError(f"runs {both} end alike, and cases are named by that: leave one of them out")
     for number, (file, shared) in enumerate(pages.items(), start=1):
-        page = render_page("case.html.j2", title=current().title, page=case_page(shared), exhibits=shown[file])
+        page = render_page("case.html.j2", title=TITLE, page=case_page(shared), exhibits=shown[file])
         (out / file).write_text(page, encoding="utf-8")
         for cell in shared:
             _write_samples(cell, out)
         say(f"{number} of {len(pages)} problems written")
-    for run in every_run(report):
+    for run in report.used:
         own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
         (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
 

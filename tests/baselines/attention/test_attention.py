@@ -191,7 +191,9 @@ def test_a_copy_in_the_librarys_layout_is_made_once_and_dies_with_its_tensor():
     assert copy.shape == (2, 4, 3, 5)
     assert copy.is_contiguous()
     assert layouts.token_major(tensor) is copy
-    assert torch.equal(layouts.head_major(copy)[0], tensor)
+    (view,) = layouts.head_major(copy)
+    assert torch.equal(view, tensor)
+    assert view.data_ptr() == copy.data_ptr(), "an output's copy would be in the time of its call"
     assert len(layouts._copies) == before + 1
     del tensor
     assert len(layouts._copies) == before

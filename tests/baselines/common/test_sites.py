@@ -37,6 +37,16 @@ def test_using_a_site_twice_adds_it_once(tmp_path, monkeypatch):
     assert sys.path.count(str(tmp_path)) == 1
 
 
+def test_the_site_that_is_used_last_comes_first(tmp_path, monkeypatch):
+    """Guard: of two libraries that own one import folder, one would be measured under both names."""
+    for name in ("one", "other"):
+        package(tmp_path / name, "madeup_shared")
+        monkeypatch.setenv(f"TK_BASELINES_SITE_{name.upper()}", str(tmp_path / name))
+    for name in ("one", "other", "one"):
+        sites.use_site(name)
+        assert sites.package_folders("madeup_shared") == [tmp_path / name / "madeup_shared"]
+
+
 def test_site_that_is_no_folder_is_a_reason_and_not_an_exception(tmp_path, monkeypatch):
     monkeypatch.setenv("TK_BASELINES_SITE_MADEUP", str(tmp_path / "gone"))
     reason = sites.find("madeup", ["sys"], "pip install madeup")

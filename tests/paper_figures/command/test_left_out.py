@@ -12,7 +12,7 @@ from paper_figures.command import reproduce, steps
 from paper_figures.command.left_out import Refused, asked_here, refusals, sentences
 from paper_figures.errors import PaperFiguresError
 
-ASKED = tuple(one.experiment or one.id for one in MEASURED)
+ASKED = tuple(one.id for one in MEASURED)
 OPTIONS_OF_HOPPER = {"table1_stages", "table3_block_order", "table3_attention_order", "app_c1_block_order"}
 WITHOUT_A_KERNEL = {"fig10_fp8", "gemm_fp8_in_use", "thundermla"}
 """FP8 and MLA decode. All other experiments are measured on any GPU since Ampere."""

@@ -1,4 +1,4 @@
-"""The generated pages: README's block, docs/results.md, docs/artifact.md."""
+"""The generated pages: README's block and docs/results.md."""
 
 from __future__ import annotations
 
@@ -15,22 +15,18 @@ from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.command.results_page import results_block
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import significant
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.page.finding import libraries
 from paper_figures.shown.page.overview import sketch, speedups
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import make_report
-from paper_figures.shown.report.model import Beside, Report
+from paper_figures.shown.report.model import Report
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_pages_are_written_and_nothing_else(
-    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # test_artifact.py
+def test_the_pages_are_written_and_nothing_else(report: Report, written: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(f"# Title\n\n{BEGIN}\nof an older run\n{END}\n\nThe end.\n")
     update_readme(report, written, tmp_path)
     text = (tmp_path / "README.md").read_text()
@@ -59,11 +55,8 @@ def test_the_pages_are_written_and_nothing_else(
     assert (tmp_path / RESULTS_PAGE).read_text() == results
 
 
-def test_a_page_that_was_edited_or_lost_is_told(
-    report: Report, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_was_edited_or_lost_is_told(report: Report, written: Path, tmp_path: Path) -> None:
     """Guard: no number of README or docs/results.md is typed by hand."""
-    monkeypatch.setattr("paper_figures.command.readme.artifact_text", lambda *_: "the appendix")  # it takes a second
     assert outdated(report, tmp_path) == []  # no checkout
     (tmp_path / "README.md").write_text(f"{BEGIN}\n{END}\n")
     update_readme(report, written, tmp_path)
@@ -93,31 +86,6 @@ def test_a_line_has_the_rates_of_one_problem(report: Report) -> None:
     claim = next(one for one in report.results if one.claim.id == "fig7-matches-todays-best")
     assert verdict == f"{claim.verdict} (≥ 0.94×)"
     assert lines[3].cells[-1].endswith(" (≥ 3.34 to 13.04×)"), "one a problem"
-
-
-def test_a_line_is_of_the_gpu_that_timed_todays_kernel(report: Report) -> None:
-    """Where the report's own number is of an older kernel, and the other GPU's is not."""
-    fresh, whole = named_again(report, ""), [line.cells[0] for line in result_lines(report)]
-    stale = named_again(report, "all of 5 numbers stale")
-    beside = replace(stale, beside=Beside(fresh, "there"))
-    lines = result_lines(beside)
-    assert [line.cells[0] for line in lines] == [f"{whole[0]}, {report.gpu}", *whole[1:]]
-    assert lines[0].cells[1:] == result_lines(report)[0].cells[1:]
-    assert f"Lines of the {report.gpu} have today's kernels." in readme_block(beside)
-    for here, there in ((fresh, stale), (fresh, fresh), (stale, stale)):
-        assert [line.cells[0] for line in result_lines(replace(here, beside=Beside(there, "")))] == whole
-    assert "have today's kernels" not in readme_block(replace(stale, beside=Beside(stale, "")))
-
-
-def named_again(report: Report, stale: str) -> Report:
-    """The report, with these words on the claim of GEMM against today's fastest."""
-
-    def told(one: ClaimResult) -> ClaimResult:
-        return replace(one, stale=stale) if one.claim.id == "fig7-matches-todays-best" else one
-
-    return replace(
-        report, exhibits=tuple(replace(one, results=tuple(map(told, one.results))) for one in report.exhibits)
-    )
 
 
 def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> None:

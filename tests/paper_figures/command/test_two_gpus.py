@@ -1,4 +1,4 @@
-"""`--beside` and the second recorded campaign: two GPUs on one page, kept together, or refused in a sentence."""
+"""`--beside`: two GPUs on one page, or refused in a sentence."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from copied import H100, copy_run
+from copied import H100, H200, copy_run
 from report_support import Page
-from reproduction_support import FEW, TABLE1, Processes, run
+from reproduction_support import FEW, TABLE1, run
 
 from harness.datasheets import find_datasheet
 from harness.naming import Contestant
-from harness.places import CODE, FIRST, SECOND
+from harness.places import CODE, FIRST
 from harness.results import MANIFEST, load_manifest
-from paper_figures.command import digest, second
+from paper_figures.command import reproduce
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.campaign import find_campaign
@@ -131,19 +131,29 @@ def test_the_other_report_is_whole_and_linked_both_ways(
 
 
 def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> None:
-    """A copy of a recorded run under an H100's name, by the harness's own schema: all agree, and the reason is said."""
+    """A copy of a recorded run under an H200's name, by the harness's own schema: all agree, and the reason is said."""
     source = next(
         path.parent
-        for path in sorted((CODE / SECOND).glob(f"*/{MANIFEST}"))
+        for path in sorted((CODE / FIRST).glob(f"*/{MANIFEST}"))
         if load_manifest(path.parent)["experiment"] == "table1_stages"
     )
-    copy_run(source, tmp_path / "h100-sxm" / "2026-11-paper", "20261201T000000Z-c0b1ed")
+    copy_run(source, tmp_path / "h200-sxm" / "2026-11-paper", "20261201T000000Z-c0b1ed", H200)
     exhibits = choose_exhibits([TABLE1.id])
-    first, other = make_report(source, exhibits), make_report(tmp_path / "h100-sxm" / "2026-11-paper", exhibits)
+    first, other = make_report(source, exhibits), make_report(tmp_path / "h200-sxm" / "2026-11-paper", exhibits)
     values = two_gpus_values(paired(first, other))
-    assert (values["name"], values["start"]) == (THERE, "h100-sxm/index.html")
+    assert (values["name"], values["start"]) == ("H200 SXM", "h200-sxm/index.html")
     assert values["differ"].rows == ()
-    assert [row[0].text for row in values["counts"].rows] == ["H200 SXM", THERE, "Same verdict on both"]
+    assert [row[0].text for row in values["counts"].rows] == [THERE, "H200 SXM", "Same verdict on both"]
+
+
+def test_the_recorded_campaign_may_have_another_beside_it(
+    place: Path, recorded: Path, h100: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "FIRST", recorded.relative_to(place).as_posix())
+    assert run(place, "--recorded", "--beside", str(h100)) == 0
+    assert (place / "report" / "h100-sxm" / "index.html").is_file()
+    assert run(place, "--recorded") == 0  # alone unless asked
+    assert not (place / "report" / "h100-sxm").exists()
 
 
 def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
@@ -203,9 +213,9 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--beside", "x"), "--beside stands beside recorded runs: give --from"),
-        (("--from", "x", "--beside", "y", "--check"), "take the second recorded campaign by themselves"),
-        (("--recorded", "--from", "x"), "--recorded names the campaigns itself"),
+        (("--beside", "x"), "--beside stands beside recorded runs: give --from or --recorded"),
+        (("--from", "x", "--beside", "y", "--check"), "keep the report on one campaign: leave out --beside"),
+        (("--recorded", "--from", "x"), "--recorded names the campaign itself"),
         (("--missing", "--from", "x", "--beside", "y"), "--missing only lists"),
     ],
 )
@@ -214,28 +224,6 @@ def test_options_that_do_not_go_together(
 ) -> None:
     assert run(place, *words) == 2
     assert said in capsys.readouterr().err
-
-
-def test_what_is_kept_has_the_second_campaign_once_it_is_there(
-    place: Path, recorded: Path, h100: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(second, "FIRST", "results/h200-sxm/paper")
-    monkeypatch.setattr(second, "SECOND", "results/h100-sxm/paper")
-    out = place / "report"
-    assert run(place, "--recorded", "--write-digests") == 0
-    text = digest.DIGESTS.read_text()
-    assert text.splitlines()[:2] == ["# campaign: results/h200-sxm/paper", "# beside: results/h100-sxm/paper"]
-    assert "  h100-sxm/index.html\n" in text
-    assert run(place, "--check") == 0
-    assert run(place) == 0  # what `make reproduce` makes without a GPU
-    assert (out / "h100-sxm" / "index.html").exists()
-    assert run(place, "--from", str(recorded)) == 0  # a folder that is named is reported on alone
-    assert not (out / "h100-sxm").exists()
-    shutil.rmtree(h100)
-    assert run(place, "--check") == 1
-    assert run(place, "--recorded", "--write-digests") == 0
-    assert "h100" not in digest.DIGESTS.read_text()
-    assert run(place, "--check") == 0
 
 
 def test_a_campaigns_name_on_two_gpus_is_that_of_the_first_recorded(place: Path, recorded: Path, h100: Path) -> None:

@@ -1,4 +1,4 @@
-"""The Ampere path: ten parts in one table, and the roof of mma.sync for what multiplies by it and is bound by that."""
+"""The Ampere path: ten parts in one table, and what it says on a GPU that is not Hopper."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from pathlib import Path
 from types import ModuleType
 
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.exhibits._ampere import ATTENTION, BACKWARD, GEMM, PARTS
+from paper_figures.exhibits._ampere import ATTENTION, PARTS
 from paper_figures.exhibits.ampere_path import EXHIBIT
 from paper_figures.judged.verdicts import Verdict
-from paper_figures.numbers import ROOF, quantity
 from paper_figures.published.claims import load_claims
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import ExhibitReport
-from paper_figures.shown.table import ABSENT
-
-ROOF_TFLOPS = 600.0
-ROOFS = {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0, "matmul_mma_tflops": ROOF_TFLOPS}
-OURS = "tk[target=sm_80]"
 
 
 def ampere_path(folder: Path, synthetic: ModuleType, *parts: str, **options: object) -> ExhibitReport:
@@ -43,39 +37,12 @@ def test_every_part_has_its_rows(tmp_path: Path, synthetic: ModuleType) -> None:
     assert judged["ampere-based-over-fla"] is Verdict.HOLDS
 
 
-def test_the_share_of_mma_sync_is_of_what_multiplies_so(tmp_path: Path, synthetic: ModuleType) -> None:
-    """Of both libraries' attention, and of our GEMM: cuBLAS may use wgmma, and memory binds the others."""
-    report = ampere_path(tmp_path / "c", synthetic, *(part.id for part in PARTS), manifest={"roofs": ROOFS})
-    attention = (ATTENTION.title, BACKWARD.title)
-    found = 0
-    for line, row in zip(report.lines, rows(report), strict=True):
-        wanted = row["Kernel"] in attention or (row["Kernel"] == GEMM.title and str(line.cell.contestant) == OURS)
-        found += wanted
-        assert line.rate is not None
-        share = quantity(100 * line.rate.value / ROOF_TFLOPS, ROOF) if wanted else ABSENT
-        assert row["% of mma.sync"] == share, (row, wanted)
-    assert 20 < found < len(report.lines) - 20
-    assert any("% of mma.sync" in remark for remark in report.table.remarks)
-    assert not any("trial" in remark for remark in report.table.remarks)
-
-
-def test_without_that_roof_there_is_no_column_of_it(tmp_path: Path, synthetic: ModuleType) -> None:
-    report = ampere_path(tmp_path / "c", synthetic, GEMM.id)
-    assert "% of mma.sync" not in rows(report)[0]
-    assert not any("% of mma.sync" in remark for remark in report.table.remarks)
-    synthetic.write_run(tmp_path / "c", BACKWARD.id, "20260103T000000Z-ffffff", manifest={"roofs": ROOFS})
-    [mixed] = make_report(tmp_path / "c", choose_exhibits(["ampere_path"])).exhibits
-    shares = {(row["Kernel"], row["% of mma.sync"] == ABSENT) for row in rows(mixed)}
-    assert {(GEMM.title, True), (BACKWARD.title, False)} <= shares, "of the runs that measured it alone"
-    assert (GEMM.title, False) not in shares
-
-
 def test_on_another_gpu_it_says_nothing_of_hopper(tmp_path: Path, synthetic: ModuleType) -> None:
     """Guard: a reproduction on an A100 had a title of the H200, rows of a build that did not run, and claims of Hopper
     GPUs that held; one compared a kernel with itself.
     """
     gpu = {"name": "NVIDIA A100-SXM4-80GB", "compute_capability": "8.0"}
-    builds = {key: {"name": "a kernel", "target": "sm_80", "binary_hash": "c0de"} for key in (OURS, "tk")}
+    builds = {key: {"name": "a kernel", "target": "sm_80", "binary_hash": "c0de"} for key in ("tk[target=sm_80]", "tk")}
     manifest = {"gpu": gpu, "kernel_builds": builds}
     report = ampere_path(tmp_path / "a100", synthetic, *(part.id for part in PARTS), manifest=manifest)
     said = " ".join((report.exhibit.title, report.table.caption, *report.table.remarks))

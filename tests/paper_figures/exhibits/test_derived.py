@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from paper_figures.exhibits import table6_lines_and_speedups as table6
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Missing, Verdict
+from paper_figures.numbers import ROOF, quantity
 from paper_figures.published.claims import ClaimFile, load_claims
 from paper_figures.recorded.selection import Selected
 from paper_figures.shown.derived import Derived, borrowed_parts, measured_exhibits
@@ -65,7 +67,7 @@ def test_every_derived_exhibit_is_made_of_what_can_be_measured() -> None:
 
 def test_parts_are_measured_once_and_under_their_own_names() -> None:
     everything = measured_exhibits(load_exhibits())
-    names = [one.experiment or one.id for one in everything]
+    names = [one.id for one in everything]
     assert len(names) == len(set(names))
     assert "batch_attention" in names
     assert measured_exhibits(choose_exhibits(["table6"])) == ()
@@ -99,8 +101,12 @@ def test_shares_of_the_roof_are_by_kernel_and_form(made: Report) -> None:
     assert 0 < least < median < greatest < 100
     assert row["Problems"].text == "5"
     assert row["Greatest"].case
-    forms = [cells[1].text for cells in part(made, "roof_share").table.rows]
-    assert forms == ["–", "Without dropout", "Dropout 0.1", "Other widths"]
+    shares = part(made, "roof_share").table
+    assert [cells[1].text for cells in shares.rows] == ["–", "Without dropout", "Dropout 0.1", "Other widths"]
+    place = [column.title for column in shares.columns].index("Fastest baseline, median")
+    for cells in shares.rows[1:]:
+        lines = [one for one in part(made, "fig9_layernorm").lines if one.panel == cells[1].text and one.is_baseline]
+        assert cells[place].text == quantity(statistics.median(one.rate_pct or 0.0 for one in lines), ROOF)
 
 
 def test_the_papers_rates_stand_beside_ours_as_shares(made: Report) -> None:

@@ -239,6 +239,17 @@ def test_an_unchanged_claim_file_is_silent(results: Evaluate) -> None:
     assert not any(result.changed for result in results("table1_stages").values())
 
 
+def test_a_number_is_stale_whichever_of_its_two_kernels_has_changed(results: Evaluate, tmp_path: Path) -> None:
+    results("table1_stages")
+    [own], file = select(load_campaign(tmp_path / "c"), load_experiment("table1_stages")), load_claims("table1_stages")
+    cells = tuple(replace(cell, stale="since" * (cell.contestant.variant == "stages=1")) for cell in own.cells)
+    assert {one.id: evaluate(one, file, [replace(own, cells=cells)]).stale for one in file.claims} == {
+        "table1-rates": "1 of 4 numbers stale",
+        "table1-more-stages-are-faster": "1 of 3 numbers stale",
+        "table1-four-stages-over-one": "stale",
+    }
+
+
 def test_a_small_problem_is_measured_against_the_memory_roof(results: Evaluate, tmp_path: Path) -> None:
     found = results("table2_persistent", rate=lambda problem, contestant: 100.0)
     point = found["table2-rates"].points[0]

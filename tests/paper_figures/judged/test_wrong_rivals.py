@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from harness.naming import Contestant
+from harness.results import load_campaign
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.quantities import why_missing
+from paper_figures.judged.quantities import profile_value, why_missing
 from paper_figures.judged.verdicts import Missing, Verdict
-from paper_figures.recorded.selection import Cell
+from paper_figures.recorded.experiments import load_experiment
+from paper_figures.recorded.selection import Cell, select
 
 Evaluate = Callable[..., dict[str, ClaimResult]]
 
@@ -57,3 +61,14 @@ def test_a_baseline_that_is_itself_the_subject_is_not_left_out() -> None:
     baseline = Contestant("sdpa_flash")
     cell = Cell("N=1024", baseline, None, {"status": "failed_verification", "reason": "wrong"}, "")
     assert not why_missing(cell, baseline).rival_is_wrong
+
+
+def test_the_counters_of_a_wrong_kernel_are_no_numbers(results: Evaluate, tmp_path: Path) -> None:
+    """A kernel that fails in the audits of its rounds may have been profiled."""
+    results("table3_block_order")
+    cell = select(load_campaign(tmp_path / "c"), load_experiment("table3_block_order"))[0].cells[0]
+    assert cell.run is not None
+    metric = str(cell.run.profile["metric"].iloc[0])
+    assert isinstance(profile_value(cell, cell.contestant, metric), float)
+    wrong = replace(cell, row={**(cell.row or {}), "status": "failed_verification", "reason": "wrong"})
+    assert isinstance(profile_value(wrong, cell.contestant, metric), Missing)

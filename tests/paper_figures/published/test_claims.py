@@ -31,7 +31,7 @@ EXHIBITS = {one.id: one for one in load_exhibits()}
 
 def experiment_of(exhibit: Exhibit) -> Experiment:
     """The experiment of an exhibit, read once."""
-    return read_experiment(exhibit.experiment or exhibit.id)
+    return read_experiment(exhibit.id)
 
 
 read_experiment = cache(load_experiment)
@@ -81,28 +81,26 @@ def published_metric(claim: Claim, point: Point) -> str:
     return "loc" if claim.comparison == "build" else "tflops"
 
 
-@pytest.mark.parametrize(
-    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
-)
-def test_published_values_are_those_of_the_reference_files(claim: Claim, point: Point) -> None:
+def test_published_values_are_those_of_the_reference_files() -> None:
+    wrong = [(claim.id, point) for claim, point in POINTS if not is_of_the_reference_files(claim, point)]
+    assert wrong == []
+
+
+def is_of_the_reference_files(claim: Claim, point: Point) -> bool:
     if point.published is None:  # a direction: the paper prints no value
         metric = published_metric(claim, point)
-        assert None in [published_number(claim, point, one, metric) for one in (point.of, *point.over)]
-        return
+        return None in [published_number(claim, point, one, metric) for one in (point.of, *point.over)]
     if point.published.low != point.published.high or point.among:  # over shapes that the paper does not list
-        assert point.published in published_ranges(claim, point)
-        return
+        return point.published in published_ranges(claim, point)
     ratio = published_ratio(claim, point)
     if ratio is not None:
-        assert point.published.low == point.published.high == ratio
-        return
+        return point.published.low == ratio
     metric = published_metric(claim, point)
     expected = published_number(claim, point, point.of, metric)
-    assert expected is not None
-    if point.over:
+    if expected is not None and point.over:
         rates = [published_number(claim, point, one, metric) for one in point.over]
         expected /= max(rate for rate in rates if rate is not None)
-    assert point.published.low == point.published.high == pytest.approx(expected, abs=6e-4)
+    return expected is not None and point.published.low == pytest.approx(expected, abs=6e-4)
 
 
 def published_ratio(claim: Claim, point: Point) -> float | None:
@@ -169,19 +167,15 @@ def pairs(ends: dict[tuple[str, str], dict[str, float]]) -> list[dict[str, float
 WHOLE_MODELS = ("gpt_training", "prefill")
 
 
-@pytest.mark.parametrize(
-    ("claim", "point"), POINTS, ids=lambda one: getattr(one, "id", None) or f"{one.of}-{one.problem}"
-)
-def test_what_the_paper_measured_counts_as_agreement_with_the_paper(claim: Claim, point: Point) -> None:
-    if claim.exhibit in WHOLE_MODELS:
-        return  # a bar of this project, on what the paper did not measure
-    if point.published is None:
-        assert 1.0 in point.accept
-        return
-    if of_matching_today(claim):
-        return  # judged tighter than the paper's own ratio to the baseline of its time
-    assert point.accept.low <= point.published.low
-    assert point.published.low in point.accept
+def test_what_the_paper_measured_counts_as_agreement_with_the_paper() -> None:
+    of_the_paper = [(claim, point) for claim, point in POINTS if claim.exhibit not in WHOLE_MODELS]
+    assert len(of_the_paper) > 600
+    for claim, point in of_the_paper:
+        if point.published is None:
+            assert 1.0 in point.accept, (claim.id, point)
+        elif not of_matching_today(claim):  # else tighter than the paper's ratio to its own baseline
+            assert point.accept.low <= point.published.low, (claim.id, point)
+            assert point.published.low in point.accept, (claim.id, point)
 
 
 def of_matching_today(claim: Claim) -> bool:
@@ -378,6 +372,13 @@ def test_the_papers_text_has_no_bar_of_the_projects_own() -> None:
     assert {one.where for one in load_claims("few_queries").claims} == {TEXT}
     rows = next(one for one in in_exhibit(load_claims("ampere_path"), BEYOND).claims if "rows" in one.id)
     assert rows.kind is Kind.ABLATION
+
+
+def test_a_numbers_own_bound_comes_before_that_of_its_claim() -> None:
+    """Guard: the abstract is judged by 0.86 of FlashAttention-3, and by 0.94 of cuBLAS."""
+    claim = next(one for one in load_claims("abstract").claims if one.id == "abstract-matches-cublas-and-fa3")
+    bounds = {(point.experiment, point.accept) for point in claim.points}
+    assert bounds == {("fig7_gemm", Interval(0.94, math.inf)), ("fig8_attention", Interval(0.86, math.inf))}
 
 
 GOOD = {

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from types import ModuleType
 
+from paper_figures.exhibits import choose_exhibits
+from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page import bars
+from paper_figures.shown.render.html import case_file
+from paper_figures.shown.report.making import make_report
 
 TITLE = "Sequence length, at B = 16, 16 query heads on 4 key heads, D = 128"
 
@@ -21,3 +27,17 @@ def test_a_long_title_of_an_axis_is_broken_into_lines() -> None:
 def test_a_title_that_fits_is_one_line() -> None:
     text, height = bars._axis_title(TITLE, bars.WIDTHS[1])
     assert (text.count("<tspan"), height) == (0, bars.HEIGHT)
+
+
+def test_a_bar_has_its_contestants_colour_where_a_problem_lacks_another(tmp_path: Path, synthetic: ModuleType) -> None:
+    """A run of before has no case of a contestant that came later; the chart's script knows bars by their number."""
+    synthetic.write_run(tmp_path / "c", "table2_persistent")
+    [own] = make_report(tmp_path / "c", choose_exhibits(["table2_persistent"])).exhibits
+    assert isinstance(own.exhibit, Exhibit)
+    chart = bars.exhibit_bars(own.exhibit, own.lines[1:], "")
+    named = dict(re.findall(r'<li data-s="(\d+)"><i class="s\d+"></i>(.*?)</li>', chart))
+    drawn = re.findall(r'href="([^"]+)" data-g="\d+" data-s="(\d+)".*?<rect class="s(\d+)"', chart, re.DOTALL)
+    assert len(named) == len({line.label for line in own.lines})
+    assert {case: (named[place], named[colour]) for case, place, colour in drawn} == {
+        case_file(line.cell.key): (line.label, line.label) for line in own.lines[1:]
+    }

@@ -253,6 +253,15 @@ def test_special_characters_survive() -> None:
     assert escape("{~^\\}") == r"\{\textasciitilde{}\textasciicircum{}\textbackslash{}\}"
 
 
+def test_every_text_of_a_table_is_escaped_on_a_page() -> None:
+    """Notes are the words of libraries that failed, and hold what they like."""
+    text = "<img src=x onerror=alert(1)> & co."
+    cell = Text(text, detail=text, note=text)
+    page = html_table(Table(text, (Column(text),), ((cell,),), (text,)), "t")
+    assert "<img" not in page
+    assert page.count("&lt;img src=x onerror=alert(1)&gt; &amp; co.") == 7, "caption twice, heading, cell, note, remark"
+
+
 def test_a_verdict_may_have_small_print() -> None:
     """Guard: the mark of a verdict is markup, and what is put behind it stays markup too."""
     table = Table("t", (Column("a"),), ((Text("falls short", detail="1 < 2", kind="verdict"),),), ())

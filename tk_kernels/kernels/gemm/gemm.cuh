@@ -11,7 +11,7 @@
 // Divided: the tiles of the last round are divided along K among all clusters, some of which would be idle. Each leaves
 // its sums in memory. Once all parts of a tile are there, each adds up some of its strips, in the order of the parts.
 //
-// speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200, results/h200-sxm)
+// speed          96 % of the measured matmul roof at 4096^3, 92 % at 8192^3, 88 % at 16384^3 (H200)
 // shared memory  stages x (tile_m + tile_n) x 128 B for the ring, and 8 strips of 2 KB a consumer: 192 + 32 KB at
 //                128x256 and 4 stages
 // registers      of a consumer's 232 a thread the accumulator takes rows x tile_n / 128, its rows being tile_m / 2
