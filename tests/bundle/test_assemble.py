@@ -226,11 +226,12 @@ def test_builds_and_the_kernels_that_were_asked_for_travel(order, checkout, tmp_
 
 def test_of_objects_that_serve_one_contestant_each_those_wanted_are_packed(order, checkout, tmp_path):
     """Guard: with all of the released kernels, the bundle for Figure 8 is over the limit."""
-    (tmp_path / "site").mkdir()
+    build = tmp_path / "key"
+    (build / "site").mkdir(parents=True)
     for name in ("manifest.json", "site/a.so", "site/b.so", "site/COMMIT"):
-        (tmp_path / name).write_text("{}")
+        (build / name).write_text("{}")
     for objects, packed in (({}, "ab"), ({"madeup": frozenset(["site/b.so", "site/gone.so"])}, "b")):
-        assemble(order(parts=("madeup",), builds={"madeup": tmp_path}, objects=objects), quiet)
+        assemble(order(parts=("madeup",), builds={"madeup": build}, objects=objects), quiet)
         found = {name.rpartition("/")[2] for name in members(checkout / "bundle", "madeup")}
         assert {"manifest.json", "COMMIT", *(f"{name}.so" for name in packed)} == found
 
