@@ -44,6 +44,7 @@ def order(checkout, tmp_path, monkeypatch):
             "command": "make bundle",
             "builds": {},
             "kernels": {"gpu": ()},
+            "objects": {},
         }
         | changes
     )
@@ -221,6 +222,18 @@ def test_builds_and_the_kernels_that_were_asked_for_travel(order, checkout, tmp_
         f"sources/madeup/key/{name}" for name in ("manifest.json", "site/madeup.py")
     }
     assert set(sizes) == {"core", "madeup", "kernels", "rest"}
+
+
+def test_of_objects_that_serve_one_contestant_each_those_wanted_are_packed(order, checkout, tmp_path):
+    """Guard: with all of the released kernels, the bundle for Figure 8 is over the limit."""
+    build = tmp_path / "key"
+    (build / "site").mkdir(parents=True)
+    for name in ("manifest.json", "site/a.so", "site/b.so", "site/COMMIT"):
+        (build / name).write_text("{}")
+    for objects, packed in (({}, "ab"), ({"madeup": frozenset(["site/b.so", "site/gone.so"])}, "b")):
+        assemble(order(parts=("madeup",), builds={"madeup": build}, objects=objects), quiet)
+        found = {name.rpartition("/")[2] for name in members(checkout / "bundle", "madeup")}
+        assert {"manifest.json", "COMMIT", *(f"{name}.so" for name in packed)} == found
 
 
 def test_a_folder_that_is_no_bundle_is_not_replaced(order, checkout):

@@ -118,6 +118,12 @@ def test_an_exhibit_stands_for_all_experiments_of_its_name():
     assert contestants(["fig8"]) > contestants(["fig6_occupancy"])
 
 
+def test_of_the_released_kernels_those_of_the_experiment_are_wanted(groups):
+    found = needs(contestants(["fig8_attention", "fig9_rotary"]), groups, read())
+    folder = "site/thunderkittens_released"
+    assert found.objects == {"thunderkittens": {f"{folder}/attention.so", f"{folder}/rotary.so"}}
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("fig8_attentoin", "there is no exhibit 'fig8_attentoin'.*configs/experiment"), ("abstract", "measures nothing")],

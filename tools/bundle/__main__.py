@@ -104,6 +104,7 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, list[str]
         command=command,
         builds=builds,
         kernels=wants.kernels or {options.target: ()},
+        objects=wants.objects,
     )
     return order, [name for name in (*wants.parts, *wants.libraries) if name not in parts]
 

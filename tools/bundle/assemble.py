@@ -26,6 +26,7 @@ class Order:
 
     ``max_mib`` bounds what travels, in MiB: the bundle and the checkout's tracked files. ``builds`` has the folders of
     the parts that were built from source, ``kernels`` the names of ours to pack, by target; none is all of them.
+    ``objects`` has the shared objects of a build to pack, where not all of them.
     """
 
     root: Path
@@ -38,6 +39,7 @@ class Order:
     command: str
     builds: Mapping[str, Path]
     kernels: Mapping[str, tuple[str, ...]]
+    objects: Mapping[str, frozenset[str]]
 
 
 def assemble(order: Order, say: Callable[[str], None]) -> dict[str, int]:
@@ -90,7 +92,11 @@ def _files(order: Order, part: str, folder: Path, info: dict[str, Any]) -> dict[
         build = order.builds[part]
         manifest = json.loads((build / "manifest.json").read_text())
         info["built"][part] = {"key": build.name, "commit": str(manifest.get("commit", "unknown"))}
-        return {f"sources/{part}/{build.name}/{name}": file for name, file in _below(build).items()}
+        files = {
+            name: file for name, file in _below(build).items() if file.suffix != ".so" or part not in order.objects
+        }
+        files |= {name: build / name for name in order.objects.get(part, ()) if (build / name).is_file()}
+        return {f"sources/{part}/{build.name}/{name}": file for name, file in files.items()}
     group = order.groups[part]
     info["packages"] |= packages.install(group, order.node, info["packages"], order.root / "constraints.txt", folder)
     return {f"site/{name}": file for name, file in _below(folder).items() if group.takes(name)}

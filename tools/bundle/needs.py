@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.naming import parse_contestant
 from paper_figures.errors import PaperFiguresError
@@ -36,12 +36,14 @@ class Needs:
     """Parts in the order of the groups, libraries that are built from source, and kernels by their folders' names.
 
     ``kernels`` has their names by target: the node's, or "gpu" for that of the machine that packs, and those that
-    contestants name, as tk[target=sm_80] does.
+    contestants name, as tk[target=sm_80] does. ``objects`` has, by library, the shared objects in a build's folder that
+    the contestants load, where each loads one alone.
     """
 
     parts: tuple[str, ...]
     libraries: tuple[str, ...]
     kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    objects: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries: Mapping[str, Library]) -> Needs:
@@ -53,8 +55,17 @@ def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries
             kernels[one.target] = tuple(sorted({*kernels.get(one.target, ()), *_kernels(one)}))
     kernels = {target: names for target, names in kernels.items() if names}
     parts = [name for name, group in groups.items() if name == "core" or modules & {*group.contestants}]
-    wanted = tuple(name for name, library in libraries.items() if modules & {*library.contestants})
-    return Needs(tuple(parts + [KERNELS] * bool(kernels)), wanted, kernels)
+    wanted = {name: library for name, library in libraries.items() if modules & {*library.contestants}}
+    objects = {
+        name: frozenset(
+            f"site/{library.file.format(library=_class(one.path).library)}"
+            for one in contestants
+            if _module(one.path) in library.contestants
+        )
+        for name, library in wanted.items()
+        if library.file
+    }
+    return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), kernels, objects)
 
 
 def contestants(names: Iterable[str], configs: Path = CONFIGS, target: str = GPU) -> frozenset[Asked]:
@@ -91,9 +102,13 @@ def _module(path: str) -> str:
     return path.rpartition(".")[0]
 
 
+def _class(path: str) -> Any:
+    return getattr(importlib.import_module(_module(path)), path.rpartition(".")[2])
+
+
 def _kernels(one: Asked) -> set[str]:
     """The kernels that a contestant of ours loads, forward and backward, as far as they are built for its target."""
-    kernel = getattr(importlib.import_module(_module(one.path)), one.path.rpartition(".")[2])
+    kernel = _class(one.path)
     if one.target == GPU:
         return {str(kernel.name), *kernel.helpers}
     folders = {str(kernel(target=one.target).folder(one.target, direction)) for direction in ("fwd", "bwd")}

@@ -23,6 +23,7 @@ class Library:
     holds: tuple[str, ...]
     needs: str
     contestants: tuple[str, ...]
+    file: str = ""
 
 
 def read(path: Path = FILE) -> dict[str, Library]:
@@ -34,6 +35,7 @@ def read(path: Path = FILE) -> dict[str, Library]:
     found = {}
     for name, table in tomllib.loads(path.read_text()).items():
         wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
+        wrong -= {"file"} if isinstance(table.get("file"), str) else set()
         if wrong:
             raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")
         found[name] = Library(
@@ -44,6 +46,7 @@ def read(path: Path = FILE) -> dict[str, Library]:
             tuple(table["holds"]),
             table["needs"],
             tuple(table["contestants"]),
+            table.get("file", ""),
         )
     return found
 
