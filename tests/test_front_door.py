@@ -24,7 +24,15 @@ def test_readme_stays_short() -> None:
 
 def make_env(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make env` that installs nothing."""
-    command = ["make", "env", f"VENV={folder}", f"PYTHON={sys.executable}", "PIP_INSTALL=true", *words]
+    command = [
+        "make",
+        "env",
+        f"VENV={folder}",
+        f"PYTHON={sys.executable}",
+        "PIP_INSTALL=true",
+        "UV_INSTALL=true",
+        *words,
+    ]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

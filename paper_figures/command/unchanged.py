@@ -33,6 +33,7 @@ def _digest(text: str, folders: Iterable[Path]) -> str:
 
 def keep(note: Path, inputs: str, report: Path, said: str) -> None:
     """Notes what a report was made from, its own bytes, and what its verification said."""
+    note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps({"inputs": inputs, "report": _digest("", [report]), "said": said}, indent=1) + "\n")
 
 

@@ -95,7 +95,7 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
     """
     if not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
         return False
-    if k.shape[1] == 0 or q.shape[3] not in WHOLE_STEP_US or not has_copy_engine(q.device):
+    if 0 in (k.shape[1], *q.shape) or q.shape[3] not in WHOLE_STEP_US or not has_copy_engine(q.device):
         return False
     if _too_many_rows(q.shape[1], q.shape[2], causal):
         return False

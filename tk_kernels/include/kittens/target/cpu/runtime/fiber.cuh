@@ -11,7 +11,8 @@
 namespace kittens::cpu {
 
 // Saves the registers a call must preserve on the running stack, leaves its top in *from, and goes on with `to`.
-__attribute__((naked, noinline)) inline void switch_stack(void** /*from*/, void* /*to*/) {
+// noipa: a compiler that reads the body sees no register change, and would keep values in all others across the call.
+__attribute__((naked, noipa)) inline void switch_stack(void** /*from*/, void* /*to*/) {
     asm volatile(
         "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
         "subq $8, %rsp\n stmxcsr (%rsp)\n fnstcw 4(%rsp)\n"
