@@ -75,7 +75,8 @@ def clone(to: Path) -> Path:
 
 def run_tests(tree: Path, arguments: tuple[str, ...], log: Path) -> int:
     """pytest's exit code for these arguments in a clone."""
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    paths = os.pathsep.join(filter(None, [str(tree), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
     with log.open("w") as out:
         return subprocess.run(command, cwd=tree, env=environment, stdout=out, stderr=subprocess.STDOUT).returncode
