@@ -1,8 +1,7 @@
 """Mistakes by rule: where in a kernel's sources something may be left out, taken for something else, or done too early.
 
-A rule knows the words of the tile library (wait, take, release, fence, sync, await, coord), not a kernel. What it
-changes is a whole statement or a whole expression, so that every mutant of a source can be compiled into one program
-that chooses among them when it runs.
+A rule knows the words of the tile library (wait, take, release, fence, sync, await, coord), not a kernel. It changes a
+whole statement or a whole expression. So all mutants are compiled into one program, which is told which of them to be.
 """
 
 from __future__ import annotations
@@ -50,11 +49,10 @@ SEEN = {
     "place": "uses the first of several tiles, counters or semaphores",
 }
 """Kinds that may show in the numbers alone."""
-KINDS = REPORTED | SEEN
 
 KIND_OF_CALL = {
     "wait": r"wait|take\w*|ask|hold|in_turn",
-    "release": r"release\w*|arrive\w*|hand_over|pass_turn|over|tell",
+    "release": r"release(?!_before$)\w*|arrive|arrive_\w+|hand_over|pass_turn|over|tell",
     "stage": r"advance",
     "arrivals": r"init",
     "fence": r"fence_\w+",

@@ -13,7 +13,7 @@ using namespace tk::attention;
 constexpr int schedules = 3;
 constexpr int D = SCHEDULE == 0 ? 64 : 128;
 constexpr bool sums_dq = SCHEDULE != 2;
-constexpr int H = 2, rows = 70, rows_kv = 620, padded = 128;  // query heads, which share one head of keys
+constexpr int H = SCHEDULE == 2 ? 4 : 2, rows = 70, rows_kv = 620, padded = 128;  // heads of one head of keys
 constexpr float scale = 0.1f;
 constexpr int blocks = sums_dq ? 2 : 1;
 

@@ -31,8 +31,8 @@ template <int blocks, int per_block, int pieces> struct handwritten_plan : std::
     }
 };
 
-// Pages whose numbers in memory are those of the table. Every other 64 keys are twice as large, so that maxima move and
-// stay; behind a sequence's end there are no numbers.
+// Pages whose numbers in memory are those of the table. Every other 64 keys are eight times as large as those
+// before, so that maxima move and stay; behind a sequence's end there are no numbers.
 template <int page, int width, int B, int D> struct pages : mutants::given<kittens::bf16> {
     explicit pages(const int (&lengths)[B]) : mutants::given<kittens::bf16>(B * width * page * D) {
         for (int b = 0; b < B; b++)
@@ -40,7 +40,7 @@ template <int page, int width, int B, int D> struct pages : mutants::given<kitte
                 for (int d = 0; d < D; d++) {
                     kittens::bf16& x = (*this)[((key / page * B + b) * page + key % page) * D + d];
                     x = kittens::from_float<kittens::bf16>(
-                        key >= lengths[b] ? NAN : kittens::to_float(x) * (1 + key / 64 % 2));
+                        key >= lengths[b] ? NAN : kittens::to_float(x) * (key / 64 % 2 ? 2 : 0.25f));
                 }
     }
     static std::vector<int> table(const int (&lengths)[B]) {

@@ -1,6 +1,6 @@
 // What a kernel's program of mutants is made of. A driver declares its operands as `given`, `result` and `scratch`, and
-// defines run(), which launches the kernel, or several one behind the other, on them: at the smallest sizes at which
-// everything happens, such as several tasks a block, more steps than stages, and tails in every dimension.
+// defines run(), which launches the kernel on them, or several one behind the other. Their sizes are the smallest at
+// which everything happens: several tasks a block, more steps than stages, tails in every dimension.
 //
 // The program is given the number of a mistake and of seeds. It prints a line a seed: `right`, or `report` and the cpu
 // target's message, or `numbers` and how far they are from those of the kernel itself. Mistake 0 is none: then it also

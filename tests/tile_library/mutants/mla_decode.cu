@@ -53,7 +53,7 @@ static void run() {
              B * width,
              page,
              width,
-             0.12},
+             0.05},
             {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(), partial_lse.data()},
             nullptr, {});
     }
