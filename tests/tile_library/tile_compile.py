@@ -32,14 +32,17 @@ def compile_library(
     optimise: str = "-O1",
     defines: tuple[str, ...] = (),
     prefix: str = "",
+    program: bool = False,
 ) -> Path:
-    """Path of the shared library made from one source; compiled now unless the same was compiled before.
+    """Path of the shared library, or `program`, made from one source; compiled now unless the same was before.
 
     `changed` holds copies of headers of the tile library that stand for the library's own; the source's own folder is
     searched for headers too. `prefix` is text that the source could begin with: for the cpu target it is compiled once
     for all sources that share it. Raises CompileError.
     """
     command = _command(source, target, changed, optimise, defines)
+    if program:
+        command.remove("-shared")
     output = cache_root() / "tests" / f"{_key(command, source.parent, changed)}.so"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,7 @@
+// Hedgehog by warps, on the operands of hedgehog.cu.
+#include "hedgehog_warps/forward.cu"
+
+#include "driver.h"
+#include "hedgehog.h"
+
+static void run() { run_hedgehog(tk::hedgehog::forward_by_warps); }

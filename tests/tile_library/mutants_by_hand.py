@@ -1,0 +1,370 @@
+"""Mistakes of a kernel's own algorithm, which no rule can say: a mask, a merge, whose rows and which part are meant.
+
+By driver; of each change the file, its text, and what that becomes, or what becomes of a part of it in angle quotes: a
+whole statement, or a whole expression. Where two changes make one mistake, they are in one pair of brackets.
+"""
+
+from __future__ import annotations
+
+Change = tuple[str, str, str]
+
+_GEMM, _LCF, _FLOW, _SWAPPED, _BY_WARPS = "gemm.cuh", "lcf.cuh", "lcf_flow.cuh", "swapped.cuh", "by_warps.cuh"
+_FORWARD, _FORWARD_CALL = "forward.cuh", "forward.cu"
+_BACKWARD, _GRADIENTS, _BASED, _FFT_CONV = "backward.cuh", "gradients.cuh", "based.cuh", "fft_conv.cuh"
+_PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
+    "decode.cuh",
+    "mla_decode.cuh",
+    "instructions.cuh",
+    "linear_attention.cuh",
+    "decays.cuh",
+)
+
+_LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
+_LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
+_PART = "part(sum, acc, i / units, i % units);"
+_ADD = "add(sum, sum, of[j]);"
+_LSE_OF = "p.rows, p.rows, p.heads * p.rows"
+_NEXT_KEYS, _LAST_VALUES = "load(t, 0);", "load(before, before.steps - 1);"
+_IS_LAST = "load_number(told) == t.slots"
+_COUNT = "store_number(told, signal_and_count(ready[t.counter]));"
+_OTHERS = "multiply_halves(result.imag, result.real, f.other, other.imag, other.real, 1);"
+_SECOND = "multiply_halves(y.real, y.imag, left, in.u[1].real, in.u[1].imag, 1);"
+_SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, other, half));"
+_ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
+_ADDED_MINUS = "warpgroup::mma_AtB(minus, phi.minus, of.v);"
+
+_SHARE_END = "first + t.slots * (consumer() + 1) / consumers"
+_QUARTER_END = "first + t.slots * (warp + 1) / warpgroup_warps"
+_OF_HEAD = "(t.sequence * g.heads.value + head) * g.new_tokens"
+_FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
+_FIRST_STATE = "warpgroup::store(own.state[0], state);"
+_FACTORS = "warpgroup::load(left, out.y[0].real);"
+
+_LAST_REDUCES: tuple[Change, ...] = (
+    (_INSTRUCTIONS, _IS_LAST, "load_number(told) == t.slots - 1"),
+    (_INSTRUCTIONS, _IS_LAST, "true"),
+    (_INSTRUCTIONS, _IS_LAST, "false"),
+    (_INSTRUCTIONS, _COUNT, "signal(ready[t.counter]); store_number(told, t.slots);"),  # does not acquire
+)
+
+WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
+    "gemm": (
+        (_GEMM, "step > 0", "1"),
+        ((_GEMM, _LOAD_B, ";"), ("ring.cuh", "loaded_bytes<T>()", "loaded_bytes<T>() - 16384")),
+        (_GEMM, "column_mask() << col", "1 << cluster_rank()"),
+        (_GEMM, "if («step == 0») wait_previous_kernel();", "step == 1"),
+        (_GEMM, "if («step == 0») wait_previous_kernel();", "step == 0 && cluster_rank() == 0"),
+        ("ring.cuh", "arrive_at(empty[stage], rank, where);", "arrive_at(empty[stage], cluster_rank(), where);"),
+        # sums that are promoted
+        (_LCF, "add(acc, acc, recent);", "copy(acc, recent);"),
+        (_GEMM, "step % promotion > 0", "0"),
+        # C's transpose
+        (_SWAPPED, "from < g.split.value", "from + 1 < g.split.value"),
+        (_SWAPPED, "load_from(next, tile, from);", "kittens::load(next, tile);"),
+        (_SWAPPED, "rank * g.steps", "0 * g.steps"),
+        # by warps
+        (_BY_WARPS, "copy_commit();", "if (step < g.steps) copy_commit();"),
+        (_BY_WARPS, "copy_wait<stages - 2>(); sync_block();", "sync_block(); copy_wait<stages - 2>();"),
+        (_BY_WARPS, "stage == 0 ? stages - 1 : stage - 1", "stage"),
+        (_BY_WARPS, "step < stages - 1", "step < stages - 2"),
+        (_BY_WARPS, "cols * (warp_index() % 2)", "cols * 0"),
+        # tiles that are divided
+        ((_GEMM, _PART, f"if (i == 0) signal(ready); {_PART}"), (_GEMM, "signal(ready);", ";")),
+        ((_GEMM, _LEAVE, f"if (i == strips - 1) signal(ready); {_LEAVE}"), (_GEMM, "signal(ready);", ";")),
+        (_GEMM, "signal(ready);", "over(); signal(ready);"),
+        (_GEMM, "block * tile_warps + warp", "block"),
+        (_GEMM, "block * tile_warps + warp", "tile * tile_warps + warp"),
+        (_GEMM, "«number * blocks + block», warp", "block"),
+        (_GEMM, "«tile * cluster_blocks + cluster_rank()», blocks", "tile * cluster_blocks"),
+        (_GEMM, "await(ready, tiles.parts);", "await(ready, parts_together);"),
+        (_GEMM, f"«from + j < tiles.parts») {_ADD}", "from + j + 1 < tiles.parts"),
+        (_GEMM, f"«from + j < tiles.parts») {_ADD}", "true"),
+        (_GEMM, "from += parts_together", "from += 2 * parts_together"),
+        (_GEMM, "from += parts_together", "from += parts_together - 1"),
+        (_GEMM, "(from + j) * blocks + block", "j * blocks + block"),
+        (_GEMM, _ADD, f"if (j == 0) zero(sum); {_ADD}"),
+        (_GEMM, "int i = «number»; i < strips", "0"),
+        (_GEMM, "t.steps < g.steps", "false"),
+        (_GEMM, "t.first + step", "t.first + step + (t.first > 0)"),
+        (_GEMM, "t.first + step", "step"),
+        (_GEMM, "g.tiles.steps + (part < g.tiles.longer)", "g.tiles.steps"),
+        (_LCF, "1); «K::retire(g);»", "if (block_index() < 2) K::retire(g);"),
+    ),
+    "attention": (
+        (
+            (_FORWARD, "if constexpr (!C.hold_queries) «f.release_held();»", ";"),
+            (_FORWARD, "border.pass_turn();", "border.pass_turn(); f.release_held();"),
+        ),
+        ("turns.cuh", "group + 1 == Groups ? 0 : group + 1", "group"),
+        (_FLOW, "this->group == 0", "this->group == 1"),
+        (
+            _FORWARD,
+            "f.in_turn(); multiply_scores(k); warpgroup::mma_AB(o, weights, f.take_in_turn());",
+            "multiply_scores(k); warpgroup::mma_AB(o, weights, f.take_in_turn()); f.in_turn();",
+        ),
+        (_FLOW, f"{_NEXT_KEYS} if (any) {_LAST_VALUES}", f"if (any) {_LAST_VALUES} {_NEXT_KEYS}"),
+        (_FORWARD, "put(before, factor, lse);", "put(t, factor, lse);"),
+        (_FORWARD, "state = fresh;", ";"),
+        ("task_feed.cuh", "ask(where); asked = false;", "ask(where);"),
+        (_FORWARD, "g.visible.before(t.row + 64 * f.group + 1)", "g.visible.before(t.row + 64 * f.group + 128)"),
+        (_FORWARD, "t.row + 64 * (consumer + 1)", "t.row + 64 * consumer"),
+        (_FORWARD, "value ? g.v : g.k", "g.k"),
+        ("masks.cuh", "c <= last + r && c < tail", "c <= last + r + 1 && c < tail"),
+        # rows that see no key
+        (_FORWARD_CALL, "empty > 0", "empty < 0"),
+        (_FORWARD_CALL, "std::max<int64_t>(0, p.rows - p.rows_kv)", "std::max<int64_t>(0, p.rows - p.rows_kv + 1)"),
+        (_FORWARD_CALL, "rows_from(q, empty)", "q"),
+        (_FORWARD_CALL, "rows_from(out, empty)", "out"),
+        (_FORWARD_CALL, "lse_of(lse, p, empty, seeing.rows)", "lse_of(lse, p, 0, seeing.rows)"),
+        (
+            _FORWARD_CALL,
+            f"return {{lse + first, p.batch, p.heads, 1, count, {_LSE_OF}}};",
+            "return {lse + first, p.batch, p.heads, 1, count, count, count, p.heads * p.rows};",
+        ),
+        (_FORWARD, "fill(nothing, -INFINITY);", "zero(nothing);"),
+        (_FORWARD, "block * rows + 16 * warp_index()", "block * rows"),
+    ),
+    "attention_warps": (
+        (_FORWARD, "coord{batch, head_kv, block - 1, 0}", "coord{batch, head_kv, block, 0}"),
+        (_FORWARD, "g.visible.tiles_before(row + warp_rows, Keys)", "g.visible.tiles_before(row, Keys)"),
+        (_FORWARD, "mul_row(o, o, shrink)", "void()"),
+    ),
+    "attention_backward": (
+        (_BACKWARD, "start_next_kernel(), wait_previous_kernel();", "start_next_kernel();"),
+        (
+            _BACKWARD,
+            "if (step == 0) start_next_kernel(), wait_previous_kernel(); "
+            "load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full);",
+            "load_async(in.lse, g.lse, coord{t.batch, head, 0, block}, full); if (step == 0) wait_previous_kernel();",
+        ),
+        ("lcf_queue.cuh", "g.queue.task(g.queue.claim())", "(g.queue.claim(), g.queue.task(g.queue.claim()))"),
+        (_BACKWARD, "warpgroup::sync(told(s.consumer, 0))", "void()"),
+        (_BACKWARD, "keep_dq<1>();", "keep_dq<2>();"),
+    ),
+    "attention_warps_backward": (
+        (_GRADIENTS, "sync_block();  // dS is there", "load_queries(at); sync_block();"),
+        (_GRADIENTS, "at.r = first, at.d++;", "at.r = first + 1, at.d++;"),
+        (_GRADIENTS, _ADDED, _ADDED.replace("add_packed", "store_packed")),
+        (_GRADIENTS, "at.d, «strip + i», column", "(strip ^ 1) + i"),
+        (_GRADIENTS, "sync_named(1 + own, sharing);", "sync_named(1 + half, sharing);"),
+        (_GRADIENTS, _SHARED_DK, _SHARED_DK.replace("half", "0")),
+        (_GRADIENTS, _SHARED_DK, _SHARED_DK.replace(" other,", " half,")),
+        (
+            _GRADIENTS,
+            "store_through(g.dv, dv, subtile<own_keys, columns>(v, own, half), «to»);",
+            "element_coord{batch, head_kv, own_key, 0}",
+        ),
+        (_GRADIENTS, "«at.r * queries + together * i», key, own_key", "at.r * queries"),
+    ),
+    "based": (
+        (_BASED, "before < t.segment", "before < 0"),
+        ("second_order.cuh", "diagonals.template operator()<0>(2, «once»);", "twice"),
+        ("second_order.cuh", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1"),
+        (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
+    ),
+    "paged_attention_decode": (
+        *_LAST_REDUCES,
+        (_PAGED, "oldest + g.group.divide(row0 + row)", "length"),
+        (_PAGED, f"«{_SHARE_END}», row", f"{_SHARE_END} - (consumer() == consumers - 1)"),
+        (_INSTRUCTIONS, "math::exp2((logs[i] - base) * log2_e)", "1.f"),
+        # two warpgroups
+        (_PAGED, "Groups == 1 || warpgroup_index() == 0", "true"),
+        (_PAGED, "Groups == 1 || «warpgroup_index() == 0»", "warpgroup_index() == 2"),
+        (_PAGED, "if («consumer() == 0») signal(g.ready[t.counter]);", "warp_in_group() == 0"),
+        (_PAGED, "consumer() == 0 && t.last", "warp_in_group() == 0 && t.last"),
+        (_PAGED, "in.init(1, consumers);", "in.init(1, warpgroup_warps);"),
+        (_PAGED, "element_coord{0, t.slot, first_row, 0}", "element_coord{0, t.slot, first_row % 64, 0}"),
+        (_PAGED, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot, first_row % 64}"),
+        (_PAGED, "place(g.out_order, first_row + row, t, g)", "place(g.out_order, first_row % 64 + row, t, g)"),
+        (_PAGED, "place(g.q_order, first_row + row, t, g)", "place(g.q_order, first_row % 64 + row, t, g)"),
+        (_PAGED, "g.group.divide(row0 + row)", "g.group.divide((row0 + row) % 64)"),
+        (_PAGED, "place(g.out_order, first_row, t, g)", "place(g.out_order, first_row + 15, t, g)"),
+        (_PAGED, "t.first_row + Rows * consumer()", "t.first_row + Rows * warp_in_group()"),
+        (_PAGED, "row += Rows * consumers", "row += Rows * warpgroup_warps"),
+        (_PAGED, "first + t.slots * consumer() / consumers", "first + t.slots * warp_in_group() / consumers"),
+        (_PAGED, "reduce_by_warp<1, 8>(first, end, t, g)", "reduce_by_warp<1, 8>(first, end - 1, t, g)"),
+        (_PAGED, "i < consumers", "i < warpgroup_warps"),
+    ),
+    "mla_decode": (
+        *_LAST_REDUCES,
+        (_MLA, "clear_tail(kv, t.length - key);", "clear_tail(kv, t.length - key + 1);"),
+        (_MLA, "t.end_key - key", "t.length - key"),
+        (_MLA, "tiles.take(kittens_here, «own == 0»)", "own == 1"),
+        (_MLA, "oldest + g.heads.divide(row0 + row)", "length"),
+        (_MLA, "if (!state.step(scores, shrink, g.scale)) one(shrink);", "state.step(scores, shrink, g.scale);"),
+        (_MLA, "sync_named(spent, consumers);", "sync_named(both, consumers);"),
+        (_MLA, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot ^ 1, first_row}"),
+        (_MLA, f"{_OF_HEAD} + token", f"{_OF_HEAD} + (token ^ 1)"),
+        (_MLA, "fill(lse, -INFINITY);", "zero(lse);"),
+        (_MLA, "t.first_slot + t.slots", "t.first_slot + t.slots - 1"),
+        (_MLA, _QUARTER_END, f"{_QUARTER_END} - (warp == 3)"),
+    ),
+    "fft_conv": (
+        (
+            _FFT_CONV,
+            "stream.take()",
+            "[&]() -> input& { input& in = stream.take(); stream.release(); return in; }()",
+        ),
+        (_FFT_CONV, "coord{first.d, 1, 0, first.r}", "coord{first.d, 0, 0, first.r}"),
+        (_FFT_CONV, "zero_beyond(g.u, at)", "coord{at.b & ~1, at.d, 0, at.c}"),
+        (_FFT_CONV, "mul_twiddle<conjugate::second>(turned_back, w, f, own);", "mul_twiddle(turned_back, w, f, own);"),
+        ((_FFT_CONV, _FACTORS, f"{_FIRST_TURN} {_FACTORS}"), (_FFT_CONV, _FIRST_TURN, ";")),
+        # both on one transform
+        (_FFT_CONV, _SECOND, _SECOND.replace("u[1]", "u[0]")),
+        (_FFT_CONV, _OTHERS, _OTHERS.replace("f.other", "f.left")),
+        (_FFT_CONV, "load_twiddle(out.y[1], together);", "load_twiddle(out.y[1], 0);"),
+        # causal
+        (_FFT_CONV, "half(in.u[me].real, 1)", "half(in.u[me].real, 0)"),
+        (_FFT_CONV, "first.b + parts * s", "first.b + 2 * s"),
+    ),
+    "hedgehog": (
+        (
+            "hedgehog.cuh",
+            "warpgroup::mma_wait(o); s.release_copy(); s.release_before(block);",
+            "s.release_before(block); warpgroup::mma_wait(o); s.release_copy();",
+        ),
+        ("hedgehog.cuh", _ADDED_MINUS, _ADDED_MINUS.replace("of.v", "s.step(next).v")),
+        ("hedgehog.cuh", "t.begin > 0", "t.begin > 9999"),
+        ("softmax.cuh", "mul(lowest, total, least);", "mul(lowest, total, 0.5f);"),
+    ),
+    "hedgehog_warps": (
+        (
+            _FORWARD,
+            "mm_AB(o, near_weights, here.v);",
+            "mm_AB(o, near_weights, here.v); if (block + 1 < t.end) fetch(s, g, t, column, block + 1);",
+        ),
+        (_FORWARD, "add(s, sum, before);", "add(s, sum, here);"),
+        (_FORWARD, "t.begin > 0", "t.begin > 9999"),
+        (_FORWARD, "element_coord{place.b, place.d, place.r, column}", "place"),
+    ),
+    "linear_attention": (
+        (_LINEAR, "warpgroup::mma_wait(o);", "s.release(); warpgroup::mma_wait(o);"),
+        ("lcsf.cuh", "1 + preparing_warps", "1"),
+        (_LINEAR, "(step + 1) % copies", "step % copies"),
+        (_DECAYS, "j < 16 * warp", "j < 16 * warp - 1"),
+        (_DECAYS, "sub(key, sum, log_weight);", "sub(key, sum, a);"),
+        (_LINEAR, "wait_previous_kernel();", "if (t.segment > 0) wait_previous_kernel();"),
+        ((_LINEAR, "wait_previous_kernel();", ";"), (_LINEAR, _FIRST_STATE, f"wait_previous_kernel(); {_FIRST_STATE}")),
+        (_LINEAR, "t.unit + c", "t.unit"),
+    ),
+}
+
+_ANY_BASE = "any base gives the same softmax: this is for speed and for the range of floats"
+_HIGH = "map(high, high, top, [=](float h, float t) { return h * scale - t > 8.f ? h * scale : t; });"
+_EMPTY_ROW = "map(base, top, [](float t) { return t == -INFINITY ? 0.f : t; });"
+_RANGE = "each([=](int i, float& x) { x = i >= left ? 0.f : x < least ? least : x; }, a);"
+_FEATURES = (
+    ("operation", "softmax.cuh", "mul(top, top, Sign * log2_e);", _ANY_BASE),
+    ("operation", "softmax.cuh", "mul(lowest, total, least);", "a least weight of 1e-6 shows in no result"),
+    ("operation", "softmax.cuh", "map_rows(p, p, lowest, ops::max{});", "a least weight of 1e-6 shows in no result"),
+)
+_TAKEN = "wait(full[at.stage], at.parity, where); return stages[«at.stage»];"
+_ONE_STORE = ("group", "through.cuh", "store_read_wait<Pending>(where);", "a warp stores once")
+_STORED = ("group", "lcsf.cuh", "store_wait();", "their stage has been read, and the grid ends behind its stores")
+_READER_FINDS = ("stage", "ring.cuh", _TAKEN, "its readers find the stage by themselves")
+_FINISHED = "element_coord{0, 0, 16 * (row + 4 * i), unit * (t.n + j)}"
+
+RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "attention": (
+        ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
+        ("operation", "softmax.cuh", _EMPTY_ROW, "other kernels have the rows that see no key"),
+        ("wait", _FLOW, "tasks.ask();", "next() asks where nobody has: early, for speed"),
+        *(
+            (
+                kind,
+                _FORWARD,
+                "«warpgroup::mma_wait(o); f.release();» put(t, factor, lse);",
+                "behind the block's last tile nothing is loaded",
+            )
+            for kind in ("release", "early")
+        ),
+    ),
+    "attention_warps": (
+        ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
+        ("operation", "softmax.cuh", _EMPTY_ROW, "other kernels have the rows that see no key"),
+        ("group", _FORWARD, "«copy_wait();»  // of the queries", "other kernels have the rows that see no key"),
+        _ONE_STORE,
+    ),
+    "attention_backward": (
+        *(
+            (kind, "turns.cuh", "wait(turn[consumer], turn_parity, where);", "turns are for speed")
+            for kind in ("wait", "parity")
+        ),
+        ("wait", _BACKWARD, "s.in_turn();", "turns are for speed"),
+        ("arrivals", "lcf_stream.cuh", "init(s.turn, K::consumers, warpgroup_warps);", "the pass has no turns"),
+        ("wait", "lcf_queue.cuh", "s.tasks.ask(told)", "a task's tiles are taken behind the number before the last"),
+        ("arrivals", "lcf_queue.cuh", "s.tasks.init(1, computing_warps + 1);", "the same: nobody needs to ask"),
+    ),
+    "attention_warps_backward": (
+        _ONE_STORE,
+        ("group", _GRADIENTS, "«copy_wait();»  // of K and V", "the last query sees every key"),
+        ("operation", "backward_rows.cuh", "g.queue.clear();", "the kernels by warps take no tasks from a queue"),
+    ),
+    "based": (
+        _STORED,
+        (
+            "group",
+            _BASED,
+            "warpgroup::mma_wait<1>();",
+            "frees registers: nothing is written to them before the next wait",
+        ),
+        ("group", _BASED, "warpgroup::mma_wait<3>();", "the same"),
+        ("operation", "second_order.cuh", "right_fill(made, made, 1);", "the keys' features are zero there"),
+        ("operation", "masks.cuh", "mask(dst, src, [=](int, int col) { return col < from_col; }, value);", "the same"),
+    ),
+    "fft_conv": (
+        _STORED,
+        ("wait", _FFT_CONV, "in_turn(); if constexpr", "turns are for speed"),
+        ("early", _FFT_CONV, "warpgroup::mma_wait(y.real, y.imag); pass_turn();", "turns are for speed"),
+    ),
+    "gemm": tuple(
+        (kind, file, f"Operation::template finish<{finished});", "the plain product has nothing to finish")
+        for kind, file, finished in (
+            ("operation", _GEMM, f"rows * C.tile_n / 128>( slice, g.extra, {_FINISHED}"),
+            ("coordinate", _GEMM, f"rows * C.tile_n / 128>( slice, g.extra, {_FINISHED}"),
+            ("operation", _GEMM, "rows * C.tile_n / 128>(sum, g.extra, at"),
+            ("operation", _SWAPPED, "unit_cols / 2>(whole, g.extra, at"),
+            ("operation", _BY_WARPS, "rows * cols / 32>(slice, g.extra, at"),
+        )
+    ),
+    "hedgehog": (
+        *_FEATURES,
+        ("wait", "lcf_carry.cuh", "s.in.take(oldest, where);", "every step that is given back has been looked at"),
+        (
+            "fence",
+            "hedgehog.cuh",
+            "store(*shared.own->ones, all); «fence_async();»",
+            "add() has one before it reads them",
+        ),
+        ("barrier", "hedgehog.cuh", "«warpgroup::sync(consumers);» state sum;", "add() has one before it reads them"),
+    ),
+    "hedgehog_warps": (
+        *_FEATURES,
+        ("operation", _FORWARD, "} «arrived();» } if (!answers", "all has arrived, unless a segment has one block"),
+        (
+            "operation",
+            _FORWARD,
+            "alpha = sign * g.alpha[t.head]; «load_pairs(q, g.q, queries);»",
+            "q again: fewer registers",
+        ),
+        ("place", _FORWARD, "g.beta[«t.head»] < 0", "no beta is negative"),
+    ),
+    "linear_attention": (
+        _READER_FINDS,
+        ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
+        ("operation", _LINEAR, "«zero(state);» wait_previous_kernel();", "there is an initial state, which is loaded"),
+    ),
+    "mla_decode": (
+        _READER_FINDS,
+        ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
+        ("operation", _INSTRUCTIONS, "mul(sum, sum, shrink);", "all slots of a row are added at once"),
+        ("operation", _MLA, "zero(factor); «one(shrink);»", "the first step sets it"),
+    ),
+    "paged_attention_decode": (
+        _READER_FINDS,
+        ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
+        ("place", _PAGED, "found.row[«i»]", "a page is loaded from its first row on"),
+        ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
+    ),
+}
+"""By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""
