@@ -90,7 +90,7 @@ def target_of_this_gpu() -> Target:
 
 
 BINDING_FLAGS = ("-std=c++20", "-O2", *HOST_FLAGS)
-LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs")
+LINK_FLAGS = ("-shared", "-pthread", "-Wl,-z,defs", "-Wl,--exclude-libs,ALL")
 
 
 SLOWED = "TK_SLOWED_PERCENT"

@@ -3,9 +3,10 @@
 
 #include <kittens_base.cuh>
 
-#include <sstream>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace kittens {
 
@@ -16,10 +17,23 @@ class error : public std::runtime_error {
 
 namespace cpu {
 
+template <typename Part> void append(std::string& out, const Part& part) {
+    if constexpr (std::is_floating_point_v<Part>) {
+        char digits[32];
+        std::snprintf(digits, sizeof(digits), "%g", double(part));
+        out += digits;
+    } else if constexpr (std::is_enum_v<Part> || (std::is_integral_v<Part> && !std::is_same_v<Part, char>)) {
+        out += std::to_string(+part);
+    } else {
+        out += part;
+    }
+}
+
+// Without a stream, whose locale would be shared with another libstdc++ where the compiler has only a static one.
 template <typename... Parts> std::string text(const Parts&... parts) {
-    std::ostringstream out;
-    (out << ... << parts);
-    return out.str();
+    std::string out;
+    (append(out, parts), ...);
+    return out;
 }
 
 template <typename... Parts> [[noreturn]] void fail(const Parts&... parts) { throw error(text(parts...)); }
