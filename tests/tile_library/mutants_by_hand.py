@@ -315,6 +315,7 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "fft_conv": (
         _STORED,
         ("wait", _FFT_CONV, "in_turn(); if constexpr", "turns are for speed"),
+        ("wait", _FFT_CONV, "== 0) «in_turn();»", "a barrier that others have come to ends with the block"),
         ("early", _FFT_CONV, "warpgroup::mma_wait(y.real, y.imag); pass_turn();", "turns are for speed"),
     ),
     "gemm": tuple(
@@ -351,6 +352,8 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "linear_attention": (
         _READER_FINDS,
+        ("operation", "decayed_states.cuh", "zero(state);", "there is an initial state, which is loaded"),
+        ("coordinate", "decayed_states.cuh", "slot, 0, «value»", "a head's decay is the same in all 64 columns"),
         ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
         ("operation", _LINEAR, "«zero(state);» wait_previous_kernel();", "there is an initial state, which is loaded"),
     ),
