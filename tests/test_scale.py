@@ -20,7 +20,7 @@ BUDGET = {
     "examples": 126,
     "tests": 36_101,
     "product files": 703,
-    "words of prose": 29_885,
+    "words of prose": 30_115,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""
