@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tk_kernels.ops.decode_call import recording
-from tk_kernels.ops.decode_plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
-from tk_kernels.ops.mla_decode import WIDTH, mla_decode
-from tk_kernels.ops.paged_attention_decode import paged_attention_decode
+from tk_kernels.kernels.decode.call import recording
+from tk_kernels.kernels.decode.mla import WIDTH, mla_decode
+from tk_kernels.kernels.decode.paged import paged_attention_decode
+from tk_kernels.kernels.decode.plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
 from tk_kernels.toolchain import ToolchainError
 
 ROLES = ("loads", "multiplies")
@@ -39,7 +39,7 @@ class Event:
     """An instruction as one role of one block carried it out. Times are in microseconds, or steps of the emulator.
 
     `waited` is when its first wait was over: for keys or for other blocks' parts. `fields` are the instruction's, as
-    `tk_kernels/kernels/decode_plan/layout.h` has them. Where the last block to store a part of a tile reduces it, that
+    `tk_kernels/kernels/decode/layout.h` has them. Where the last block to store a part of a tile reduces it, that
     is within its attend.
     """
 

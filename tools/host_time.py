@@ -2,8 +2,8 @@
 
 It is the wall time of a call in a loop that waits for nothing, on the GPU that there is and the problems of the
 experiment `few_queries`. `more` is what the decode path costs more, and HOST_MORE_US in
-`tk_kernels/ops/attention_decode.py` is its median, which the last line says. Each line also says whether its problem
-is then taken by the decode path. `question` is what deciding it costs every call. It takes seconds.
+`tk_kernels/kernels/attention/by_decode.py` is its median, which the last line says. Each line also says whether its
+problem is then taken by the decode path. `question` is what deciding it costs every call. It takes seconds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from harness.entry import ended
 from harness.naming import problem_keys
 from harness.workloads.attention import Problem, shapes
 from paper_figures.recorded.experiments import load_experiment
-from tk_kernels.ops import attention_decode
-from tk_kernels.ops.attention import attention
-from tk_kernels.ops.attention_decode import decode_us, predicts_faster, whole_us
+from tk_kernels.kernels.attention import by_decode as attention_decode
+from tk_kernels.kernels.attention.by_decode import decode_us, predicts_faster, whole_us
+from tk_kernels.kernels.attention.operator import attention
 
 Call = Callable[[], Any]
 

@@ -10,9 +10,9 @@ Change = tuple[str, str, str]
 
 _GEMM, _LCF, _FLOW, _SWAPPED, _BY_WARPS = "gemm.cuh", "lcf.cuh", "lcf_flow.cuh", "swapped.cuh", "by_warps.cuh"
 _FORWARD, _FORWARD_CALL = "forward.cuh", "forward.cu"
-_BACKWARD, _GRADIENTS, _BASED, _FFT_CONV = "backward.cuh", "gradients.cuh", "based.cuh", "fft_conv.cuh"
+_BACKWARD, _GRADIENTS, _BASED, _FFT_CONV = "backward.cuh", "by_warps_backward.cuh", "based.cuh", "fft_conv.cuh"
 _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
-    "decode.cuh",
+    "paged_attention_decode.cuh",
     "mla_decode.cuh",
     "instructions.cuh",
     "linear_attention.cuh",
@@ -125,9 +125,9 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_FORWARD, "block * rows + 16 * warp_index()", "block * rows"),
     ),
     "attention_warps": (
-        (_FORWARD, "coord{batch, head_kv, block - 1, 0}", "coord{batch, head_kv, block, 0}"),
-        (_FORWARD, "g.visible.tiles_before(row + warp_rows, Keys)", "g.visible.tiles_before(row, Keys)"),
-        (_FORWARD, "mul_row(o, o, shrink)", "void()"),
+        (_BY_WARPS, "coord{batch, head_kv, block - 1, 0}", "coord{batch, head_kv, block, 0}"),
+        (_BY_WARPS, "g.visible.tiles_before(row + warp_rows, Keys)", "g.visible.tiles_before(row, Keys)"),
+        (_BY_WARPS, "mul_row(o, o, shrink)", "void()"),
     ),
     "attention_backward": (
         (_BACKWARD, "start_next_kernel(), wait_previous_kernel();", "start_next_kernel();"),
@@ -229,13 +229,13 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
     ),
     "hedgehog_warps": (
         (
-            _FORWARD,
+            _BY_WARPS,
             "mm_AB(o, near_weights, here.v);",
             "mm_AB(o, near_weights, here.v); if (block + 1 < t.end) fetch(s, g, t, column, block + 1);",
         ),
-        (_FORWARD, "add(s, sum, before);", "add(s, sum, here);"),
-        (_FORWARD, "t.begin > 0", "t.begin > 9999"),
-        (_FORWARD, "element_coord{place.b, place.d, place.r, column}", "place"),
+        (_BY_WARPS, "add(s, sum, before);", "add(s, sum, here);"),
+        (_BY_WARPS, "t.begin > 0", "t.begin > 9999"),
+        (_BY_WARPS, "element_coord{place.b, place.d, place.r, column}", "place"),
     ),
     "linear_attention": (
         (_LINEAR, "warpgroup::mma_wait(o);", "s.release(); warpgroup::mma_wait(o);"),
@@ -282,7 +282,7 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "attention_warps": (
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
         ("operation", "softmax.cuh", _EMPTY_ROW, "other kernels have the rows that see no key"),
-        ("group", _FORWARD, "«copy_wait();»  // of the queries", "other kernels have the rows that see no key"),
+        ("group", _BY_WARPS, "«copy_wait();»  // of the queries", "other kernels have the rows that see no key"),
         _ONE_STORE,
     ),
     "attention_backward": (
@@ -341,14 +341,14 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "hedgehog_warps": (
         *_FEATURES,
-        ("operation", _FORWARD, "} «arrived();» } if (!answers", "all has arrived, unless a segment has one block"),
+        ("operation", _BY_WARPS, "} «arrived();» } if (!answers", "all has arrived, unless a segment has one block"),
         (
             "operation",
-            _FORWARD,
+            _BY_WARPS,
             "alpha = sign * g.alpha[t.head]; «load_pairs(q, g.q, queries);»",
             "q again: fewer registers",
         ),
-        ("place", _FORWARD, "g.beta[«t.head»] < 0", "no beta is negative"),
+        ("place", _BY_WARPS, "g.beta[«t.head»] < 0", "no beta is negative"),
     ),
     "linear_attention": (
         _READER_FINDS,

@@ -13,7 +13,7 @@ from mutants_by_hand import RIGHT, WRITTEN
 from mutation_rules import REPORTED, Edit, edits, with_all, without_comments
 from tile_compile import compile_library
 
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT
+from tk_kernels.toolchain.units import INCLUDE_ROOT, KERNELS_ROOT
 
 DRIVERS = Path(__file__).with_name("mutants")
 LIBRARY = INCLUDE_ROOT / "kittens"

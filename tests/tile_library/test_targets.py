@@ -10,7 +10,7 @@ import pytest
 from tile_compile import CompileError, compile_library
 
 from tk_kernels.toolchain import TARGETS
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
+from tk_kernels.toolchain.units import INCLUDE_ROOT, KERNELS_ROOT, find_unit
 
 FOLDERS = INCLUDE_ROOT / "kittens" / "target"
 MANUAL = Path(__file__).parents[2] / "docs" / "tile_library.md"
@@ -212,12 +212,12 @@ constexpr int needed = int(sizeof(kernel::query)) + int(sizeof(kernel::tile)) + 
 @pytest.mark.parametrize(("kernel", "machines"), [("hedgehog", 1), ("mla_decode", 0)])
 def test_what_a_refusal_says_of_shared_memory_is_so(tmp_path: Path, kernel: str, machines: int) -> None:
     """For sm_80: what the kernel needs, and what a block has on the target's larger machines, or on the others."""
-    reason = find_kernel(kernel).refusals["sm_80"]
+    reason = find_unit(kernel).refusals["sm_80"]
     found = re.search(r"need (?P<needed>\d+) KB of shared memory, and a block has (?P<most>\d+) KB", reason)
     assert found
     assert int(found["most"]) == BLOCKS["sm_80"][machines] < int(found["needed"])
     source = tmp_path / "needed.cu"
-    includes = f'#include "{KERNELS_ROOT / kernel / kernel}.cuh"\n'
+    includes = f'#include "{find_unit(kernel).path / kernel}.cuh"\n'
     source.write_text(f"{includes}{NEEDED[kernel]}static_assert((needed + 1023) / 1024 == {found['needed']});\n")
     assert compile_library(source, "cpu").stat().st_size > 0
 

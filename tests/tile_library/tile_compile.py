@@ -16,9 +16,9 @@ import torch
 
 from tk_kernels.toolchain import wgmma
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT
 from tk_kernels.toolchain.store import cache_root
 from tk_kernels.toolchain.targets import CPU, TARGETS
+from tk_kernels.toolchain.units import INCLUDE_ROOT
 
 
 class CompileError(AssertionError):

@@ -8,8 +8,8 @@ from typing import Any
 from decode_operators import GQA, MLA, Decode
 from sanitized import command_line, finish
 
-from tk_kernels.ops.decode_plan import SCHEDULES
-from tk_kernels.toolchain import find_kernel
+from tk_kernels.kernels.decode.plan import SCHEDULES
+from tk_kernels.toolchain import find_unit
 
 GROUPED = (
     ("450+3", 1, 8, 64, 2),
@@ -50,6 +50,6 @@ if __name__ == "__main__":
     if unknown := sorted({*given.operator} - {*OPERATORS}):
         parser.error(f"{unknown[0]} is no operator that decodes: there is {', '.join(OPERATORS)}")
     named = given.operator or [
-        name for name in OPERATORS if not (given.target and find_kernel(name).refusal(given.target))
+        name for name in OPERATORS if not (given.target and find_unit(name).refusal(given.target))
     ]
     finish((one for name in named for one in problems(OPERATORS[name], given.device)), given.target)

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "adding_a_kernel.md"
 PLACES = (
     "tk_kernels/kernels/scale",
-    "tk_kernels/ops/scale.py",
     "harness/workloads/scale.py",
     "configs/workload/scale.yaml",
     "tests/tk_kernels/test_scale.py",

@@ -14,7 +14,7 @@ from attentions import OnGpu, assert_good, attend, operands
 
 import tk_kernels as tk
 from tk_kernels.implementations.attention import Attention
-from tk_kernels.ops import attention_decode
+from tk_kernels.kernels.attention import by_decode as attention_decode
 from tk_kernels.ops import operands as ops_operands
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tk_kernels.ops.attention_options import AUTOMATIC, encode_options
+from tk_kernels.kernels.attention.options import AUTOMATIC, encode_options
 
 
 def test_nothing_given_is_automatic() -> None:

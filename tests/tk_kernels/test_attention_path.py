@@ -10,8 +10,8 @@ import torch
 from attentions import OnGpu, operands
 
 import tk_kernels as tk
-from tk_kernels.ops import attention_decode
-from tk_kernels.ops.attention_decode import (
+from tk_kernels.kernels.attention import by_decode as attention_decode
+from tk_kernels.kernels.attention.by_decode import (
     GRAPH_MORE_US,
     HOST_MORE_US,
     PARTIAL_US,

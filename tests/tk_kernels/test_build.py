@@ -23,11 +23,11 @@ from tk_kernels.toolchain.processes import Processes
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
-def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
+def build_cpu(kernel: toolchain.Unit) -> toolchain.Build:
     return toolchain.build(kernel, toolchain.CPU, BuildOptions())
 
 
-def test_the_manifest_is_of_the_build_that_is_loaded(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_the_manifest_is_of_the_build_that_is_loaded(warm_cache: Path, scale: toolchain.Unit) -> None:
     """Guard: a process runs what it has loaded, whatever becomes of the sources, and its results name that build."""
     root = scale.path.parent
     toolchain.load("scale", "cpu", root)
@@ -38,7 +38,7 @@ def test_the_manifest_is_of_the_build_that_is_loaded(warm_cache: Path, scale: to
     assert toolchain.manifest("scale", "cpu", root) == loaded
 
 
-def test_built_kernel_runs_and_raises_python_errors(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_built_kernel_runs_and_raises_python_errors(warm_cache: Path, scale: toolchain.Unit) -> None:
     module = toolchain.load("scale", "cpu", scale.path.parent)
     a, out = torch.arange(5, dtype=torch.float32), torch.empty(5)
     module.scale(out, a, 2.5)
@@ -47,7 +47,7 @@ def test_built_kernel_runs_and_raises_python_errors(warm_cache: Path, scale: too
         module.scale(out, a[None], 2.5)
 
 
-def test_second_build_is_taken_from_the_cache(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_second_build_is_taken_from_the_cache(kernel_cache: Path, scale: toolchain.Unit) -> None:
     first, second = build_cpu(scale), build_cpu(scale)
     assert (first.cached, second.cached) == (False, True)
     assert first.library == second.library
@@ -56,7 +56,7 @@ def test_second_build_is_taken_from_the_cache(kernel_cache: Path, scale: toolcha
 
 @pytest.mark.parametrize("changed", ["scale.cu", "scale.h", "binding.cc"])
 def test_any_changed_source_is_another_build(
-    kernel_cache: Path, scale: toolchain.KernelFolder, changed: str
+    kernel_cache: Path, scale: toolchain.Unit, changed: str
 ) -> None:  # fmt: skip
     before = keys.source_hash(scale, toolchain.CPU)
     with (scale.path / changed).open("a") as file:
@@ -64,7 +64,7 @@ def test_any_changed_source_is_another_build(
     assert keys.source_hash(scale, toolchain.CPU) != before
 
 
-def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolchain.KernelFolder) -> None:
+def test_tile_library_and_flags_are_part_of_the_key(tmp_path: Path, scale: toolchain.Unit) -> None:
     for target in ("cpu", "gpu", "sm_80", "sm_90a"):
         (tmp_path / "include" / "kittens" / "target" / target).mkdir(parents=True)
     hashes = {
@@ -105,9 +105,9 @@ def test_where_there_is_no_gpu_hopper_is_meant(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_refused_target_is_a_sentence(
-    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+    kernel_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (scale.path / "kernel.toml").write_text('[[refuse]]\ntarget = "cpu"\nreason = "a fixture says so"\n')
+    (scale.path / "kernel.toml").write_text('[scale]\nrefuse = { cpu = "a fixture says so" }\n')
     sentence, root = "scale is not built for cpu: a fixture says so", scale.path.parent
     with pytest.raises(toolchain.RefusedError, match=f"^{sentence}$"):
         toolchain.load("scale", "cpu", root)
@@ -115,21 +115,21 @@ def test_a_refused_target_is_a_sentence(
     assert toolchain.obstacle("scale", "sm_90a", root) != sentence
     assert command_line.main(["build", "--target", "cpu", str(scale.path)]) == 1
     assert sentence in capsys.readouterr().err
-    refusing = toolchain.open_kernel(scale.path)
+    refusing = toolchain.open_unit(scale.path)
     assert command_line.chosen_pairs([refusing], [toolchain.CPU, toolchain.SM_90A], False) == [
         (refusing, toolchain.SM_90A)
     ]
     assert sentence in capsys.readouterr().err
 
 
-def test_another_compiler_is_another_key(scale: toolchain.KernelFolder) -> None:
+def test_another_compiler_is_another_key(scale: toolchain.Unit) -> None:
     gxx = toolchain.compilers.Gxx("/usr/bin/g++", "12.2.0")
     newer = toolchain.compilers.Gxx("/usr/bin/g++", "13.1.0")
     assert keys.build_key("0", gxx, None, "native") != keys.build_key("0", newer, None, "native")
     assert keys.build_key("0", gxx, None, "native") != keys.build_key("0", gxx, None, "x86-64-v3")
 
 
-def test_manifest_says_what_was_built(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_manifest_says_what_was_built(warm_cache: Path, scale: toolchain.Unit) -> None:
     manifest = build_cpu(scale).manifest
     assert manifest["name"] == "scale"
     assert manifest["target"] == "cpu"
@@ -144,7 +144,7 @@ def test_manifest_says_what_was_built(warm_cache: Path, scale: toolchain.KernelF
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90a"])
 def test_manifest_names_no_folder_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder, target: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit, target: str
 ) -> None:
     monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "home" / "cache"))
     compiler = tmp_path / "home" / "g++"
@@ -174,18 +174,18 @@ def test_places_are_named_from_the_inside_and_at_folder_boundaries() -> None:
     )
 
 
-def test_machine_code_hash_ignores_the_path_and_sees_the_code(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
-    moved = toolchain.open_kernel(Path(shutil.copytree(scale.path, scale.path.parent / "elsewhere" / "scale")))
+def test_machine_code_hash_ignores_the_path_and_sees_the_code(warm_cache: Path, scale: toolchain.Unit) -> None:
+    moved = toolchain.open_unit(Path(shutil.copytree(scale.path, scale.path.parent / "elsewhere" / "scale")))
     first = build_cpu(scale).manifest
     (moved.path / "scale.cu").write_text("\n// a comment\n" + (moved.path / "scale.cu").read_text())
-    second = build_cpu(toolchain.open_kernel(moved.path)).manifest
+    second = build_cpu(toolchain.open_unit(moved.path)).manifest
     assert first["source_hash"] != second["source_hash"]
     assert first["binary_hash"] == second["binary_hash"]
     (moved.path / "scale.cu").write_text((moved.path / "scale.cu").read_text().replace("factor * a", "factor / a"))
-    assert build_cpu(toolchain.open_kernel(moved.path)).manifest["binary_hash"] != first["binary_hash"]
+    assert build_cpu(toolchain.open_unit(moved.path)).manifest["binary_hash"] != first["binary_hash"]
 
 
-def test_machine_code_hash_is_of_all_units(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_machine_code_hash_is_of_all_units(kernel_cache: Path, scale: toolchain.Unit) -> None:
     class UnitsAlone(Processes):
         """g++ in nvcc's place for the units; the binding and the library, which are no part of it, are left empty."""
 
@@ -200,12 +200,12 @@ def test_machine_code_hash_is_of_all_units(kernel_cache: Path, scale: toolchain.
     for number in (7, 8):
         (scale.path / "unit.cu").write_text(f"int unit() {{ return {number}; }}\n")
         options = BuildOptions(processes=UnitsAlone())
-        built = toolchain.build(toolchain.open_kernel(scale.path), toolchain.SM_90A, options)
+        built = toolchain.build(toolchain.open_unit(scale.path), toolchain.SM_90A, options)
         hashes.append(built.manifest["binary_hash"])
     assert hashes[0] != hashes[1]
 
 
-def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: toolchain.Unit) -> None:
     (scale.path / "scale.cu").write_text("int launch() { return undeclared_name; }\n")
     with pytest.raises(toolchain.CompileError, match="undeclared_name.*was not declared") as failure:
         build_cpu(scale)
@@ -214,13 +214,13 @@ def test_compile_error_shows_the_compilers_words(kernel_cache: Path, scale: tool
     assert list(kernel_cache.glob(".scale-*.tmp-*")) == []
 
 
-def test_symbol_that_nothing_defines_is_an_error(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_symbol_that_nothing_defines_is_an_error(kernel_cache: Path, scale: toolchain.Unit) -> None:
     (scale.path / "scale.cu").write_text('#include "scale.h"\n')
     with pytest.raises(toolchain.CompileError, match="undefined reference to .tk::scale::launch"):
         build_cpu(scale)
 
 
-def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.Unit) -> None:
     command = [sys.executable, "-m", "tk_kernels.toolchain", "build", "--target", "cpu", str(scale.path)]
     running = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path.cwd())
@@ -232,7 +232,7 @@ def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: too
     assert len(list(kernel_cache.glob("scale-cpu-*"))) == 1
 
 
-def test_a_long_build_gives_signs_of_life(scale: toolchain.KernelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_build_gives_signs_of_life(scale: toolchain.Unit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one soon, since to load the program takes seconds too."""
     monkeypatch.setattr(building, "build", lambda *arguments: time.sleep(1))
     monkeypatch.setattr(building, "FIRST_SIGN_SECONDS", 0.05)
@@ -248,7 +248,7 @@ def test_a_long_build_gives_signs_of_life(scale: toolchain.KernelFolder, monkeyp
 @pytest.mark.parametrize("terminal", [True, False])
 def test_builds_are_told_of_in_few_lines(
     warm_cache: Path,
-    scale: toolchain.KernelFolder,
+    scale: toolchain.Unit,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     terminal: bool,
@@ -277,23 +277,21 @@ def test_builds_are_told_of_in_few_lines(
     assert "cached" in capsys.readouterr().out
 
 
-def test_the_longest_build_begins_first(
-    scale: toolchain.KernelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_longest_build_begins_first(scale: toolchain.Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guard: with the slowest one last, the other compilers have nothing left to do."""
     shutil.copytree(scale.path, tmp_path / "kernels" / "zeta")
     (tmp_path / "kernels" / "zeta" / "scale.cu").rename(tmp_path / "kernels" / "zeta" / "zeta.cu")
     (tmp_path / "kernels" / "zeta" / "longer.cuh").write_text("// most of a kernel is in its headers\n")
     begun, at_once, ended = list[tuple[str, str]](), list[int](), list[str]()
 
-    def build(kernel: toolchain.KernelFolder, target: toolchain.Target, *rest: object) -> None:
+    def build(kernel: toolchain.Unit, target: toolchain.Target, *rest: object) -> None:
         begun.append((kernel.name, target.name))
         at_once.append(len(begun) - len(ended))
         time.sleep(0.1)
         ended.append(kernel.name)
 
     monkeypatch.setattr(building, "build", build)
-    kernels = [scale, toolchain.open_kernel(tmp_path / "kernels" / "zeta")]
+    kernels = [scale, toolchain.open_unit(tmp_path / "kernels" / "zeta")]
     pairs = [(kernel, target) for kernel in kernels for target in (toolchain.CPU, toolchain.SM_90A)]
     ordered = [(kernel.name, target.name) for kernel, target in building.longest_first(pairs)]
     assert ordered == [("zeta", "sm_90a"), ("scale", "sm_90a"), ("zeta", "cpu"), ("scale", "cpu")]
@@ -303,7 +301,7 @@ def test_the_longest_build_begins_first(
 
 
 def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path: Path) -> None:
-    slow = toolchain.open_kernel(Path(shutil.copytree(FIXTURES / "slow", tmp_path / "slow")))
+    slow = toolchain.open_unit(Path(shutil.copytree(FIXTURES / "slow", tmp_path / "slow")))
     with pytest.raises(toolchain.QualityError) as failure:
         toolchain.build(slow, toolchain.SM_90A, BuildOptions())
     message = str(failure.value)
@@ -313,10 +311,11 @@ def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path:
     assert "kernel.toml" in message
     allowed = {"spill": "spilling", "wgmma_serialized": "serialized", "setmaxnreg_ignored": "^$"}
     tables = [
-        f'[[allow]]\nfinding = "{kind}"\nfunction = "{name}"\nreason = "a fixture"\n' for kind, name in allowed.items()
+        f'[[slow.allow]]\nfinding = "{kind}"\nfunction = "{name}"\nreason = "a fixture"\n'
+        for kind, name in allowed.items()
     ]
     (slow.path / "kernel.toml").write_text("".join(tables))
-    manifest = toolchain.build(toolchain.open_kernel(slow.path), toolchain.SM_90A, BuildOptions()).manifest
+    manifest = toolchain.build(toolchain.open_unit(slow.path), toolchain.SM_90A, BuildOptions()).manifest
     assert manifest["registers"] == 64
     assert manifest["spills"] > 0
     assert {entry["function"].split("(")[0] for entry in manifest["entries"]} == {"serialized", "unbounded", "spilling"}
@@ -324,7 +323,7 @@ def test_slow_kernel_is_refused_unless_it_says_why(kernel_cache: Path, tmp_path:
     assert len(manifest["allowed"]) == 3
 
 
-def test_a_spill_of_any_unit_is_refused(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_a_spill_of_any_unit_is_refused(kernel_cache: Path, scale: toolchain.Unit) -> None:
     class Spilling(Processes):
         """Compilers of which the second unit's says that it spills."""
 
@@ -334,11 +333,11 @@ def test_a_spill_of_any_unit_is_refused(kernel_cache: Path, scale: toolchain.Ker
 
     (scale.path / "unit.cu").write_text("__global__ void unit() {}\n")
     with pytest.raises(toolchain.QualityError, match=r"spill in unit\(\): 8 bytes spill stores"):
-        toolchain.build(toolchain.open_kernel(scale.path), toolchain.SM_90A, BuildOptions(processes=Spilling()))
+        toolchain.build(toolchain.open_unit(scale.path), toolchain.SM_90A, BuildOptions(processes=Spilling()))
 
 
 def test_command_line_shows_commands_and_fails_in_words(
-    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+    kernel_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command_line.main(["build", "-v", "--target", "cpu", str(scale.path)]) == 0
     said = capsys.readouterr()
@@ -378,9 +377,7 @@ def test_command_line_mistakes_are_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_interrupt_ends_the_build_and_leaves_nothing(
-    tmp_path: Path, kernel_cache: Path, scale: toolchain.KernelFolder
-) -> None:
+def test_interrupt_ends_the_build_and_leaves_nothing(tmp_path: Path, kernel_cache: Path, scale: toolchain.Unit) -> None:
     slow = tmp_path / "g++"
     slow.write_text('#!/bin/sh\ncase "$*" in *-c*) exec sleep 60;; *) echo 12.2.0;; esac\n')
     slow.chmod(0o755)
@@ -401,7 +398,7 @@ def test_interrupt_ends_the_build_and_leaves_nothing(
 
 
 def test_building_at_a_call_is_announced_once(
-    kernel_cache: Path, scale: toolchain.KernelFolder, capsys: pytest.CaptureFixture[str]
+    kernel_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     toolchain.ensure_built("scale", "cpu", scale.path.parent)
     assert capsys.readouterr().err.count("building scale for cpu") == 1

@@ -18,11 +18,11 @@ from tk_kernels.toolchain.building import BuildOptions
 from tk_kernels.toolchain.processes import Processes
 
 
-def build_cpu(kernel: toolchain.KernelFolder) -> toolchain.Build:
+def build_cpu(kernel: toolchain.Unit) -> toolchain.Build:
     return toolchain.build(kernel, toolchain.CPU, BuildOptions())
 
 
-def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain.Unit) -> None:
     builds: list[toolchain.Build] = []
     threads = [threading.Thread(target=lambda: builds.append(build_cpu(scale))) for _ in range(4)]
     for thread in threads:
@@ -32,7 +32,7 @@ def test_threads_build_the_same_kernel_once(kernel_cache: Path, scale: toolchain
     assert sorted(built.cached for built in builds) == [False, True, True, True]
 
 
-def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_leftover_of_a_killed_build_is_removed(warm_cache: Path, scale: toolchain.Unit) -> None:
     name = build_cpu(scale).folder.name
     shutil.rmtree(warm_cache / name)
     leftover = warm_cache / f".{name}.tmp-999999"
@@ -54,14 +54,14 @@ def test_a_build_appears_in_one_step(tmp_path: Path) -> None:
     assert (entry / store.MANIFEST).read_text() == "scratch"
 
 
-def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_incomplete_entry_is_built_again(warm_cache: Path, scale: toolchain.Unit) -> None:
     first = build_cpu(scale)
     (first.folder / store.MANIFEST).unlink()
     assert not build_cpu(scale).cached
 
 
 def test_unwritable_cache_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "file"))
@@ -81,7 +81,7 @@ def test_many_builds_say_so_once(
 
 
 def test_a_cache_without_locks_is_one_sentence(
-    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit
 ) -> None:
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -97,9 +97,7 @@ def test_nvcc_gets_no_flags_of_the_environment(monkeypatch: pytest.MonkeyPatch) 
     assert Processes().run(["sh", "-c", "echo $NVCC_APPEND_FLAGS"]) == (0, "\n")
 
 
-def test_full_disk_is_one_sentence(
-    kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
-) -> None:
+def test_full_disk_is_one_sentence(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -120,7 +118,7 @@ def test_compiler_on_a_full_disk_is_one_sentence(
     tmp_path: Path,
     kernel_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
-    scale: toolchain.KernelFolder,
+    scale: toolchain.Unit,
     free_bytes: int,
     script: str,
 ) -> None:
@@ -139,7 +137,7 @@ def test_compiler_on_a_full_disk_is_one_sentence(
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
-def test_truncated_library_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder, part: float) -> None:
+def test_truncated_library_is_one_sentence(warm_cache: Path, scale: toolchain.Unit, part: float) -> None:
     library = build_cpu(scale).library
     image = library.read_bytes()
     library.write_bytes(image[: int(part * len(image))])
@@ -148,7 +146,7 @@ def test_truncated_library_is_one_sentence(warm_cache: Path, scale: toolchain.Ke
     assert len(str(failure.value).splitlines()) == 1
 
 
-def test_library_that_cannot_be_linked_is_one_sentence(warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_library_that_cannot_be_linked_is_one_sentence(warm_cache: Path, scale: toolchain.Unit) -> None:
     library = build_cpu(scale).library
     image = library.read_bytes()
     library.write_bytes(image.replace(b"libtvm_ffi.so", b"libtvm_ffx.so"))
@@ -157,7 +155,7 @@ def test_library_that_cannot_be_linked_is_one_sentence(warm_cache: Path, scale: 
 
 
 def test_prebuilt_kernel_needs_no_compiler(
-    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit
 ) -> None:
     (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
     shutil.rmtree(warm_cache)
@@ -174,7 +172,7 @@ def test_prebuilt_kernel_needs_no_compiler(
 
 
 def test_prebuilt_kernel_of_other_sources_is_refused(
-    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder
+    tmp_path: Path, warm_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit
 ) -> None:
     toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
     (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
@@ -184,13 +182,13 @@ def test_prebuilt_kernel_of_other_sources_is_refused(
     assert "make the prebuilt folder again" in str(toolchain.obstacle("scale", "cpu", scale.path.parent))
 
 
-def test_prebuilt_variable_must_name_a_folder(monkeypatch: pytest.MonkeyPatch, scale: toolchain.KernelFolder) -> None:
+def test_prebuilt_variable_must_name_a_folder(monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit) -> None:
     monkeypatch.setenv("TK_KERNELS_PREBUILT", "/nonexistent")
     with pytest.raises(toolchain.PrebuiltError, match="which is no folder"):
         toolchain.ensure_built("scale", "cpu", scale.path.parent)
 
 
-def test_export_replaces_what_was_there(tmp_path: Path, warm_cache: Path, scale: toolchain.KernelFolder) -> None:
+def test_export_replaces_what_was_there(tmp_path: Path, warm_cache: Path, scale: toolchain.Unit) -> None:
     toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))
     (scale.path / "scale.h").write_text((scale.path / "scale.h").read_text() + "// newer\n")
     (copy,) = toolchain.export([scale], toolchain.CPU, tmp_path / "prebuilt", BuildOptions(portable=True))

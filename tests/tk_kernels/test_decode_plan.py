@@ -17,7 +17,7 @@ from torch import Tensor
 import tk_kernels as tk
 from harness.workloads._paged import lengths_of
 from tk_kernels import toolchain, trace
-from tk_kernels.ops.decode_plan import (
+from tk_kernels.kernels.decode.plan import (
     COSTS,
     DIGEST,
     GQA_KEY_STEP,
@@ -384,7 +384,7 @@ def test_row_tiles_of_a_head_are_attended_side_by_side() -> None:
         planned.verify()
 
 
-LAYOUT, README = (toolchain.find_kernel("decode_plan").path / name for name in ("layout.h", "README.md"))
+LAYOUT, README = (toolchain.find_unit("decode_plan").path / name for name in ("layout.h", "README.md"))
 
 
 def layout(name: str) -> int:

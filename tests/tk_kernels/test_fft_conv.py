@@ -376,7 +376,7 @@ def test_cuda_graph_replays_on_new_inputs() -> None:
 
 @pytest.mark.gpu
 def test_a_graph_captured_before_any_call_holds_its_own_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("tk_kernels.ops.fft_conv")  # the package's name of it is the function
+    module = importlib.import_module("tk_kernels.kernels.fft_conv.operator")  # the package's name of it is the function
     monkeypatch.setattr(module, "_known_constants", {})
     u, k = operands(2, 2, 4096, "cuda")
     k_f = tk.fft_conv_filter(k)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from test_gemm import BUILT, BUILT_FOR_SM_80
 
-from tk_kernels.ops.gemm_options import encode_options
+from tk_kernels.kernels.gemm.options import encode_options
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, find_kernel
 from tk_kernels.toolchain.targets import CPU, SM_80
+from tk_kernels.toolchain.units import INCLUDE_ROOT, find_unit
 
 CHOICES = 15
 """The first of ASKED, which problems get unless told otherwise."""
@@ -125,7 +125,7 @@ def compile_chooser(
         flags = [flag for flag in SM_80.flags if not flag.startswith(("-gencode", "-Xptxas", "-lineinfo"))]
         command = [nvcc.path, *flags, "-arch=compute_80", "-ccbin", find_gxx().path]
         command += [f"-L{nvcc.library_dir}", "-cudart=static", "-shared"]
-    includes = [find_kernel("gemm").path, INCLUDE_ROOT / "kittens" / "target" / target, INCLUDE_ROOT]
+    includes = [find_unit("gemm").path, INCLUDE_ROOT / "kittens" / "target" / target, INCLUDE_ROOT]
     command += [f"-I{path}" for path in includes]
     done = subprocess.run([*command, str(source), "-o", str(output)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:4000]

@@ -11,8 +11,8 @@ import torch
 
 import tk_kernels as tk
 from tk_kernels.toolchain.compilers import find_gxx
-from tk_kernels.toolchain.kernel_folder import INCLUDE_ROOT, find_kernel
 from tk_kernels.toolchain.targets import CPU
+from tk_kernels.toolchain.units import INCLUDE_ROOT, find_unit
 
 # Of products with fast accumulation and at most one scale an operand, in the words of the error that lists them.
 BUILT = (
@@ -61,7 +61,7 @@ def test_the_kernels_that_are_built() -> None:
 @pytest.fixture(scope="module")
 def chooser(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The chooser over BUILT, where the machine has 132 multiprocessors."""
-    folder, here = tmp_path_factory.mktemp("choice"), find_kernel("gemm_fp8").path
+    folder, here = tmp_path_factory.mktemp("choice"), find_unit("gemm_fp8").path
     counts = re.findall(r"run\(fast_kernels<operation>, (\d+)\)", (here / "gemm_fp8.cu").read_text())
     assert len(counts) == 1
     entries = []

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels.ops import gemm_launch
-from tk_kernels.ops.gemm_options import encode_options
+from tk_kernels.kernels.gemm import launch as gemm_launch
+from tk_kernels.kernels.gemm.options import encode_options
 
 
 def matrix(rows: int, cols: int, device: str, seed: int = 0) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tk_kernels.ops.gemm_options import AUTOMATIC, encode_options
+from tk_kernels.kernels.gemm.options import AUTOMATIC, encode_options
 
 
 def test_nothing_given_is_automatic() -> None:

@@ -43,7 +43,7 @@ def test_many_compilers_at_once_find_one_whole_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", toolchain.TARGETS)
 def test_another_header_is_another_build(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guard: a kernel that was built with other wrappers is not taken for this one."""
-    kernel, wanted = toolchain.find_kernel("gemm"), toolchain.find_target(target)
+    kernel, wanted = toolchain.find_unit("gemm"), toolchain.find_target(target)
     before = toolchain.source_hash(kernel, wanted), wgmma.include_options(wanted, tmp_path)
     text = wgmma.generate()
     monkeypatch.setattr(wgmma, "generate", lambda: f"{text}// changed\n")

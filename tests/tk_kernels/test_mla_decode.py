@@ -12,7 +12,7 @@ from torch import Tensor
 
 import tk_kernels as tk
 from tk_kernels import toolchain
-from tk_kernels.ops.decode_plan import SCHEDULES
+from tk_kernels.kernels.decode.plan import SCHEDULES
 
 
 def short_call(q: Tensor, kv_cache: Tensor) -> Tensor:
@@ -89,6 +89,6 @@ def test_wrong_arguments_are_named(number: int) -> None:
 
 def test_its_device_code_is_short() -> None:
     """With what it shares with grouped heads, without the launch on the host."""
-    lines = toolchain.find_kernel("mla_decode").lines_by_stem()
+    lines = toolchain.find_unit("mla_decode").lines_by_stem()
     assert lines.keys() == {"mla_decode", "instructions", "launch"}
     assert lines["mla_decode"] + lines["instructions"] <= 400

@@ -9,7 +9,7 @@ from operator_examples import Example, bf16
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels.ops.decode_plan import SCHEDULES
+from tk_kernels.kernels.decode.plan import SCHEDULES
 
 
 def short_call(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from decode_operators import OPERATORS, Decode
 
 import tk_kernels as tk
 from tk_kernels import toolchain
-from tk_kernels.ops import decode_call
+from tk_kernels.kernels.decode import call as decode_call
 
 
 @pytest.fixture(params=list(OPERATORS))

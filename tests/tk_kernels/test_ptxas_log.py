@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tk_kernels.toolchain.kernel_folder import Allowance
 from tk_kernels.toolchain.ptxas_log import Finding, note_kind, read_ptxas_log, unexcused
+from tk_kernels.toolchain.units import Allowance
 
 CLEAN = """\
 ptxas info    : 0 bytes gmem, 24 bytes cmem[4]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import tk_kernels as tk
-from tk_kernels.ops import sdpa
+from tk_kernels.kernels.attention import sdpa
 
 EXAMPLES: dict[str, Example] = {
     "scaled_dot_product_attention": Example(

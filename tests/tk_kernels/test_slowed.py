@@ -14,7 +14,7 @@ from tk_kernels.toolchain import loading, targets
 
 def test_slowed_build_is_another_build_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guard: the share is part of flags, key and version; a slowed run can never pass for a normal one."""
-    kernel = toolchain.find_kernel("gemm")
+    kernel = toolchain.find_unit("gemm")
     hashes, versions = [], []
     for text in ("", "3", "4"):
         monkeypatch.setenv(targets.SLOWED, text)

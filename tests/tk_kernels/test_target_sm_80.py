@@ -14,8 +14,8 @@ import torch
 import tk_kernels as tk
 from tests.which_gpu import missing_gpu
 from tk_kernels import implementations, ops, toolchain
+from tk_kernels.kernels.decode.plan import gqa_rows_per_tile
 from tk_kernels.ops import library
-from tk_kernels.ops.decode_plan import gqa_rows_per_tile
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
@@ -54,7 +54,7 @@ def test_its_ptx_travels_along_for_newer_gpus() -> None:
     tool = Path(toolchain.compilers.find_nvcc().path).with_name("cuobjdump")
     if not tool.is_file():
         pytest.skip(f"there is no {tool.name} beside nvcc")
-    target, kernel = toolchain.find_target("sm_80"), toolchain.find_kernel("rotary")
+    target, kernel = toolchain.find_target("sm_80"), toolchain.find_unit("rotary")
     library = toolchain.build(kernel, target, toolchain.BuildOptions()).library
     listed = subprocess.run([tool, "--list-ptx", library], capture_output=True, text=True, check=True).stdout.split()
     assert [name for name in listed if name.endswith(".ptx")] == ["rotary.sm_80.ptx"]
@@ -127,20 +127,20 @@ def test_hoppers_code_on_another_gpu_is_refused_in_a_sentence(gpu: pytest.Monkey
 @pytest.mark.parametrize("name", [name for name in ops.OPERATORS if name not in NO_KERNELS])
 def test_an_operator_says_on_which_gpus_it_runs(name: str) -> None:
     words = " ".join(str(inspect.getdoc(getattr(tk, name))).split())
-    refused = toolchain.find_kernel(FOLDERS.get(name, name)).refusal("sm_80") is not None
+    refused = toolchain.find_unit(FOLDERS.get(name, name)).refusal("sm_80") is not None
     assert ("a Hopper GPU" in words, "a GPU since Ampere" in words) == (refused, not refused)
 
 
 def test_readme_says_which_operators_need_hopper() -> None:
     operators = [name for name in ops.OPERATORS if name not in NO_KERNELS]
-    lacking = [name for name in operators if toolchain.find_kernel(FOLDERS.get(name, name)).refusal("sm_80")]
+    lacking = [name for name in operators if toolchain.find_unit(FOLDERS.get(name, name)).refusal("sm_80")]
     assert sorted(lacking) == ["gemm_fp8", "mla_decode"]
     words = "others since Ampere all but FP8 GEMM, MLA decode and the longest convolution"
     assert words in (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (8, 9), (12, 0)])
-@pytest.mark.parametrize("kernel", [name for name in toolchain.kernel_names() if name not in BUILT])
+@pytest.mark.parametrize("kernel", [name for name in toolchain.unit_names() if name not in BUILT])
 def test_what_is_not_built_is_refused_at_the_call_without_a_compiler(
     gpu: pytest.MonkeyPatch, kernel: str, capability: tuple[int, int]
 ) -> None:
@@ -149,7 +149,7 @@ def test_what_is_not_built_is_refused_at_the_call_without_a_compiler(
     gpu.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a refused kernel started a program"))
     with pytest.raises(toolchain.RefusedError) as refusal:
         library.compiled(kernel, torch.device("cuda", 0))
-    reason = toolchain.find_kernel(kernel).refusals["sm_80"]
+    reason = toolchain.find_unit(kernel).refusals["sm_80"]
     assert str(refusal.value) == f"{kernel} is not built for sm_80: {reason}"
 
 

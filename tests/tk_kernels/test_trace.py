@@ -11,7 +11,7 @@ import pytest
 import torch
 from decode_operators import OPERATORS
 
-from tk_kernels.ops.decode_plan import SCHEDULES
+from tk_kernels.kernels.decode.plan import SCHEDULES
 from tk_kernels.trace import ROLES, fit, main, record
 
 

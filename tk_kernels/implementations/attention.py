@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from .. import toolchain
-from ..ops import attention_decode, attention_options
-from ..ops.attention import HEAD_DIMS, attention
+from ..kernels.attention import by_decode
+from ..kernels.attention import options as attention_options
+from ..kernels.attention.operator import HEAD_DIMS, attention
 from .kernel import Kernel, Outputs
 
 
@@ -47,7 +48,7 @@ class Attention(Kernel):
             return f"the synchronous kernel is built for head dim 64 alone, not {problem.D}"
         return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
-    def folder(self, target: str, direction: str = "fwd") -> str:
+    def unit(self, target: str, direction: str = "fwd") -> str:
         """The decode path is another kernel. So is each direction without a copy engine."""
         if direction == "fwd" and self._by_decode:
             return "paged_attention_decode"
@@ -60,7 +61,7 @@ class Attention(Kernel):
         causal, options = bool(problem.causal), self._options
         if problem.direction == "fwd":
             if all(value is None for value in options.values()):
-                self._by_decode = attention_decode.takes(q, k, causal)
+                self._by_decode = by_decode.takes(q, k, causal)
             return lambda: attention(q, k, v, causal=causal, **options)
         dout, deterministic = inputs["dout"], self._deterministic
         with torch.no_grad():
@@ -72,4 +73,4 @@ class Attention(Kernel):
         """Of the decode path, which keeps a plan from a shape's first call on."""
         if problem.direction != "fwd" or not self._by_decode:
             return None
-        return lambda: attention_decode.new_plan(inputs["q"], inputs["k"], bool(problem.causal))
+        return lambda: by_decode.new_plan(inputs["q"], inputs["k"], bool(problem.causal))

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from .. import ops, toolchain
-from ..ops.decode_plan import SCHEDULES, DecodePlan, decode_plan
+from ..kernels.decode.plan import SCHEDULES, DecodePlan, decode_plan
 from ..trace import record
 from .kernel import Kernel, Outputs
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from .. import toolchain
-from ..ops.fft_conv import CAUSAL_TRANSFORMS, TRANSFORMS, fft_conv, fft_conv_filter
+from ..kernels.fft_conv.operator import CAUSAL_TRANSFORMS, TRANSFORMS, fft_conv, fft_conv_filter
 from .kernel import Kernel, Outputs
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from .. import toolchain
-from ..ops import gemm_options
-from ..ops.gemm import gemm
-from ..ops.gemm_fp8 import gemm_fp8
+from ..kernels.gemm import options as gemm_options
+from ..kernels.gemm.fp8 import gemm_fp8
+from ..kernels.gemm.operator import gemm
 from .kernel import Kernel, Outputs
 
 ACTIVATIONS = {"bias_gelu": "gelu", "bias_gelu_tanh": "gelu_tanh", "gate_residual": None}

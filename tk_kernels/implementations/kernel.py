@@ -36,10 +36,10 @@ class Multiples:
 class Kernel:
     """A kernel's operator as a harness wants it; a subclass says what differs.
 
-    name: the kernel's folder. workload: what messages call it, where that is another name. dtype, directions: what it
-    takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
+    name: the kernel's build unit. workload: what messages call it, where that is another name. dtype, directions: what
+    it takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
     for its capability. of_copy_engine: those of the options that Hopper GPUs alone have kernels for. foreign: more of
-    other people's kernels. helpers: other folders that a call loads. Raises TypeError for an option that does not
+    other people's kernels. helpers: other units that a call loads. Raises TypeError for an option that does not
     exist, ValueError for a target that is none of GPUs.
     """
 
@@ -81,7 +81,7 @@ class Kernel:
     def version(self) -> str:
         """The project's version and the hash of the sources; and whether the build is slow on purpose."""
         target = self._on("cuda")
-        kernel, slowed = toolchain.find_kernel(self.folder(target)), toolchain.slowed_percent()
+        kernel, slowed = toolchain.find_unit(self.unit(target)), toolchain.slowed_percent()
         sources = toolchain.source_hash(kernel, toolchain.find_target(target))[:8]
         remark = f", slowed by {slowed:g} % on purpose" if slowed else ""
         return f"tk_kernels {__version__}, {self.name} sources {sources}{remark}"
@@ -107,11 +107,11 @@ class Kernel:
         forced = [name for name in self.of_copy_engine if self._options.get(name) is not None]
         if forced and not toolchain.TARGETS[target].copy_engine and not self.is_refused(target, problem.direction):
             return f"the option {forced[0]} is one of the kernel for Hopper GPUs"
-        return toolchain.obstacle(self.folder(target, problem.direction), target)
+        return toolchain.obstacle(self.unit(target, problem.direction), target)
 
     def is_refused(self, target: str, direction: str) -> bool:
         """Whether no kernel is built for the target at all."""
-        return toolchain.find_kernel(self.folder(target, direction)).refusal(target) is not None
+        return toolchain.find_unit(self.unit(target, direction)).refusal(target) is not None
 
     def refuse(self, problem: Any) -> str | None:
         """None, or why the kernel was not built for this problem, or not with these options."""
@@ -127,7 +127,7 @@ class Kernel:
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call that is timed, with the kernel loaded (and built, if need be)."""
         self._target, self._direction = self._on(next(iter(inputs.values())).device.type), problem.direction
-        toolchain.load(self.folder(self._target, problem.direction), self._target)
+        toolchain.load(self.unit(self._target, problem.direction), self._target)
         if not self._wanted:
             return self.bind(problem, inputs)
         with built_for(self._wanted):
@@ -139,15 +139,15 @@ class Kernel:
 
         return on_target
 
-    def folder(self, target: str, direction: str = "fwd") -> str:
-        """The kernel's folder for a target and direction: one, where the same source serves all."""
+    def unit(self, target: str, direction: str = "fwd") -> str:
+        """The kernel's build unit for a target and direction: one, where the same source serves all."""
         return self.name
 
     def loaded_kernels(self, device: str, direction: str = "fwd") -> tuple[str, ...]:
-        """The folders that calls on "cuda" or "cpu" load, as far as they are built for its target."""
+        """The build units that calls on "cuda" or "cpu" load, as far as they are built for its target."""
         target = self._on(device)
-        names = dict.fromkeys((self.folder(target, direction), *self.helpers))
-        return tuple(name for name in names if toolchain.find_kernel(name).refusal(target) is None)
+        names = dict.fromkeys((self.unit(target, direction), *self.helpers))
+        return tuple(name for name in names if toolchain.find_unit(name).refusal(target) is None)
 
     def _on(self, device: str) -> str:
         """The target that is built for "cuda" or "cpu": the variant's, else that of the GPU as far as it is known."""
@@ -174,7 +174,7 @@ class Kernel:
     def build_manifest(self) -> dict[str, Any] | None:
         """The build manifest of the kernel: as it was prepared, else for the GPU where there is one, forward."""
         target = self._target or self._on("cuda" if torch.cuda.is_available() else "cpu")
-        return toolchain.manifest(self.folder(target, self._direction or "fwd"), target)
+        return toolchain.manifest(self.unit(target, self._direction or "fwd"), target)
 
 
 class Operator(Kernel):

@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from .. import toolchain
-from ..ops.based import based
-from ..ops.hedgehog import hedgehog
-from ..ops.linear_attention import linear_attention
-from ..ops.mamba2 import mamba2
+from ..kernels.based.operator import based
+from ..kernels.hedgehog.operator import hedgehog
+from ..kernels.linear_attention.mamba2 import mamba2
+from ..kernels.linear_attention.operator import linear_attention
 from ..ops.options import integer
 from .kernel import Kernel, Outputs
 
@@ -60,7 +60,7 @@ class Hedgehog(Linear):
         """Head dim 128, 64 entries a softmax."""
         return self.refuse_size("head dim", problem.D, (128,)) or self.refuse_size("feature dim", problem.F, (64,))
 
-    def folder(self, target: str, direction: str = "fwd") -> str:
+    def unit(self, target: str, direction: str = "fwd") -> str:
         """Without a copy engine it is a kernel of its own."""
         return self.name if toolchain.TARGETS[target].copy_engine else "hedgehog_warps"
 

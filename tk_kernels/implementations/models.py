@@ -9,8 +9,8 @@ from typing import Any, cast
 from torch import Tensor
 
 from .. import toolchain
-from ..ops.attention import HEAD_DIMS, attention
-from ..ops.rotary import rotary
+from ..kernels.attention.operator import HEAD_DIMS, attention
+from ..kernels.rotary.operator import rotary
 from .kernel import Kernel, Outputs
 
 
@@ -43,7 +43,7 @@ class _Model(Kernel):
         """Head dims 64 and 128."""
         return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
-    def folder(self, target: str, direction: str = "fwd") -> str:
+    def unit(self, target: str, direction: str = "fwd") -> str:
         """Attention's; without a copy engine each pass has one of its own."""
         if toolchain.TARGETS[target].copy_engine:
             return self.name
@@ -51,7 +51,7 @@ class _Model(Kernel):
 
     def _folders(self, target: str) -> tuple[str, ...]:
         """All that a call loads."""
-        return (*dict.fromkeys(self.folder(target, one) for one in self.passes), *self.helpers)
+        return (*dict.fromkeys(self.unit(target, one) for one in self.passes), *self.helpers)
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The problem's call, with all its kernels loaded."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ..ops.dropout_add_layernorm import DIM_STEP, LARGEST_DIM, dropout_add_layernorm
-from ..ops.rotary import HEAD_DIMS, rotary
+from ..kernels.dropout_add_layernorm.operator import DIM_STEP, LARGEST_DIM, dropout_add_layernorm
+from ..kernels.rotary.operator import HEAD_DIMS, rotary
 from .kernel import Kernel, Multiples, Outputs
 
 OTHERS = ("rotary_kernel", "layer_norm", "at::native")

@@ -16,8 +16,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from tk_kernels.ops.decode_plan import DecodePlan, decode_plan
-from tk_kernels.ops.mla_decode import LATENT, mla_decode
+from tk_kernels.kernels.decode.mla import LATENT, mla_decode
+from tk_kernels.kernels.decode.plan import DecodePlan, decode_plan
 
 __all__ = ["Metadata", "flash_mla_with_kvcache", "get_mla_metadata"]
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tk_kernels.ops.attention import HEAD_DIMS, attention
+from tk_kernels.kernels.attention.operator import HEAD_DIMS, attention
 
 NAME = "tk"
 SDPA, VARLEN = "attn_implementation='sdpa'", "attn_implementation='flash_attention_2'"

@@ -15,7 +15,6 @@ from .errors import (
     RefusedError,
     ToolchainError,
 )
-from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .keys import source_hash
 from .loading import ensure_built, load, manifest, obstacle
 from .targets import (
@@ -32,6 +31,7 @@ from .targets import (
     target_of_capability,
     target_of_this_gpu,
 )
+from .units import Unit, find_unit, open_unit, open_units, unit_names
 
 __all__ = [
     "CPU",
@@ -44,28 +44,29 @@ __all__ = [
     "BuildOptions",
     "CompileError",
     "CompilerMissingError",
-    "KernelFolder",
     "KernelFolderError",
     "PrebuiltError",
     "QualityError",
     "RefusedError",
     "Target",
     "ToolchainError",
+    "Unit",
     "build",
     "build_all",
     "compilers",
     "ensure_built",
     "export",
-    "find_kernel",
     "find_target",
     "find_targets",
-    "kernel_names",
+    "find_unit",
     "load",
     "manifest",
     "obstacle",
-    "open_kernel",
+    "open_unit",
+    "open_units",
     "slowed_percent",
     "source_hash",
     "target_of_capability",
     "target_of_this_gpu",
+    "unit_names",
 ]

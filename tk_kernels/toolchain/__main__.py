@@ -12,10 +12,10 @@ from pathlib import Path
 
 from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
-from .kernel_folder import KernelFolder, find_kernel, kernel_names, open_kernel
 from .loading import manifest
 from .store import cache_root, clear
 from .targets import GPU, TARGETS, Target, find_targets
+from .units import Unit, find_unit, open_units, unit_names
 
 EXAMPLES = """\
 examples:
@@ -63,14 +63,16 @@ def _add_selection(command: argparse.ArgumentParser) -> None:
     command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at work at once")
 
 
-def select_kernels(names: list[str]) -> list[KernelFolder]:
+def select_kernels(names: list[str]) -> list[Unit]:
     """The named kernels, or all of them. A name with a slash is the path of a folder anywhere."""
-    return [open_kernel(Path(name).resolve()) if "/" in name else find_kernel(name) for name in names or kernel_names()]
+    return [
+        unit
+        for name in names or unit_names()
+        for unit in (open_units(Path(name).resolve()) if "/" in name else (find_unit(name),))
+    ]
 
 
-def chosen_pairs(
-    kernels: list[KernelFolder], targets: list[Target], named: bool
-) -> list[tuple[KernelFolder, Target]]:  # fmt: skip
+def chosen_pairs(kernels: list[Unit], targets: list[Target], named: bool) -> list[tuple[Unit, Target]]:
     """Every kernel with every target. Those that refuse one are told and left, unless they were `named`."""
     pairs = []
     for kernel in kernels:
@@ -83,10 +85,10 @@ def chosen_pairs(
     return pairs
 
 
-def machine_codes(pairs: list[tuple[KernelFolder, Target]]) -> dict[str, dict[str, dict[str, str]]]:
+def machine_codes(pairs: list[tuple[Unit, Target]]) -> dict[str, dict[str, dict[str, str]]]:
     """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it.
 
-    A folder without any, whose code is the host's, is left out.
+    A unit without any, whose code is the host's, is left out.
     """
     codes: dict[str, dict[str, dict[str, str]]] = {}
     for kernel, target in pairs:

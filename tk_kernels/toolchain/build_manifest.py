@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from .compilers import Gxx, Nvcc
-from .kernel_folder import KernelFolder
 from .machine_code import code_hash, count_instructions, demangle
 from .ptxas_log import EntryUsage, PtxasReport
 from .targets import Target
+from .units import Unit
 
 SCHEMA_VERSION = 1
 
 
 def describe_build(
-    kernel: KernelFolder,
+    kernel: Unit,
     target: Target,
     gxx: Gxx,
     nvcc: Nvcc | None,
@@ -30,7 +30,7 @@ def describe_build(
 
     `registers` (a thread), `spills` (bytes a thread) and `shared_memory` (bytes a block, what is
     declared statically; a kernel's tiles are allocated at launch and not in it) are maxima over
-    the folder's kernels and over what machines there is code for; `machine_codes` has the same figures
+    the unit's kernels and over what machines there is code for; `machine_codes` has the same figures
     of each machine, `entries` of each kernel. A figure that does not exist is None, with the reason
     in `reasons`. `binary_hash` covers the machine code alone, without paths and line tables.
     """

@@ -1,4 +1,4 @@
-"""Compiling a kernel folder into one shared library with a manifest that describes it."""
+"""Compiling a unit into one shared library with a manifest that describes it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from . import keys, store, wgmma
 from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, RefusedError, ToolchainError
-from .kernel_folder import INCLUDE_ROOT, PACKAGE_ROOT, KernelFolder
 from .machine_code import demangle
 from .processes import Processes
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
+from .units import INCLUDE_ROOT, PACKAGE_ROOT, Unit
 
 # A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
 # failed assertions, and it deletes what it could not finish before anybody can look at the disk.
@@ -77,7 +77,7 @@ class Build:
 class _Job:
     """One kernel for one target, with all that its commands need."""
 
-    kernel: KernelFolder
+    kernel: Unit
     target: Target
     options: BuildOptions
     gxx: Gxx
@@ -91,7 +91,7 @@ class _Job:
         return self.options.cache / store.entry_name(self.kernel.name, self.target.name, self.key)
 
 
-def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Executor | None = None) -> Build:
+def build(kernel: Unit, target: Target, options: BuildOptions, pool: Executor | None = None) -> Build:
     """Build `kernel` for `target`, or find it in the cache.
 
     Raises CompilerMissingError, CompileError (with the compiler's words) or QualityError (spills,
@@ -112,7 +112,7 @@ def build(kernel: KernelFolder, target: Target, options: BuildOptions, pool: Exe
 
 
 def build_all(
-    pairs: list[tuple[KernelFolder, Target]],
+    pairs: list[tuple[Unit, Target]],
     options: BuildOptions,
     done: Callable[[Build], None],
     waiting: Callable[[list[str]], None] = lambda pending: None,
@@ -153,17 +153,17 @@ def build_all(
     return failures
 
 
-def longest_first(pairs: list[tuple[KernelFolder, Target]]) -> list[tuple[KernelFolder, Target]]:
+def longest_first(pairs: list[tuple[Unit, Target]]) -> list[tuple[Unit, Target]]:
     """GPU targets come first, whose compiler takes longer, and of each the longest sources."""
     return sorted(pairs, key=lambda pair: (pair[1].cuda, _source_bytes(pair[0])), reverse=True)
 
 
-def _source_bytes(kernel: KernelFolder) -> int:
+def _source_bytes(kernel: Unit) -> int:
     """Length of a kernel's sources, headers included, by which the slow builds are told from the quick ones."""
-    return sum(path.stat().st_size for path in kernel.path.glob("*.cu*"))
+    return sum(path.stat().st_size for path in kernel.files())
 
 
-def export(kernels: list[KernelFolder], target: Target, folder: Path, options: BuildOptions) -> list[Path]:
+def export(kernels: list[Unit], target: Target, folder: Path, options: BuildOptions) -> list[Path]:
     """Build `kernels` for `target` and copy them to `folder`, as TK_KERNELS_PREBUILT wants them.
 
     The copies are named by their sources' hash alone, so that a machine without a compiler finds
@@ -184,7 +184,7 @@ def export(kernels: list[KernelFolder], target: Target, folder: Path, options: B
     return copies
 
 
-def _plan(kernel: KernelFolder, target: Target, options: BuildOptions) -> _Job:
+def _plan(kernel: Unit, target: Target, options: BuildOptions) -> _Job:
     """Find the compilers and compute the key. Raises RefusedError for a target that the kernel is not built for."""
     refusal = kernel.refusal(target.name)
     if refusal:
@@ -207,11 +207,11 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
 
     objects, commands = [], []
     generated = wgmma.include_options(job.target, job.options.cache)
-    for unit in job.kernel.units:
-        objects.append(scratch / "objects" / unit.stem / f"{unit.stem}.o")
+    for source in job.kernel.sources:
+        objects.append(scratch / "objects" / source.stem / f"{source.stem}.o")
         objects[-1].parent.mkdir(parents=True)
         commands.append(
-            unit_command(job.target, unit, objects[-1], job.options.include, generated, job.gxx, job.nvcc, job.isa)
+            unit_command(job.target, source, objects[-1], job.options.include, generated, job.gxx, job.nvcc, job.isa)
         )  # fmt: skip
     device_objects = list(objects)
     objects.append(scratch / "objects" / "binding.o")

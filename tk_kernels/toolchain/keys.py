@@ -10,20 +10,18 @@ from pathlib import Path
 
 from . import wgmma
 from .compilers import Gxx, Nvcc
-from .kernel_folder import INCLUDE_ROOT, KernelFolder
 from .targets import BINDING_FLAGS, LINK_FLAGS, PORTABLE_ISA, Target
+from .units import INCLUDE_ROOT, Unit
 
 
-def source_hash(kernel: KernelFolder, target: Target, include: Path = INCLUDE_ROOT) -> str:
+def source_hash(kernel: Unit, target: Target, include: Path = INCLUDE_ROOT) -> str:
     """sha256 of everything in the project that decides what is built.
 
-    That is the kernel's folder, what it borrows of others, the tile library without the folders of
-    other targets, and the flags. It is the same on every machine: prebuilt kernels are found by it.
+    That is the unit's files, the tile library without the folders of other targets, and the flags. It is the same on
+    every machine: prebuilt kernels are found by it.
     """
     digest = hashlib.sha256(repr((kernel.name, target.name, target.flags, BINDING_FLAGS, LINK_FLAGS)).encode())
     for path in kernel.files():
-        _add_file(digest, path.name, path.read_bytes())
-    for path in kernel.borrowed():
         _add_file(digest, f"{path.parent.name}/{path.name}", path.read_bytes())
     for name, content in _library_files(include, target):
         _add_file(digest, name, content)

@@ -11,9 +11,9 @@ from . import keys, store
 from .building import Build, BuildOptions, build
 from .compilers import find_gxx, find_nvcc
 from .errors import RefusedError, ToolchainError
-from .kernel_folder import INCLUDE_ROOT, KERNELS_ROOT, find_kernel
 from .machine_code import require_whole_library
 from .targets import find_target
+from .units import INCLUDE_ROOT, KERNELS_ROOT, find_unit
 
 _loaded: dict[tuple[str, str, Path], tuple[Any, Build]] = {}
 _lock = threading.Lock()
@@ -24,7 +24,7 @@ def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
 
     Raises ToolchainError, whose text says what to do.
     """
-    kernel, wanted = find_kernel(name, root), find_target(target)
+    kernel, wanted = find_unit(name, root), find_target(target)
     refusal = kernel.refusal(target)
     if refusal:
         raise RefusedError(refusal)
@@ -39,7 +39,7 @@ def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
 def obstacle(name: str, target: str, root: Path = KERNELS_ROOT) -> str | None:
     """Why a kernel can be neither loaded nor built for a target, or None. Compiles nothing."""
     try:
-        kernel, wanted = find_kernel(name, root), find_target(target)
+        kernel, wanted = find_unit(name, root), find_target(target)
         refusal = kernel.refusal(target)
         if refusal:
             return refusal

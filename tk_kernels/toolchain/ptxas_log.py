@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .kernel_folder import Allowance
+from .units import Allowance
 
 # ptxas numbers its notes, such as (C7510).
 _NOTE = re.compile(r"ptxas\s+(?:info|warning)\s*:\s*\(C(?P<code>\d+)\)\s*(?P<text>.*)")

@@ -13,7 +13,7 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.derived import measured_exhibits
-from tk_kernels.toolchain import find_kernel
+from tk_kernels.toolchain import find_unit
 from tk_kernels.toolchain.targets import GPU
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import KERNELS, Group
@@ -111,6 +111,6 @@ def _kernels(one: Asked) -> set[str]:
     kernel = _class(one.path)
     if one.target == GPU:
         return {str(kernel.name), *kernel.helpers}
-    folders = {str(kernel(target=one.target).folder(one.target, direction)) for direction in ("fwd", "bwd")}
+    folders = {str(kernel(target=one.target).unit(one.target, direction)) for direction in ("fwd", "bwd")}
     folders.update(kernel.helpers)
-    return {name for name in folders if find_kernel(name).refusal(one.target) is None}
+    return {name for name in folders if find_unit(name).refusal(one.target) is None}

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the repository; 1 with one sentence on standard error if it cannot be done."""
     options = parser().parse_intermixed_args(argv)
     names = options.kernels or [
-        name for name in toolchain.kernel_names() if not toolchain.find_kernel(name).refusal(options.target)
+        name for name in toolchain.unit_names() if not toolchain.find_unit(name).refusal(options.target)
     ]
     try:
         print(write(options.folder, options.target, names, options.cuda))

@@ -97,7 +97,7 @@ def write(folder: Path, target: str, names: Sequence[str], cuda: str = "cu130") 
         raise HubError(f"{folder} is not empty; name another folder, or empty it")
     if not re.fullmatch(r"cu\d+", cuda):
         raise HubError(f"--cuda is {cuda!r}; name PyTorch's CUDA such as cu130")
-    wanted, kernels = toolchain.find_target(target), [toolchain.find_kernel(name) for name in names]
+    wanted, kernels = toolchain.find_target(target), [toolchain.find_unit(name) for name in names]
     on_gpu = wanted.cuda
     package = folder / "build" / variant(cuda if on_gpu else "cpu")
     try:

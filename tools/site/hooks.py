@@ -37,12 +37,13 @@ def on_post_build(config: Any) -> None:
 
 
 def operators() -> list[str]:
-    """Every name that the modules of tk_kernels/ops give to users, with its module: read, not imported."""
+    """Every name that the modules of the kernels' folders give to users, with its module: read, not imported."""
     found = []
-    for path in sorted((ROOT / "tk_kernels" / "ops").glob("*.py")):
+    for path in sorted((ROOT / "tk_kernels" / "kernels").glob("*/*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and path.stem != "__init__":
-                found += [f"tk_kernels.ops.{path.stem}.{name}" for name in ast.literal_eval(node.value)]
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                module = f"tk_kernels.kernels.{path.parent.name}.{path.stem}"
+                found += [f"{module}.{name}" for name in ast.literal_eval(node.value)]
     return found
 
 

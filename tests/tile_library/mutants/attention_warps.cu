@@ -1,5 +1,5 @@
 // Attention by warps, forward: causal, grouped heads, a tail of rows and of keys; the first rows see no key.
-#include "attention_warps/forward.cu"
+#include "attention/by_warps.cu"
 
 #include "driver.h"
 

@@ -1,6 +1,6 @@
 // Attention's backward pass by warps: causal, grouped heads, tails of rows and of keys. SCHEDULE 0: with sums of dQ; 1:
 // where results must repeat, and the first rows see no key; 2: with sums of dQ at dim 128.
-#include "attention_warps_backward/gradients.cu"
+#include "attention/by_warps_backward.cu"
 
 #include "driver.h"
 

@@ -1,7 +1,7 @@
 // A plan of decode, written by hand, and the pages that it reads.
 #pragma once
 
-#include "decode_plan/layout.h"
+#include "decode/layout.h"
 
 namespace plan = tk::decode_plan;
 

@@ -1,5 +1,5 @@
 // Hedgehog by warps, on the operands of hedgehog.cu.
-#include "hedgehog_warps/forward.cu"
+#include "hedgehog/by_warps.cu"
 
 #include "driver.h"
 #include "hedgehog.h"

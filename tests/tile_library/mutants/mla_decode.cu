@@ -2,7 +2,7 @@
 // sequence is in two pieces: one of three steps, which ends inside a step, and one whose last keys are a tail. Its rows
 // are reduced by two blocks, few by all warps together and the others by a warp each. A second plan cuts the second
 // sequence too, and leaves both to whoever is the last.
-#include "mla_decode/launch.cuh"
+#include "decode/mla_launch.cuh"
 
 #include "driver.h"
 #include "decode.h"

@@ -1,0 +1,211 @@
+"""`attention`: softmax attention in bf16, forward and backward, as registered PyTorch operators."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor
+
+from ...ops.library import has_copy_engine, has_elements, register
+from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operator import carried, operator
+from ...ops.operator_form import Form
+from ...ops.options import require_scale
+from . import by_decode
+from .by_decode import attention_by_decode, is_planned, key_of
+from .options import AUTOMATIC, PATHS, AttentionOptions, encode_given
+
+__all__ = ["attention"]
+
+HEAD_DIMS = (64, 128)
+LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
+
+
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Keep the inputs, out and lse: the backward computes the weights again from them."""
+    q, k, v, causal, scale, deterministic, *_ = inputs
+    ctx.arguments = (causal, scale, deterministic or torch.are_deterministic_algorithms_enabled())
+    ctx.save_for_backward(q, k, v, *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The gradients of q, k and v, by an operator of their own."""
+    unused = [None] * 4  # causal, scale, deterministic, options
+    if dout is None:
+        return (None, None, None, *unused)
+    q, *others = ctx.saved_tensors
+    causal, scale, deterministic = ctx.arguments
+    if scale is not None and scale < 0:
+        dq, dk, dv = _attention_backward(dout, -q, *others, causal, -scale, deterministic)
+        return (-dq, dk, dv, *unused)
+    return (*_attention_backward(dout, q, *others, causal, scale, deterministic), *unused)
+
+
+@operator(
+    Form("attention", more="return_lse", backward=_backward, setup_context=_save_for_backward), options=encode_given
+)
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    return_lse: bool = False,
+    deterministic: bool = False,
+    **options: Unpack[AttentionOptions],
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
+
+    q: (B, Hq, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, D 64 or 128, Hq a multiple of Hkv: query head h reads
+    key head h // (Hq / Hkv). All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the
+    CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. `scale` is D^-0.5 if not given.
+    Returns out (B, Hq, N, D) bfloat16, and lse (B, Hq, N) float32, the natural logarithm. `out` lies in memory as q
+    does: heads outside rows (contiguous), or rows outside heads, so that joining the heads of a transposed q copies
+    nothing.
+
+    `causal` is aligned to the bottom right: query i sees the keys j <= i + Nkv - N. A query that sees none has
+    out = 0, lse = -inf and no part in any gradient.
+
+    The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 8 elements
+    and whose base is a multiple of 16 bytes. Other strides and bases go through a copy, which costs a pass over it;
+    the first such copy is logged by the logger `tk_kernels`.
+
+    Differentiable once in q, k and v; lse carries no gradient. `deterministic` makes the gradients equal bit by bit
+    from run to run, at some cost, and so does `torch.use_deterministic_algorithms`. The other options concern the
+    forward pass and force what is otherwise chosen by shape: `order` of the blocks of queries ("head_major": rows of a
+    head together; "row_major": one row of blocks of every head together); `synchronous` for a kernel without a
+    pipeline; `blocks_per_sm` (1-4) of that kernel.
+
+    `path` "decode" is for few queries on many keys: blocks share the keys of a head, by the kernel of
+    `paged_attention_decode`, without a copy of k and v. It plans at the first call of a shape, which a CUDA graph's
+    capture cannot; a plan took 0.22 to 0.55 ms beside an H100. "whole" is the kernel whose blocks each go over all keys
+    of a head. Left out, Hopper GPUs take "decode" where a cost model says that its kernel ends first. Outside a graph
+    it has to gain more than a call of it costs the host beyond one of "whole". A capture takes it where a call
+    of the same shapes has planned it before, on whichever stream.
+    Another number of keys is another shape: say "whole" where it grows at every call and few calls share it. Results of
+    the two differ by rounding.
+
+    Scores need |scale q.k| < 2^31 ln 2, about 1.5e9. From there on the largest score of a row, times scale log2(e), is
+    rounded to float32 by 2^7 and more, which exp2 takes out of range. The row may be zeros or NaN, and no error is
+    raised. PyTorch's attention is right there. Gradients take their weights from lse and lose precision before: the
+    weights are off by up to |scale q.k| 2^-22 of themselves, less than bf16's rounding up to scores of 2^13.
+
+    A NaN or infinity in row j of v makes NaN of every row that sees row j. With `causal` it reaches some that do not:
+    those before j that share its block of keys, up to 127 of them.
+
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
+    tensor; a last dimension that is not dense; or a scale that is not finite in float32.
+    """
+    require_scale(scale, LARGEST_SCALE)
+    # What the kernel cannot be asked: PyTorch may end the process where it cannot describe a tensor to it.
+    computes = has_elements(q)
+    if (
+        not computes
+        or q.dim() != 4
+        or q.device != k.device
+        or q.device != v.device
+        or q.dtype is not torch.bfloat16
+        or k.dtype is not torch.bfloat16
+        or v.dtype is not torch.bfloat16
+    ):
+        _require_problem(q, k, v, None)
+    if scale is not None and scale < 0:
+        q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
+    encoded = carried(options)
+    given = tuple(encoded or AUTOMATIC)
+    of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
+    if computes and (path == PATHS.index("decode") or (path < 0 and encoded is None and by_decode.takes(q, k, causal))):
+        key = key_of(q, k, causal)
+        if not is_planned(key):
+            _require_problem(q, k, v, scale)
+        both = attention_by_decode(key, q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
+        return both if return_lse else both[0]
+    out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    if not computes:
+        return (out, lse) if return_lse else out
+    if scale is None:
+        scale = q.shape[3] ** -0.5
+    operands = {"q": q, "k": k, "v": v}
+    if has_copy_engine(q.device):
+        launch("attention", "attention_forward", operands, (out, lse, causal, scale, *of_kernel))
+    elif of_kernel == AUTOMATIC[:3]:
+        launch("attention_warps", "attention_warps", operands, (out, lse, causal, scale))
+    else:
+        raise ValueError("order, synchronous, blocks_per_sm: are options of the kernel for Hopper GPUs; leave them out")
+    return (out, lse) if return_lse else out
+
+
+def _run_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    deterministic: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The operator `attention_backward`: dq, dk and dv."""
+    _require_gradient(dout, q, k, v, out, lse, scale)
+    dq, dk, dv = (like(tensor) for tensor in (q, k, v))
+    if not has_elements(q):
+        return dq, dk, dv
+    if scale is None:
+        scale = q.shape[3] ** -0.5
+    operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
+    rest = (lse.contiguous(), dq, dk, dv, causal, scale, deterministic)
+    if has_copy_engine(q.device):
+        launch("attention", "attention_backward", operands, rest)
+    else:
+        launch("attention_warps_backward", "attention_warps_backward", operands, rest)
+    return dq, dk, dv
+
+
+def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
+    """The checks that need no kernel: rank, dtype, layout, device, shape, scale. Raises ValueError."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
+    B, H, _, D = q.shape
+    if D not in HEAD_DIMS:
+        raise ValueError(f"q: got head dim {D}, supported are 64 and 128")
+    if k.shape[3] != D:
+        raise ValueError(f"k: got head dim {k.shape[3]}, needs {D} as q has")
+    if k.shape[0] != B:
+        raise ValueError(f"k: got batch {k.shape[0]}, needs {B} as q has")
+    if H % k.shape[1] != 0:
+        raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
+    require_shape("v", v, tuple(k.shape), "that of k")
+    require_dense_rows(q=q, k=k, v=v)
+    if isinstance(scale, float) and not 0 <= scale <= LARGEST_SCALE:
+        raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
+
+
+def _require_gradient(
+    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float | None
+) -> None:
+    """The checks of `attention_backward` that need no kernel. Raises ValueError."""
+    _require_problem(q, k, v, scale)
+    wanted = (
+        ("out", out, q.shape, q.dtype),
+        ("dout", dout, q.shape, q.dtype),
+        ("lse", lse, q.shape[:3], torch.float32),
+    )
+    for name, tensor, shape, dtype in wanted:
+        if tensor.shape != shape or tensor.dtype != dtype or tensor.device != q.device:
+            raise ValueError(
+                f"{name}: got {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}, "
+                f"needs {tuple(shape)} {dtype} on {q.device}"
+            )
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    raise RuntimeError("attention: it has no second derivative; torch.nn.functional's math attention has one")
+
+
+_attention_backward = register("attention_backward", _run_backward, backward=_no_second_derivative)

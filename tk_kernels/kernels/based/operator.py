@@ -1,0 +1,126 @@
+"""`based`: causal linear attention with the second-order Taylor feature map, as a registered PyTorch operator."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...ops.library import has_elements
+from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operator import operator
+from ...ops.options import integer
+
+__all__ = ["based"]
+
+FEATURE_DIM, VALUE_DIM = 16, 64
+FEATURES, PAIR_ROWS = 192, 64  # of the state as the kernel keeps it (based.h)
+MOST_SEGMENTS = 64
+
+# First rows of the linear features' and of the constant's sums in it; the others are products (based.cuh).
+_LINEAR, _CONSTANT = 128, 144
+
+State = tuple[Tensor, ...]
+
+
+@operator
+def based(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    normalize: bool = True,
+    return_state: bool = False,
+    segments: int | None = None,
+) -> Tensor | tuple[Tensor, State]:
+    """Return Based's causal linear attention, o_i = sum_{j <= i} w_ij v_j with w = 1 + s + s^2 / 2, s = q_i.k_j / 4.
+
+    q, k: (B, H, N, 16), v: (B, H, N, 64) bfloat16, on one device: a GPU since Ampere (current stream; CUDA graphs can
+    capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. `normalize` divides
+    by sum_j w_ij + 1e-6. Returns out (B, H, N, 64) bfloat16, which lies in memory as v does: heads outside rows
+    (contiguous), or rows outside heads.
+
+    With `return_state` also the sums over all rows, float32: s0 = sum v (B, H, 64), s1 = sum k (x) v / 2 (B, H, 16,
+    64), s2 = sum k (x) k (x) v / (4 sqrt 2) (B, H, 16, 16, 64). With `normalize` also the same without v: z0 (B, H), z1
+    (B, H, 16), z2 (B, H, 16, 16). With the features phi(q) = (1, q / 2, q (x) q / (4 sqrt 2)) the next row's numerator
+    is phi(q).(s0, s1, s2) and its normaliser phi(q).(z0, z1, z2), its own key added.
+
+    `segments` forces into how many parts each sequence is cut, to be computed side by side: 1 to 64, at most one for
+    every 64 rows; else it is chosen by shape.
+
+    The kernel reads tensors whose last dimension is dense, whose other strides are positive multiples of 8 elements
+    and whose base is a multiple of 16 bytes. Other strides and bases go through a copy; the first is logged by the
+    logger `tk_kernels`.
+
+    A NaN or infinity in row j of v makes NaN of all rows from the first of its chunk of 64 on, those before j
+    included.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
+    dimension that is not dense.
+    """
+    _require_problem(q, k, v)
+    cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
+    if not has_elements(q):
+        return _outputs(q, v, normalize, return_state)
+    out = like(v)
+    B, H = q.shape[:2]
+    values = q.new_empty((B, H, FEATURES, VALUE_DIM), dtype=torch.float32) if return_state else None
+    pairs = q.new_empty((B, H, PAIR_ROWS, FEATURE_DIM), dtype=torch.float32) if return_state and normalize else None
+    launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, cut))
+    return out if values is None else (out, _state(values, pairs, k.shape[2]))
+
+
+def _state(values: Tensor, pairs: Tensor | None, rows: int) -> State:
+    """The state in its public form, from the kernel's own."""
+    B, H = values.shape[:2]
+    place = _places(values.device)
+    second = values.index_select(2, place).mul_(2**-2.5).view(B, H, FEATURE_DIM, FEATURE_DIM, VALUE_DIM)
+    first = values[:, :, _LINEAR:_CONSTANT] * 0.5
+    state: State = (values[:, :, _CONSTANT].clone(), first, second)
+    if pairs is None:
+        return state
+    z1 = pairs[:, :, FEATURE_DIM] * 0.5
+    return (*state, values.new_full((B, H), rows), z1, pairs[:, :, :FEATURE_DIM] * 2**-2.5)
+
+
+_known_places: dict[torch.device, Tensor] = {}
+
+
+def _places(device: torch.device) -> Tensor:
+    """(256,) int64: the row of the kernel's state that is the sum of k_i k_j (x) v, for each (i, j)."""
+    if device in _known_places:
+        return _known_places[device]
+    # Computed where it is needed, for a CUDA graph cannot capture a copy from the host.
+    i = torch.arange(FEATURE_DIM, device=device).view(-1, 1)
+    j = i.view(1, -1)
+    turn = (j - i) % FEATURE_DIM
+    kept = (turn <= 4) | ((turn >= 8) & (turn <= 11))  # else the other order is: q_j q_i
+    first = torch.where(kept, i, j)
+    turn = torch.where(kept, turn, FEATURE_DIM - turn)
+    within = turn % 8  # groups of 16 features: 1 2 0 3, 9 10 8 11, and the eleventh is 4
+    group = torch.where(within == 3, 3, (within + 2) % 3) + 4 * (turn // 8)
+    places = (FEATURE_DIM * torch.where(turn == 4, 10, group) + first).flatten()
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():  # a graph's memory is its own
+        _known_places[device] = places
+    return places
+
+
+def _require_problem(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """The checks that need no kernel. Raises ValueError."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
+    require_dense_rows(q=q, k=k, v=v)
+    if q.shape[3] != FEATURE_DIM:
+        raise ValueError(f"q: got feature dim {q.shape[3]}, supported is {FEATURE_DIM}")
+    require_shape("k", k, tuple(q.shape), "as q has")
+    require_shape("v", v, (*q.shape[:3], VALUE_DIM), f"as q has with value dim {VALUE_DIM}")
+
+
+def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> Tensor | tuple[Tensor, State]:
+    """Out and the public state as they will be, uninitialised."""
+    out = like(v)
+    if not return_state:
+        return out
+    B, H, F, D = *q.shape[:2], FEATURE_DIM, VALUE_DIM
+    shapes = [(B, H, D), (B, H, F, D), (B, H, F, F, D), (B, H), (B, H, F), (B, H, F, F)]
+    return out, tuple(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])

@@ -1,0 +1,344 @@
+// Decode with multi-head latent attention, weights absorbed: all heads read one row of the cache, 512 latent and 64
+// rotary numbers, as their key, and its latent part as their value. Blocks read what to do from a plan
+// (../decode_plan/layout.h) and hand results to one another through counters, in one launch (after ThunderMLA's design:
+// Spector et al., 2025).
+//
+// A tile is 64 rows (new token, head). `attend` walks over a piece of its keys by online softmax and writes the result;
+// or, where the keys are divided, leaves it with the logarithm of its sum in a slot and signals. `reduce` awaits all
+// slots of a tile and merges them, in their order: the result does not depend on who was first. Or the plan leaves that
+// to the block that is the last to signal.
+//
+// A step is 64 keys. One of two warpgroups has the scores: a multiply of 64 x 64 asks shared memory for two thirds of
+// what two of 64 x 32 ask for. Its weights go through shared memory, and each warpgroup has half the result's columns.
+// One more warp loads: it runs ahead over the ends of instructions, so that the memory is always at work. With 16 heads
+// a launch is bound by memory: a step takes 2.3 us of a multiprocessor's share at 4.2 TB/s.
+//
+// shared memory  queries 72 KB, a ring of 2 tiles of 64 keys 144 KB, weights 8 KB
+// registers      O 128, S 32 a thread
+// any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
+// hold anything; table entries behind the end are not used
+#pragma once
+
+#include "kittens.cuh"
+
+#include "instructions.cuh"
+#include "mla_decode.h"
+
+namespace tk::mla_decode {
+
+using namespace kittens;
+namespace plan = tk::decode_plan;
+using plan::instruction;
+
+using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
+
+constexpr int rows = plan::mla_rows_per_tile, keys = 2 * plan::mla_key_step;
+constexpr int groups = 2, columns = latent / groups;  // warpgroups that multiply, and what each has of a result
+
+template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
+    static constexpr int consumers = groups * warpgroup_warps;
+    static constexpr int warps = consumers + warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr int registers = 216;  // of a thread that multiplies
+    // Barriers: 1 and 2 are each warpgroup's own; of all that multiply; and where the weights may be written again.
+    static constexpr int both = groups + 1, spent = groups + 2;
+
+    using query = st_bf<rows, width>;
+    using tile = st_bf<keys, width>;
+    using piece = st_bf<PageKeys, width>;  // of a tile, that lies in one page
+    using weights = st_bf<rows, keys>;
+    // What the warpgroups tell one another.
+    struct exchange {
+        union {
+            weights weight;
+            per_warp<sv_fl<columns>> part[groups];  // a warp's share of a row that few blocks reduce
+        };
+        sv_fl<rows> shrink, factor;
+        per_warp<sv_fl<16>> log[groups];
+        int signals;  // of the tile, when this block came
+    };
+    static constexpr int stages = limits::stages(2, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
+    using queries = ring<query, 1>;
+    using inputs = ring<tile, stages>;
+    static constexpr int shared_bytes = int(sizeof(query)) + stages * int(sizeof(tile)) + int(sizeof(exchange)) +
+                                        (queries::semaphores + inputs::semaphores + 1) * int(sizeof(semaphore));
+
+    using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
+    using table = gl<const int, 1, 1, dynamic, dynamic>;
+    using queue = plan::queue<table>;
+    struct globals : Recorder::where {
+        gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
+        matrix out;                                                 // (sequence and token and head)
+        gl<bf16, dynamic, 1, dynamic, width, piece> cache;          // (page, row)
+        gl<float, 1, 1, 1, dynamic> lse;                            // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;  // (slot, row, col)
+        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;   // (slot, row)
+        table queues, pages;                                        // (block and instruction, field); (sequence, nth)
+        counters ready;
+        float scale;  // of the scores, with log2(e)
+        int capacity, new_tokens;
+        divisor heads, page;  // keys of a page
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        queries asked;
+        inputs in;
+        asked.allocate_stages(memory, "queries");
+        in.allocate_stages(memory, "ring");
+        auto& between = *memory.allocate<exchange>("between");
+        asked.allocate_semaphores(memory, "queries_full", "queries_empty");
+        in.allocate_semaphores(memory, "full", "empty");
+        auto& counted = *memory.allocate<semaphore>("counted");
+        const bool loader = warp_index() == consumers;
+        if (loader) {
+            prefetch_maps(g.q, g.cache);
+            asked.init(1, warpgroup_warps);
+            in.init(1, consumers);
+            init(counted, 1);
+        }
+        queue instructions(g.queues, g.capacity);
+        start_pipeline<warps, 1>(loader);
+        instruction t;
+        if (warp_index() >= consumers) {
+            decrease_registers<limits::producer_registers(groups, registers)>();
+            if (!loader) return;
+            typename queries::position query_at;
+            typename inputs::position at;
+            Recorder record(g, 0, [] { return true; });
+            while (instructions.next(t)) {
+                record.start();
+                if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, instructions.n == 1, t, g);
+                record.end();
+            }
+            if (instructions.n > 0) wait(counted, 0);
+            retire(g.ready);
+        } else {
+            increase_registers<registers>();
+            ring_reader<queries> query{asked};
+            ring_reader<inputs> tiles{in};
+            Recorder record(g, 1, [] { return warp_index() == 0; });
+            while (instructions.next(t)) {
+                record.start();
+                bool reduces = t.opcode == plan::opcode::reduce;
+                if (reduces) await_partials(counted, instructions, t, g);
+                else reduces = attend(query, tiles, between, counted, instructions, t, g, record);
+                if (reduces) reduce(between, t, g, record);
+                record.end();
+            }
+        }
+    }
+
+    // The queries come behind the first keys: those before may still be in use. At first none are, and the table's
+    // entries take as long to come.
+    kittens_device static void fetch(queries& asked, typename queries::position& query_at, inputs& in,
+                                     typename inputs::position& at, bool at_first, const instruction& t,
+                                     const globals& g) {
+        integer_row pages(g.pages, t.sequence);
+        if (t.first_key == t.end_key) return;
+        if (at_first) fetch_queries(asked, query_at, t, g);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            fetch_tile(in, at, pages, key, t, g);
+            if (key == t.first_key && !at_first) fetch_queries(asked, query_at, t, g);
+        }
+    }
+    kittens_device static void fetch_queries(queries& asked, typename queries::position& at, const instruction& t,
+                                             const globals& g) {
+        const auto into = asked.fill(at);
+        load_async(into.stage, g.q, element_coord{t.sequence, 0, t.row_tile * rows, 0}, into.full);
+        at.advance();
+    }
+    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
+    template <typename Pages>
+    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, Pages& pages, int key,
+                                          const instruction& t, const globals& g) {
+        const auto into = in.fill(at);
+        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+#pragma unroll
+        for (int i = 0; i < keys / PageKeys; i++) {
+            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
+            int row;
+            const int page = pages.at(g.page.divide(first, row));
+            load_async(subtile<PageKeys, width>(into.stage, i, 0), g.cache, element_coord{page, 0, row, 0}, into.full);
+        }
+        at.advance();
+    }
+
+    // Row `row` of a tile: its place in out and in lse; -1 where there is none.
+    kittens_device static int place_in_out(int row, const instruction& t, const globals& g) {
+        row += t.row_tile * rows;
+        return row < g.q.rows() ? t.sequence * g.q.rows() + row : -1;
+    }
+    kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
+        row += t.row_tile * rows;
+        int head;
+        const int token = g.heads.divide(row, head);
+        if (row >= g.q.rows() || g.lse.cols() == 0) return -1;
+        return (t.sequence * g.heads.value + head) * g.new_tokens + token;
+    }
+
+    // Returns whether the block is to reduce the tile.
+    kittens_device static bool attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
+                                      semaphore& counted, queue& instructions, instruction& t, const globals& g,
+                                      Recorder& record) {
+        const int own = warpgroup_index(), first_row = 16 * warp_in_group();
+        rt_fl<16, keys> scores;
+        rt_fl<16, columns> o;
+        online_softmax<> state;
+        rows_vec shrink, factor, lse;
+        zero(o);
+        zero(factor);
+        one(shrink);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            tile& kv = tiles.take(kittens_here, own == 0);  // a barrier tells the other warpgroup
+            record.waited();
+            if (own == 0) {
+                query& q = asked.read.stages[0];
+                if (key == t.first_key) asked.take();
+                warpgroup::mm_ABt(scores, q, kv);
+                warpgroup::mma_wait(scores);
+                if (key + keys >= t.end_key) asked.release();
+                hide(scores, first_row, key, t, g);
+                if (!state.step(scores, shrink, g.scale)) one(shrink);
+                if (key > t.first_key) sync_named(spent, consumers);
+                warpgroup::store(between.weight, scores);
+                warpgroup::store(between.shrink, shrink);
+                if (key + keys > t.length) {
+                    warpgroup::sync(1);  // all have the scores
+                    clear_tail(kv, t.length - key);
+                }
+                fence_async();
+            }
+            sync_named(both, consumers);
+            if (own != 0) warpgroup::load(shrink, between.shrink);
+            if (any(shrink, [](float x) { return x != 1.f; })) mul_row(o, o, shrink);
+            warpgroup::mma_AB(o, between.weight, subtile<keys, columns>(kv, 0, own));
+            warpgroup::mma_wait(o);
+            tiles.release();
+            if (own != 0 && key + keys < t.end_key) arrive_named(spent, consumers);
+        }
+        if (t.first_key < t.end_key) {
+            if (own == 0) {
+                state.finish(factor, lse);
+                warpgroup::store(between.factor, factor);
+            }
+            sync_named(both, consumers);
+            if (own != 0) warpgroup::load(factor, between.factor);
+        } else {
+            fill(lse, -INFINITY);
+        }
+        mul_row(o, o, factor);
+        bool reduces = false;
+        if (t.slot < 0) {
+            store_rows(columns_from(g.out, own * columns, columns), o,
+                       [&](int row) { return place_in_out(first_row + row, t, g); });
+            if (own == 0) store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
+        } else {
+            if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
+                store_pairs(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
+                if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+            }
+            if (instructions.last_reduces()) {
+                reduces = instructions.comes_last(t, g.ready, warp_index() == 0, between.signals,
+                                                  [] { sync_named(both, consumers); });
+            } else {
+                sync_named(both, consumers);
+                if (warp_index() == 0) signal(g.ready[t.counter]);
+            }
+        }
+        if (warp_index() == 0 && t.last) arrive(counted);
+        return reduces;
+    }
+
+    // A new token sees the keys up to its own, token 0 the fewest; what lies behind the piece's end is not its.
+    kittens_device static void hide(rt_fl<16, keys>& scores, int first_row, int key, const instruction& t,
+                                    const globals& g) {
+        const int oldest = t.length - (g.new_tokens - 1) - key;  // so many of these keys token 0 sees
+        const int row0 = t.row_tile * rows + first_row, length = t.end_key - key;
+        if (oldest >= keys && length >= keys) return;
+        mask(
+            scores, scores,
+            [=, &g](int row, int col) {
+                const int seen = oldest + g.heads.divide(row0 + row);
+                return col < (seen < length ? seen : length);
+            },
+            -INFINITY);
+    }
+
+    // Zeros the values of a tile from row `tail` on: a weight of zero does not help against what is no number. Its
+    // scores are known by then, to all warps of the warpgroup.
+    kittens_device static void clear_tail(tile& v, int tail) {
+        constexpr int strips = latent / 64 / warpgroup_warps;
+#pragma unroll 1
+        for (int i = 0; i < strips * (keys / 16); i++) {
+            rt_bf<16, 64> part;
+            auto& strip = subtile<16, 64>(v, i / strips, warp_in_group() * strips + i % strips);
+            load(part, strip);
+            lower_fill(part, part, tail - 16 * (i / strips));
+            store(strip, part);
+        }
+    }
+
+    // What counters are used for is over with the last await: the loader retires while the block reduces.
+    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
+                                              const globals& g) {
+        instructions.read_reduction(t);
+        if (warp_index() == 0) {
+            await(g.ready[t.counter], t.slots);
+            if (t.last) arrive(counted);
+        }
+        sync_named(both, consumers);
+    }
+
+    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
+    // are fewer rows than warps, each by all four.
+    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g, Recorder& record) {
+        constexpr int together = 2;  // rows that a warp merges side by side
+        const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
+        const int first = t.first_slot, end = t.first_slot + t.slots;
+        record.waited();
+        if (t.end_row - t.first_row >= warpgroup_warps) {
+            for (int row = t.first_row + together * warp; row < t.end_row; row += together * warpgroup_warps) {
+                plan::merged_row<columns> whole[together];
+                plan::add_slots<4>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, column);
+#pragma unroll
+                for (int i = 0; i < together; i++)
+                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
+            }
+            return;
+        }
+        for (int row = t.first_row; row < t.end_row; row++) {
+            plan::merged_row<columns> shares[1];
+            auto& share = shares[0];
+            plan::add_slots<16>(shares, g.partial, g.partial_lse, first + t.slots * warp / warpgroup_warps,
+                                first + t.slots * (warp + 1) / warpgroup_warps, row, t.end_row, column);
+            const float log = share.finish();
+            store(between.part[own].own(), share.sum);
+            store_value(between.log[own].own(), 0, log);
+            warpgroup::sync(1 + own);
+            if (warp == 0) {
+                rv_fl<columns> sums[warpgroup_warps];
+                float logs[warpgroup_warps];
+                plan::merged_row<columns> whole;
+#pragma unroll
+                for (int i = 0; i < warpgroup_warps; i++) {
+                    load(sums[i], between.part[own].of_warp[i]);
+                    logs[i] = load_value(between.log[own].of_warp[i], 0);
+                }
+                whole.add(sums, logs);
+                put(whole, row, t, g);
+            }
+            warpgroup::sync(1 + own);  // the parts have been read
+        }
+    }
+
+    kittens_device static void put(plan::merged_row<columns>& whole, int row, const instruction& t, const globals& g) {
+        const int at = place_in_out(row, t, g), lse_at = place_in_lse(row, t, g);
+        if (at < 0) return;
+        rv_fl<16> lse;
+        fill(lse, whole.finish());
+        store(g.out, whole.sum, element_coord{0, 0, at, warpgroup_index() * columns});
+        if (warpgroup_index() == 0) store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+    }
+};
+
+}  // namespace tk::mla_decode

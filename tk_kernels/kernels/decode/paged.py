@@ -1,0 +1,87 @@
+"""`paged_attention_decode`: new tokens with grouped heads attend keys that lie in pages, as a registered operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ...ops.operands import require_shape
+from ...ops.operator import operator
+from ...ops.operator_form import Form, Parts
+from .call import PlanParts, launch_planned, parts_of_call, require_operands
+from .plan import DecodePlan
+
+__all__ = ["paged_attention_decode"]
+
+PAGES = "16, 32 or a multiple of 64"
+
+
+def _plan_parts(arguments: dict[str, Any]) -> PlanParts:
+    """Check a call, and plan it where it has no plan."""
+    caches = {name: arguments[name] for name in ("k_cache", "v_cache")}
+    _require_problem(arguments["q"], caches, arguments["block_table"], arguments["seqlens"])
+    return parts_of_call(arguments, caches, "gqa", caches["k_cache"].shape[2])
+
+
+@operator(Form("paged_attention_decode"), parts=Parts("plan", PlanParts, _plan_parts))
+def paged_attention_decode(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    block_table: Tensor,
+    seqlens: Tensor,
+    *,
+    plan: DecodePlan | None = None,
+    scale: float | None = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return softmax(scale q k^T) v of each sequence's new tokens over its keys, which lie in pages.
+
+    q: (B, R, H, D) bfloat16, the R newest tokens, the oldest first; D 64 or 128. k_cache, v_cache: (pages, page, Hkv,
+    D) bfloat16, a page of 16, 32 or a multiple of 64 keys; H a multiple of Hkv: query head h reads key head h // (H /
+    Hkv).
+    block_table: (B, width) int32, row b's n-th entry the page of keys n page .. (n + 1) page - 1. seqlens: (B,) int32,
+    the keys of each sequence, its new tokens among them. All on one device: a GPU since Ampere (current stream; CUDA
+    graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not
+    given.
+
+    Token t sees the keys before seqlens - (R - 1 - t). One that sees none gets zeros, and -inf. Memory that no token
+    sees may hold anything: unused pages, the rest of a last page, entries of the table behind a sequence's end.
+
+    plan: what `decode_plan` made for these lengths; it serves all layers of a step, and in a CUDA graph its `refill`
+    takes the lengths of the next one. It has the counters of the call, so that calls with one plan are for one stream.
+    Without a plan one is made, which waits for the GPU to read seqlens.
+
+    Returns out, as q, and with `return_lse` also the natural logarithm of the softmax's sum, (B, H, R) float32, of the
+    scaled scores. The same call with the same plan gives the same bits every time.
+
+    Scores need |scale q.k| < 2^31 ln 2, as in `attention`: from there on results may be zeros or NaN, and no error is
+    raised. A NaN or infinity among the values reaches every new token that sees it, and may reach the sequence's other
+    new tokens. It reaches no other sequence.
+
+    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
+    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
+    So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the
+    host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
+    is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
+    """
+    return launch_planned(
+        "paged_attention_decode", q, (k_cache, v_cache), block_table, plan, q.shape[3], scale, return_lse
+    )
+
+
+def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:
+    """The checks that need no plan. Raises ValueError."""
+    require_operands(q, caches, 4, block_table, seqlens)
+    k_cache, v_cache = caches.values()
+    heads, dim = q.shape[2:]
+    pages, page, kv_heads, _ = k_cache.shape
+    if dim not in (64, 128):
+        raise ValueError(f"q: got head dim {dim}, supported are 64 and 128")
+    require_shape("k_cache", k_cache, (pages, page, kv_heads, dim), "the head dim of q")
+    require_shape("v_cache", v_cache, tuple(k_cache.shape), "as k_cache has")
+    if page not in (16, 32) and page % 64:
+        raise ValueError(f"k_cache: got pages of {page} keys, needs {PAGES}")
+    if heads % kv_heads:
+        raise ValueError(f"q: got {heads} heads, needs a multiple of the cache's {kv_heads}")

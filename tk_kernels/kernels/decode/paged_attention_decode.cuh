@@ -1,0 +1,325 @@
+// Paged decode with grouped heads: few new tokens attend long sequences whose keys and values lie in pages. Blocks read
+// what to do from a plan (../decode_plan/layout.h) and hand results to one another through counters, in one launch
+// (after ThunderMLA's and ThunderGQA's design: Spector et al., 2025).
+//
+// A tile is up to 64 or 128 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece
+// of its keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with
+// the logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order:
+// the result does not depend on who was first. Or the plan leaves that to the block that is the last to signal.
+//
+// One warp loads: it runs ahead of those that multiply, over the ends of instructions, so that the memory is always at
+// work. All pages' keys are read once a tile: a launch is bound by memory. A warpgroup multiplies 64 rows. Two of them,
+// for more rows than that, share the tiles of keys and values.
+//
+// shared memory  a ring of `stages` tiles of 64 keys or values: 96 KB
+// registers      S 32, P 16, O dim / 2, Q dim / 4 a thread; a block of two groups moves the loader's to them
+// any lengths: keys behind the end are masked in S, values there are cleared in shared memory, since a page's tail may
+// hold anything; table entries behind the end are not used
+#pragma once
+
+#include "kittens.cuh"
+
+#include "instructions.cuh"
+#include "paged_attention_decode.h"
+
+namespace tk::paged_attention_decode {
+
+using namespace kittens;
+namespace plan = tk::decode_plan;
+using plan::instruction;
+
+using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
+
+// Groups: warpgroups that multiply.
+template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorded> struct paged_kernel {
+    static constexpr int consumers = Groups * warpgroup_warps;
+    // One group has registers enough beside a single warp; two take those of a whole warpgroup.
+    static constexpr int warps = Groups == 1 ? consumers + 1 : limits::pipeline_warps(Groups, 1);
+    static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
+    static constexpr int registers = 232;  // that they have then
+    static constexpr int keys = plan::gqa_key_step;
+    static constexpr int all = 1;  // the barrier of the consumers
+
+    using tile = st_bf<keys, Dim>;
+    using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
+    struct part {                        // a warp's share of a row that few blocks reduce
+        sv_fl<Dim> sum;
+        sv_fl<16> log;
+    };
+    static constexpr int stages =
+        limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part, Groups>));
+    using inputs = ring<tile, stages>;
+    static constexpr int shared_bytes = stages * int(sizeof(tile)) + int(sizeof(per_warp<part, Groups>)) +
+                                        (inputs::semaphores + 2) * int(sizeof(semaphore));
+
+    using matrix = gl<bf16, 1, 1, dynamic, Dim>;
+    // Of a sequence, how many rows behind another one the next token's and the next head's lie.
+    struct row_order {
+        int token, head;
+    };
+    using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
+    using table = gl<const int, 1, 1, dynamic, dynamic>;
+    using queue = plan::queue<table>;
+    struct globals : Recorder::where {
+        matrix q, out;
+        row_order q_order, out_order;
+        cache k, v;
+        gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;    // (slot, row, col)
+        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;  // (slot, row)
+        table queues, pages;                                       // (block and instruction, field); (sequence, nth)
+        counters ready;
+        float scale;  // of the scores, with log2(e)
+        int capacity, new_tokens, heads;
+        divisor group, page;  // heads that share a key head; keys of a page
+    };
+
+    kittens_device static void run(const globals& g) {
+        shared_allocator memory;
+        inputs in;
+        in.allocate_stages(memory, "ring");
+        auto& parts = *memory.allocate<per_warp<part, Groups>>("parts");
+        in.allocate_semaphores(memory, "full", "empty");
+        auto& counted = *memory.allocate<semaphore>("counted");
+        auto& signals = *memory.allocate<int>("signals");  // of the tile, when this block came
+        const bool loader = warp_index() == consumers;
+        queue instructions(g.queues, g.capacity);
+        if (loader) {
+            prefetch_maps(g.k, g.v);
+            in.init(1, consumers);
+            init(counted, 1);
+        }
+        start_pipeline<warps, 1>(loader);
+        instruction t;
+        if (Groups == 1 ? loader : warp_index() >= consumers) {
+            if constexpr (Groups > 1) {
+                decrease_registers<limits::producer_registers(Groups, registers)>();
+                if (!loader) return;
+            }
+            typename inputs::position at;
+            Recorder record(g, 0, [] { return true; });
+            while (instructions.next(t)) {
+                record.start();
+                if (t.opcode == plan::opcode::attend) fetch(in, at, t, g);
+                record.end();
+            }
+            if (instructions.n > 0) wait(counted, 0);
+            retire(g.ready);
+        } else {
+            if constexpr (Groups > 1) increase_registers<registers>();
+            ring_reader<inputs> tiles{in};
+            Recorder record(g, 1, [] { return warp_index() == 0; });
+            while (instructions.next(t)) {
+                record.start();
+                bool reduces = t.opcode == plan::opcode::reduce;
+                if (reduces) await_partials(counted, instructions, t, g);
+                else reduces = attend(tiles, counted, signals, instructions, t, g, record);
+                if (reduces) reduce(parts, t, g, record);
+                record.end();
+            }
+        }
+    }
+
+    // Which of the warps that multiply this is: it has the tile's 16 rows from 16 times that number on.
+    kittens_device static int consumer() { return warp_index() % consumers; }
+
+    // Where the pieces of a tile lie: each in a page, from a row on.
+    struct places {
+        static constexpr int count = keys / PageKeys;
+        int page[count], row[count];
+    };
+
+    // Keys and values in turn, which lie in the same places of two tensors.
+    kittens_device static void fetch(inputs& in, typename inputs::position& at, const instruction& t,
+                                     const globals& g) {
+        integer_row pages(g.pages, t.sequence);
+#pragma unroll 1
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            const places from = places_of(pages, key, t, g);
+            fetch_tile(in, at, g.k, from, t);
+            fetch_tile(in, at, g.v, from, t);
+        }
+    }
+    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
+    template <typename Pages>
+    kittens_device static places places_of(Pages& pages, int key, const instruction& t, const globals& g) {
+        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+        places found;
+#pragma unroll
+        for (int i = 0; i < places::count; i++) {
+            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
+            found.page[i] = pages.at(g.page.divide(first, found.row[i]));
+        }
+        return found;
+    }
+    kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, const cache& from,
+                                          const places& where, const instruction& t) {
+        const auto into = in.fill(at);
+#pragma unroll
+        for (int i = 0; i < places::count; i++)
+            load_async(subtile<PageKeys, Dim>(into.stage, i, 0), from,
+                       element_coord{where.page[i], t.kv_head, where.row[i], 0}, into.full);
+        at.advance();
+    }
+
+    // Row `row` of a tile: where its token's and head's is in a tensor of that order; -1 where there is none.
+    kittens_device static int place(row_order of, int row, const instruction& t, const globals& g) {
+        int member;
+        const int token = g.group.divide(t.row_tile * g.partial.rows() + row, member);
+        if (token >= g.new_tokens) return -1;
+        const int head = t.kv_head * g.group.value + member;
+        return t.sequence * g.new_tokens * g.heads + token * of.token + head * of.head;
+    }
+    // Whether a warp's part of a slot is to be stored. Of a tile for two groups rows that are not there are left out:
+    // of 68 rows they would be half as much again.
+    kittens_device static bool is_stored(int first_row, const instruction& t, const globals& g) {
+        if constexpr (Groups == 1) return first_row < g.partial.rows();
+        else return place(g.out_order, first_row, t, g) >= 0;
+    }
+    kittens_device static int place_in_lse(int row, const instruction& t, const globals& g) {
+        return g.lse.cols() == 0 ? -1 : place({1, g.new_tokens}, row, t, g);
+    }
+
+    // Returns whether the block is to reduce the tile.
+    kittens_device static bool attend(ring_reader<inputs>& tiles, semaphore& counted, int& signals, queue& instructions,
+                                      instruction& t, const globals& g, Recorder& record) {
+        const int first_row = 16 * consumer();
+        rt_bf<16, Dim> q;
+        rt_fl<16, keys> scores;
+        rt_bf<16, keys> weights;
+        rt_fl<16, Dim> o;
+        online_softmax<> state;
+        rows_vec shrink, factor, lse;
+        load_rows(q, g.q, [&](int row) { return place(g.q_order, first_row + row, t, g); });
+        zero(o);
+        for (int key = t.first_key; key < t.end_key; key += keys) {
+            warpgroup::mm_ABt(scores, q, tiles.take());
+            record.waited();
+            warpgroup::mma_wait(scores);
+            tiles.release();
+            hide(scores, first_row, key, t, g);
+            if (state.step(scores, shrink, g.scale)) mul_row(o, o, shrink);
+            copy(weights, scores);
+            tile& v = tiles.take();
+            if (key + keys > t.length) clear_tail(v, t.length - key);
+            warpgroup::mma_AB(o, weights, v);
+            warpgroup::mma_wait(o);
+            tiles.release();
+        }
+        state.finish(factor, lse);
+        mul_row(o, o, factor);
+        bool reduces = false;
+        if (t.slot < 0) {
+            store_rows(g.out, o, [&](int row) { return place(g.out_order, first_row + row, t, g); });
+            store_elements(g.lse, lse, [&](int row) { return place_in_lse(first_row + row, t, g); });
+        } else {
+            if (is_stored(first_row, t, g)) {
+                store(g.partial, o, element_coord{0, t.slot, first_row, 0});
+                store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+            }
+            if (instructions.last_reduces()) {
+                reduces =
+                    instructions.comes_last(t, g.ready, consumer() == 0, signals, [] { sync_named(all, consumers); });
+            } else {
+                sync_named(all, consumers);
+                if (consumer() == 0) signal(g.ready[t.counter]);
+            }
+        }
+        if (consumer() == 0 && t.last) arrive(counted);
+        return reduces;
+    }
+
+    // A new token sees the keys up to its own, token 0 the fewest.
+    kittens_device static void hide(rt_fl<16, keys>& scores, int first_row, int key, const instruction& t,
+                                    const globals& g) {
+        const int oldest = t.length - (g.new_tokens - 1) - key;  // so many of these keys token 0 sees
+        if (oldest >= keys) return;
+        const int row0 = t.row_tile * g.partial.rows() + first_row, length = t.length - key;
+        mask(
+            scores, scores,
+            [=, &g](int row, int col) {
+                const int seen = oldest + g.group.divide(row0 + row);
+                return col < (seen < length ? seen : length);
+            },
+            -INFINITY);
+    }
+
+    // Zeros the rows of a tile of values from `tail` on: a weight of zero does not help against what is no number. One
+    // warpgroup does it for all.
+    kittens_device static void clear_tail(tile& v, int tail) {
+        if (Groups == 1 || warpgroup_index() == 0) {
+            rt_bf<16, Dim> own;
+            auto& strip = subtile<16, Dim>(v, warp_in_group(), 0);
+            load(own, strip);
+            lower_fill(own, own, tail - 16 * warp_in_group());
+            store(strip, own);
+            fence_async();
+        }
+        sync_named(all, consumers);
+    }
+
+    // What counters are used for is over with the last await: the loader retires while the block reduces.
+    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
+                                              const globals& g) {
+        instructions.read_reduction(t);
+        if (consumer() == 0) {
+            await(g.ready[t.counter], t.slots);
+            if (t.last) arrive(counted);
+        }
+        sync_named(all, consumers);
+    }
+
+    // The rows of a tile that are this instruction's: by a warp each, or, where there are few, each by all.
+    kittens_device static void reduce(per_warp<part, Groups>& parts, const instruction& t, const globals& g,
+                                      Recorder& record) {
+        const int first = t.first_slot, end = t.first_slot + t.slots, rows = t.end_row - t.first_row;
+        record.waited();
+        if (rows >= (Groups == 1 ? consumers : consumers + 1)) return reduce_by_warp<4, 2>(first, end, t, g);
+        if (Groups > 1 && rows >= consumers / 2) return reduce_by_warp<1, 8>(first, end, t, g);
+        for (int row = t.first_row; row < t.end_row; row++) {
+            plan::merged_row<Dim> own[1];
+            plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * consumer() / consumers,
+                               first + t.slots * (consumer() + 1) / consumers, row, t.end_row, 0);
+            const float log = own[0].finish();
+            store(parts.own().sum, own[0].sum);
+            store_value(parts.own().log, 0, log);
+            sync_named(all, consumers);
+            if (consumer() == 0) {
+                rv_fl<Dim> sums[consumers];
+                float logs[consumers];
+                plan::merged_row<Dim> whole;
+#pragma unroll
+                for (int i = 0; i < consumers; i++) {
+                    load(sums[i], parts.of_warp[i].sum);
+                    logs[i] = load_value(parts.of_warp[i].log, 0);
+                }
+                whole.add(sums, logs);
+                put(whole, row, t, g);
+            }
+            sync_named(all, consumers);  // the parts have been read
+        }
+    }
+
+    // A warp merges so many rows side by side, and so many of their slots at once.
+    template <int Rows, int Slots> kittens_device static void reduce_by_warp(int first, int end, const instruction& t,
+                                                                             const globals& g) {
+        for (int row = t.first_row + Rows * consumer(); row < t.end_row; row += Rows * consumers) {
+            plan::merged_row<Dim> whole[Rows];
+            plan::add_slots<Slots>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
+#pragma unroll
+            for (int i = 0; i < Rows; i++)
+                if (row + i < t.end_row) put(whole[i], row + i, t, g);
+        }
+    }
+
+    kittens_device static void put(plan::merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
+        const int at = place(g.out_order, row, t, g), lse_at = place_in_lse(row, t, g);
+        if (at < 0) return;
+        rv_fl<16> lse;
+        fill(lse, whole.finish());
+        store(g.out, whole.sum, element_coord{0, 0, at, 0});
+        store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+    }
+};
+
+}  // namespace tk::paged_attention_decode
