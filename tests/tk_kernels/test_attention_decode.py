@@ -195,9 +195,9 @@ def test_too_many_rows_are_refused() -> None:
 
 def test_the_variant() -> None:
     variant = Attention(path="decode")
-    assert variant.folder("sm_90a") == "paged_attention_decode"
-    assert variant.folder("sm_90a", "bwd") == "attention"
-    assert Attention(path="whole").folder("sm_90a") == "attention"
+    assert variant.unit("sm_90a") == "paged_attention_decode"
+    assert variant.unit("sm_90a", "bwd") == "attention"
+    assert Attention(path="whole").unit("sm_90a") == "attention"
     with pytest.raises(ValueError, match="path: got 'paged', needs one of whole, decode"):
         Attention(path="paged")
 
@@ -215,7 +215,7 @@ def test_the_build_that_is_stored_is_of_the_kernel_that_runs(monkeypatch: pytest
     ):
         variant = Attention(**options)
         variant.prepare(problem, inputs)
-        assert (variant.folder("cpu"), variant.folder("cpu", "bwd")) == (name, "attention")
+        assert (variant.unit("cpu"), variant.unit("cpu", "bwd")) == (name, "attention")
 
 
 def test_its_plan_can_be_timed() -> None:

@@ -90,7 +90,7 @@ def test_any_schedule(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 def test_device_code_is_short() -> None:
     lines = toolchain.find_unit("attention_warps").lines_by_stem()
-    assert lines["forward"] <= 110
+    assert lines["by_warps"] <= 110
 
 
 @pytest.mark.long
@@ -106,8 +106,8 @@ def test_no_build_spills() -> None:
 
 def test_each_direction_has_a_kernel_of_its_own() -> None:
     attention = implementations.Attention(target="sm_80")
-    assert [attention.folder("sm_80", one) for one in ("fwd", "bwd")] == ["attention_warps", "attention_warps_backward"]
-    assert [attention.folder("sm_90a", one) for one in ("fwd", "bwd")] == ["attention", "attention"]
+    assert [attention.unit("sm_80", one) for one in ("fwd", "bwd")] == ["attention_warps", "attention_warps_backward"]
+    assert [attention.unit("sm_90a", one) for one in ("fwd", "bwd")] == ["attention", "attention"]
     assert str(toolchain.find_unit("attention").refusal("sm_80")).endswith("are the kernels there")
 
 

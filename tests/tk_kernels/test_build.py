@@ -281,7 +281,9 @@ def test_the_longest_build_begins_first(scale: toolchain.Unit, tmp_path: Path, m
     """Guard: with the slowest one last, the other compilers have nothing left to do."""
     shutil.copytree(scale.path, tmp_path / "kernels" / "zeta")
     (tmp_path / "kernels" / "zeta" / "scale.cu").rename(tmp_path / "kernels" / "zeta" / "zeta.cu")
-    (tmp_path / "kernels" / "zeta" / "longer.cuh").write_text("// most of a kernel is in its headers\n")
+    longer = tmp_path / "kernels" / "zeta" / "zeta.cu"
+    longer.write_text(f'#include "longer.cuh"\n{longer.read_text()}')
+    longer.with_name("longer.cuh").write_text("// most of a kernel is in its headers\n")
     begun, at_once, ended = list[tuple[str, str]](), list[int](), list[str]()
 
     def build(kernel: toolchain.Unit, target: toolchain.Target, *rest: object) -> None:

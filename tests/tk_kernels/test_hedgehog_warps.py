@@ -53,7 +53,7 @@ def test_heads_inside_rows(device: str) -> None:
 
 def test_it_is_the_kernel_of_gpus_without_a_copy_engine() -> None:
     hedgehog = implementations.Hedgehog(target="sm_80")
-    assert [hedgehog.folder(target) for target in ("sm_80", "sm_90a")] == ["hedgehog_warps", "hedgehog"]
+    assert [hedgehog.unit(target) for target in ("sm_80", "sm_90a")] == ["hedgehog_warps", "hedgehog"]
     assert "hedgehog_warps is the kernel there" in str(toolchain.find_unit("hedgehog").refusal("sm_80"))
     assert str(toolchain.find_unit("hedgehog_warps").refusal("sm_90a")).endswith("runs the kernel hedgehog")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which run nothing
 else:
     for _folder in sorted(Path(__file__).parents[1].joinpath("kernels").iterdir()):
         for _found in pkgutil.iter_modules([str(_folder)]):
-            _module = importlib.import_module(f"tk_kernels.kernels.{_folder.name}.{_found.name}")
+            _module = importlib.import_module(f"..kernels.{_folder.name}.{_found.name}", __package__)
             OPERATORS.update({name: getattr(_module, name) for name in getattr(_module, "__all__", ())})
     globals().update(OPERATORS)
     __all__ = list(OPERATORS)

@@ -3,7 +3,7 @@
 // warps together, six by a warp each where there are eight, the others by warps that merge four each. The second
 // sequence's block writes its rows itself. A second plan leaves both to whoever is the last, the second one's in one
 // piece. SCHEDULE 0: 24 rows in a tile of 64, which one warpgroup multiplies. 1: 90 rows in a tile of 128, by two.
-#include "decode/paged_attention_decode.cu"
+#include "decode/paged_launch.cu"
 
 #include "driver.h"
 #include "decode.h"
