@@ -1,6 +1,6 @@
 """What pyproject.toml cannot say: a wheel carries the configurations, the recorded campaign and its commit as data.
 
-They lie beside the packages in a checkout, and in `harness/data/` of a wheel: `harness/places.py` finds them in both.
+They lie beside the packages in a checkout, and in `harness/data/` of a wheel: `harness/records/places.py` finds both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
-PLACES = runpy.run_path(str(ROOT / "harness" / "places.py"))
+PLACES = runpy.run_path(str(ROOT / "harness" / "records" / "places.py"))
 DATA = ("configs", PLACES["FIRST"], "results/README.md")
 BUILD_INFO = "build_info.json"
 

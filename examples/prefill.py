@@ -17,7 +17,7 @@ import sys
 
 import torch
 
-from harness.cli import main as harness
+from harness.command.cli import main as harness
 
 MODELS = {
     "llama-3.1-8b": "L:32,H:32,Hkv:8,D:128,F:14336,V:128256",

@@ -16,7 +16,7 @@ import sys
 
 import torch
 
-from harness.cli import main as harness
+from harness.command.cli import main as harness
 
 SHAPES = {"124m": (12, 12, 64, 50304), "1b": (18, 16, 128, 50304), "tiny": (2, 2, 64, 256)}
 """Layers, heads, entries of a head, and the vocabulary that decides the cost of the head; bytes use 256 of it."""

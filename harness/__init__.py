@@ -1,16 +1,14 @@
 """The benchmark harness: it plans cases, verifies them, times them in interleaved rounds, and stores what it saw.
 
 Nothing here imports `tk_kernels` or `baselines`: implementations are reached only through the `_target_` strings of
-`configs/workload/*.yaml`.  Readers of stored results need `harness.results`, and `harness.naming` for the names of
-cases.
+`configs/workload/*.yaml`. Rooms along the way of a measurement, each of which imports those before it alone:
 
-- Commands, each `python -m harness.<name>`: batch cluster compare dashboards predecessors publish trace.
-  Nsight Compute starts profile_case. `python -m harness` itself is cli, with help and console.
-- How a command ends: entry.
-- Names and records: errors former_names naming places provenance records seeds settings.
-- What is asked for: implementations planning refusals small_problems workloads.
-- What happens to it: devices invocation ledger ncu outputs runner timing verification worker.
-- What is made of it: assemble change contradictions datasheets headline library_sizes repetition roofline roofs
-  samples stats.
-- Where it is kept and read: results store.
+- records: rows of a run, names of cases, statistics of samples.
+- workloads: what is computed, its reference, FLOPs and bytes.
+- plan: a configuration as cases and contestants.
+- devices: where calls run, and the clock.
+- measure: the worker, which verifies and times, and the process that watches it.
+- runs: where results are kept and read; readers start at `harness.runs`.
+- between: what only several runs together tell.
+- command: what a user types, sees and is told.
 """

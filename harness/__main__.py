@@ -1,10 +1,22 @@
-"""`python -m harness ...`, also installed as `tk-bench`."""
+"""`python -m harness ...`, also installed as `tk-bench`: a measurement, or one of the commands on what was stored."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from harness.entry import ended
+from harness.records.errors import ended
+
+COMMANDS = {
+    "batch": "harness.command.batch",
+    "cluster": "harness.command.cluster",
+    "compare": "harness.command.compare",
+    "dashboards": "harness.command.dashboards",
+    "predecessors": "harness.between.predecessors",
+    "publish": "harness.command.publish",
+    "trace": "harness.command.trace",
+}
+"""By the first word. Any other words are keys of a measurement."""
 
 
 def main() -> int:
@@ -13,11 +25,13 @@ def main() -> int:
 
 
 def _run() -> int:
-    if any(word in ("--help", "-h") for word in sys.argv[1:]):
-        from harness.help import main
-    else:
-        from harness.cli import main  # takes seconds; a spawned worker, which imports this module too, needs none of it
-    return main()
+    """Imports take seconds, and a spawned worker, which imports this module too, needs none of them."""
+    module = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if module is not None:
+        del sys.argv[1]
+    elif any(word in ("--help", "-h") for word in sys.argv[1:]):
+        module = "harness.command.help"
+    return int(importlib.import_module(module or "harness.command.cli").main())
 
 
 if __name__ == "__main__":  # a spawned worker imports this module under another name

@@ -4,5 +4,5 @@ The folders follow a claim's way, and imports run back along it alone: `publishe
 `recorded` (experiments, and the run that speaks for a case); `judged` (quantities and verdicts); `shown` (tables,
 figures, the report); `exhibits` (one module each) and `command` (`reproduce-paper`).
 
-Reads runs through `harness.results` and names through `harness.naming`; measuring is left to `python -m harness`.
+Reads runs through `harness.runs` and names through `harness.records.naming`; measuring is left to `python -m harness`.
 """

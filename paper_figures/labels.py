@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 
 OURS, RELEASED = "tk", "thunderkittens"
 """The implementations that are this project's kernels, and the kernels that the paper's authors released."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from harness.entry import ended
+from harness.records.errors import ended
 from paper_figures.command.progress import Working
 
 

@@ -23,8 +23,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "paper_figures": tuple(
         f"harness.{name}"
         for name in (
-            *("results", "naming", "entry", "errors", "places", "provenance", "records"),
-            *("stats", "headline", "planning", "contradictions", "compare", "refusals"),
+            *("records", "runs", "between"),
+            *("plan.planning", "measure.refusals"),
         )
     ),
 }
@@ -71,7 +71,7 @@ def test_imports_follow_the_arrows(room: str) -> None:
 def test_the_test_sees_a_wrong_arrow(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
-        "def f():\n    from harness.results import load_run\n    import tk_kernels.ops\n"
+        "def f():\n    from harness.runs import load_run\n    import tk_kernels.ops\n"
         "    importlib.import_module('baselines.gemm.cublas')\n"
     )
     assert len(crossings("baselines", wrong)) == 2
@@ -114,32 +114,22 @@ def test_no_room_has_a_circle(room: str) -> None:
     assert circle(ROOT / room) == []
 
 
-def test_the_harness_lists_its_parts_and_its_commands() -> None:
-    """A folder of many files: its first page tells commands from parts."""
-    page = ast.get_docstring(ast.parse((ROOT / "harness" / "__init__.py").read_text())) or ""
-    commands, *rooms = re.findall(r"^- [^:]+: ((?:\w+\s+)*\w+)\.$", page, re.MULTILINE)
-    here = {
-        path.stem for path in (ROOT / "harness").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
-    apart = {"__init__", "__main__", "cli", "help", "console", "profile_case"}
-    assert sorted(" ".join([commands, *rooms]).split()) == sorted(here - apart)
-    started = {path for path in sources("harness") if '\nif __name__ == "__main__":' in path.read_text()}
-    named = {path.parent.name if path.stem == "__main__" else path.stem for path in started}
-    assert {*commands.split(), "profile_case", "harness"} == named
-
-
-STOREYS = ("published", "recorded", "judged", "shown", "exhibits", "command")
-"""The folders of paper_figures along a claim's way: what stands earlier never imports what stands later."""
+STOREYS = {
+    "harness": ("records", "workloads", "plan", "devices", "measure", "runs", "between", "command"),
+    "paper_figures": ("published", "recorded", "judged", "shown", "exhibits", "command"),
+}
+"""Folders along the way of a measurement, and of a claim: what stands earlier never imports what stands later."""
 
 
 def storey(module: str) -> int:
-    """The storey of a module of paper_figures: 0 is the ground, which every room may use, and its door is on top."""
-    place = module.split(".")[1:2]
-    return ("", *STOREYS, "reproduce").index(place[0]) if place and place[0] in (*STOREYS, "reproduce") else 0
+    """The storey of a module: 0 is the ground, which every room may use; what starts a command is on top."""
+    package, *place = module.split(".")[:2]
+    names = ("", *STOREYS[package], "reproduce", "__main__", "compare", "publish")
+    return names.index(place[0]) if place and place[0] in names else 0
 
 
 def up(folder: Path) -> list[str]:
-    """Imports of a package laid out like paper_figures that run against a claim's way."""
+    """Imports of a package that run against its way."""
     return [
         f"{name} imports {other}"
         for name, others in arrows(folder).items()
@@ -148,8 +138,10 @@ def up(folder: Path) -> list[str]:
     ]
 
 
-def test_a_claim_goes_one_way() -> None:
-    assert up(ROOT / "paper_figures") == []
+@pytest.mark.parametrize("room", STOREYS)
+def test_imports_inside_a_room_go_one_way(room: str) -> None:
+    assert up(ROOT / room) == []
+    assert {path.parent.name for path in (ROOT / room).glob("*/__init__.py")} == set(STOREYS[room])
 
 
 def test_the_test_sees_circles_and_arrows_up(tmp_path: Path) -> None:
@@ -191,8 +183,8 @@ def test_a_family_of_baselines_imports_what_is_common_and_no_other_family(tmp_pa
 
 
 def test_a_report_loads_nothing_that_plans_or_runs() -> None:
-    """Guard: `harness.results` handed on planning's names, and a binomial quantile cost 0.7 s of scipy.stats."""
-    heavy = ("torch", "hydra", "harness.planning", "harness.workloads", "scipy.stats", "tk_kernels", "baselines")
+    """Guard: `harness.runs` handed on planning's names, and a binomial quantile cost 0.7 s of scipy.stats."""
+    heavy = ("torch", "hydra", "harness.plan.planning", "harness.workloads", "scipy.stats", "tk_kernels", "baselines")
     code = f"import sys, paper_figures.command.reproduce; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -28,8 +28,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from harness.help import help_text
-from harness.planning import make_plan
+from harness.__main__ import COMMANDS
+from harness.command.help import help_text
+from harness.plan.planning import make_plan
 from paper_figures.command.reproduce import parser as report_parser
 from paper_figures.exhibits import choose_exhibits
 
@@ -145,7 +146,10 @@ def check_pip(words: list[str]) -> None:
 
 
 def check_harness(words: list[str]) -> None:
-    """What the harness makes of it: a plan, of the first point of a sweep."""
+    """What the harness makes of it: a plan, of the first point of a sweep, or one of its commands."""
+    if words[0] in COMMANDS:
+        check_module(f"harness {words[0]}", words[1:])
+        return
     words = [word for word in words if word not in ("-m", "--multirun") and not word.startswith("hydra")]
     if any(_PLACEHOLDER.search(word) for word in words):
         return
@@ -164,7 +168,7 @@ def check_harness(words: list[str]) -> None:
 
 def check_module(module: str, words: list[str]) -> None:
     """Its options are in its help, and so is the sub-command that it may begin with."""
-    assert importlib.util.find_spec(module) is not None, f"there is no module {module}"
+    assert importlib.util.find_spec(module.split()[0]) is not None, f"there is no module {module}"
     sub = words[:1] if words and re.fullmatch(r"[a-z]+", words[0]) and "<" not in words[0] else []
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
     text = help_of(module, tuple(sub))
@@ -176,17 +180,18 @@ def help_of(module: str, sub: tuple[str, ...]) -> str:
     """What the module prints, run in this process: its start takes longer than its help."""
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
-        patch.setattr(sys, "argv", [module, *sub, "--help"])
+        name, *word = module.split()
+        patch.setattr(sys, "argv", [name, *word, *sub, "--help"])
         with pytest.raises(SystemExit) as ended:
-            runpy.run_module(module, run_name="__main__")
+            runpy.run_module(name, run_name="__main__")
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it, and tk_kernels' commands do not
     assert not ended.value.code
     return said.getvalue()
 
 
 EXPLAINED = (
-    *("harness.compare", "harness.publish", "harness.dashboards", "harness.predecessors"),
-    *("harness.batch", "tk_kernels.toolchain", "tk_kernels.trace", "paper_figures.reproduce"),
+    *("harness.compare", "harness.publish", "harness dashboards", "harness predecessors"),
+    *("harness batch", "tk_kernels.toolchain", "tk_kernels.trace", "paper_figures.reproduce"),
     *("tools.bundle", "tools.hub", "tools.nightly", "tools.sources"),
 )
 

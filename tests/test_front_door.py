@@ -91,7 +91,7 @@ raise SystemExit(main())
     "words",
     [
         ["-m", "tk_kernels.toolchain", "manifest", "rotary", "--target", "cpu"],
-        ["-m", "harness.predecessors", "results/h100-sxm/nightly/20261126T030908Z-bc5ab8"],
+        ["-m", "harness", "predecessors", "results/h100-sxm/nightly/20261126T030908Z-bc5ab8"],
         ["-m", "tools.sources", "list"],
         ["-c", REPORT],
     ],

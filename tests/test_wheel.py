@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.places import FIRST
+from harness.records.places import FIRST
 from tools.bundle.node.unpack import extract
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,7 +106,7 @@ def test_the_report_is_made_from_the_runs_that_the_wheel_carries(
 
 def test_its_runs_are_read_as_one_table(run: Run) -> None:
     program = (
-        "from harness.places import DATA, FIRST; from harness.results import frame; import harness; "
+        "from harness.records.places import DATA, FIRST; from harness.runs import frame; import harness; "
         "run = next((DATA / FIRST).glob('*/manifest.json')).parent; print(harness.__file__, len(frame(run)) > 0)"
     )
     done = run("python", "-c", program)

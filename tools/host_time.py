@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from harness.entry import ended
-from harness.naming import problem_keys
+from harness.records.errors import ended
+from harness.records.naming import problem_keys
 from harness.workloads.attention import Problem, shapes
 from paper_figures.recorded.experiments import load_experiment
 from tk_kernels.kernels.attention import by_decode as attention_decode

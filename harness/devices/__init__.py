@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
+from harness.devices.rounds import Stopwatch
+from harness.devices.telemetry import Telemetry
+from harness.plan.planning import TimerSettings
 
-from harness.planning import TimerSettings
-from harness.timing.rounds import Stopwatch
-from harness.timing.telemetry import Telemetry
+if TYPE_CHECKING:  # readers of runs import parts of this room, and need no seconds of torch
+    import torch
 
 Call = Callable[[], Any]
 
@@ -32,7 +33,7 @@ class Device(Protocol):
         ...
 
     def roofs(self) -> dict[str, float]:
-        """Measured roofs, see `harness.roofs.measure_roofs`; empty where nothing is timed."""
+        """Measured roofs, see `harness.devices.roofs.measure_roofs`; empty where nothing is timed."""
         ...
 
     def generator(self, seed: int) -> torch.Generator:
@@ -86,6 +87,8 @@ class Device(Protocol):
 
 def detect() -> Device:
     """The first CUDA GPU if torch can use one, else the CPU."""
+    import torch
+
     if torch.cuda.is_available():
         from harness.devices.cuda import CudaDevice
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from harness.planning import TimerSettings
-from harness.timing.rounds import Stopwatch
-from harness.timing.telemetry import NoTelemetry, Telemetry
+from harness.devices.rounds import Stopwatch
+from harness.devices.telemetry import NoTelemetry, Telemetry
+from harness.plan.planning import TimerSettings
 
 _SIZE = 256
 """Of the product whose rate is taken: a few hundredths of a second where a CPU has no bf16 units."""

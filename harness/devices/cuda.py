@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from harness.errors import HarnessError, one_line
-from harness.naming import as_text
-from harness.planning import TimerSettings
-from harness.roofs import measure_roofs
-from harness.timing.cuda import EventStopwatch, make_stopwatch
-from harness.timing.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
+from harness.devices.cuda_clock import EventStopwatch, make_stopwatch
+from harness.devices.roofs import measure_roofs
+from harness.devices.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
+from harness.plan.planning import TimerSettings
+from harness.records.errors import HarnessError, one_line
+from harness.records.naming import as_text
 
 Call = Callable[[], Any]
 

@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 
 

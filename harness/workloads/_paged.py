@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads.spec import ProblemSpec
 
 PAGES = (16, 32, 64, 128, 256)

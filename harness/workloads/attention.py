@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads._models import bound, decoder, training
 from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape
 from harness.workloads._models.problem import ModelProblem

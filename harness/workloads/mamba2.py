@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads import _paged
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, Tolerance, Traffic

@@ -17,7 +17,7 @@ from typing import cast
 
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads._models import bound, decoder
 from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape, Weights
 from harness.workloads._models.problem import ModelProblem

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
-from harness.errors import HarnessError
-from harness.naming import problem_keys, problem_text
+from harness.records.errors import HarnessError
+from harness.records.naming import problem_keys, problem_text
 
 if TYPE_CHECKING:
     import torch

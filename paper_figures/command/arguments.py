@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.places import CHECKOUT
+from harness.records.places import CHECKOUT
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
 

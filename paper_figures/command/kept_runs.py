@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.naming import gpu_slug
-from harness.provenance import Source
-from harness.records import Status
-from harness.results import ResultsError, load_manifest, load_run
+from harness.records.naming import gpu_slug
+from harness.records.provenance import Source
+from harness.records.rows import Status
+from harness.runs import ResultsError, load_manifest, load_run
 from paper_figures.recorded.campaign import MANIFEST, ROOT
 from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.exhibit import Exhibit

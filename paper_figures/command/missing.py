@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.records import Status
+from harness.records.rows import Status
 from paper_figures.command import steps
 from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import load_runs

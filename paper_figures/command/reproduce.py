@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from harness.errors import HarnessError
-from harness.places import CHECKOUT, FIRST, RECORDED
-from harness.provenance import source
+from harness.records.errors import HarnessError
+from harness.records.places import CHECKOUT, FIRST, RECORDED
+from harness.records.provenance import source
 from paper_figures.command import digest, steps
 from paper_figures.command.arguments import check_arguments, parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.records import Status
+from harness.records.rows import Status
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import fastest

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from harness.naming import Contestant, as_text
-from harness.places import CODE
-from harness.provenance import Source, source
-from harness.results import ResultsError, Run, load_run
+from harness.records.naming import Contestant, as_text
+from harness.records.places import CODE
+from harness.records.provenance import Source, source
+from harness.runs import ResultsError, Run, load_run
 from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import OURS
@@ -78,8 +78,8 @@ def build_step(target: str, kernels: Sequence[str] = ()) -> Step:
 
 def verified_kernels(exhibits: Sequence[Exhibit]) -> tuple[str, ...]:
     """The kernels that verifying these exhibits without a GPU loads, by name."""
-    from harness.planning import make_plan  # which a report does without
-    from harness.refusals import kernels
+    from harness.measure.refusals import kernels
+    from harness.plan.planning import make_plan  # which a report does without
 
     found: dict[str, None] = {}
     for exhibit in exhibits:
@@ -264,7 +264,7 @@ class _Running:
 
 def _start_harness(now: Source, log: Path | None) -> _Running:
     mine, theirs = os.pipe()
-    command = _python("-m", "harness.batch", "--answers", str(theirs))
+    command = _python("-m", "harness", "batch", "--answers", str(theirs))
     try:
         with contextlib.ExitStack() as opened:
             said = opened.enter_context(log.open("a")) if log else None
@@ -313,7 +313,7 @@ def estimated_minutes(exhibits: Sequence[Exhibit], timed: bool, quick: bool = Fa
 
 def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     """One run: its start, and of each problem the cases' preparation, the warm-up and the timer's whole budget."""
-    from harness.planning import make_plan  # which a report does without
+    from harness.plan.planning import make_plan  # which a report does without
 
     config = {**composed(exhibit.id, configs), **settings(exhibit, quick, configs)}
     return START_SECONDS + 60 * make_plan(config).estimated_minutes(timed=True)

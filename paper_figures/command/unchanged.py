@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 
-from harness.places import CODE
+from harness.records.places import CODE
 
 ROOMS = ("paper_figures", "harness", "configs", "baselines", "tk_kernels")
 """The folders of the code that a verification and a report can depend on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from harness.naming import closest
+from harness.records.naming import closest
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.shown.derived import AnyExhibit
 

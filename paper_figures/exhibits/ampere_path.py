@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.naming import problem_keys
+from harness.records.naming import problem_keys
 from paper_figures.exhibits._ampere import HOPPERS, INSTRUCTIONS, OF_TARGET, PARTS
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF

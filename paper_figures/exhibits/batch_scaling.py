@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from harness.naming import problem_keys
+from harness.records.naming import problem_keys
 from paper_figures.exhibits._batch import PARTS
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.judged.evaluation import MEGABYTE, ClaimResult
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed

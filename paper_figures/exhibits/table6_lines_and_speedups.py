@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.naming import Contestant, problem_keys
+from harness.records.naming import Contestant, problem_keys
 from paper_figures.exhibits import _kernels
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from harness.naming import gpu_slug
-from harness.results import Run
+from harness.records.naming import gpu_slug
+from harness.runs import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.naming import Contestant
-from harness.results import Run
+from harness.records.naming import Contestant
+from harness.runs import Run
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.quantities import (
     judged_speedup,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.naming import Contestant
-from harness.records import Status
-from harness.results import Run
+from harness.records.naming import Contestant
+from harness.records.rows import Status
+from harness.runs import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.statistics import median_interval
 from paper_figures.judged.verdicts import Missing, Verdict

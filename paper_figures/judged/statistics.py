@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.stats import median_rank
+from harness.records.stats import median_rank
 from paper_figures.intervals import Interval
 
 
 def median_interval(samples: np.ndarray, level: float = 0.95) -> Interval:
     """An interval that covers the median of the population with at least `level`: (n,) samples, n >= 1.
 
-    Two order statistics bound it (`harness.stats.median_interval`).  With too few samples for the level it is the
-    range of all of them.
+    Two order statistics bound it (`harness.records.stats.median_interval`).  With too few samples for the level it is
+    the range of all of them.
     """
     if samples.size == 0:
         raise ValueError("no samples, a median needs at least one")

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from harness.errors import HarnessError
-from harness.naming import Contestant, parse_contestant, problem_text
+from harness.records.errors import HarnessError
+from harness.records.naming import Contestant, parse_contestant, problem_text
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
 from paper_figures.labels import OURS, RELEASED

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from harness.naming import Contestant, same_problem
+from harness.records.naming import Contestant, same_problem
 from paper_figures.errors import PaperFiguresError
 from paper_figures.published.paper import REFERENCE
 

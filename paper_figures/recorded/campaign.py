@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.places import CHECKOUT, DATA, FIRST, RECORDED, WORK
-from harness.results import ResultsError, Run, load_campaign
+from harness.records.places import CHECKOUT, DATA, FIRST, RECORDED, WORK
+from harness.runs import ResultsError, Run, load_campaign
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 
 ROOT = WORK

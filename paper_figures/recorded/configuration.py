@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from harness.places import CONFIGS
+from harness.records.places import CONFIGS
 from paper_figures.errors import PaperFiguresError
 
 GLOBAL = "# @package _global_"

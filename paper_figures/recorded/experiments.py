@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from harness.errors import HarnessError
-from harness.naming import (
+from harness.records.errors import HarnessError
+from harness.records.naming import (
     Contestant,
     expand_problems,
     parse_contestant,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.recorded.selection import Cell, kernel_build
 
 HOPPER = "9.0"

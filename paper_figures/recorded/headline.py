@@ -1,4 +1,4 @@
-"""The headline of stored rows as measured numbers; `harness.headline` says which one speaks for a case or a pair."""
+"""The headline of stored rows as measured numbers: `harness.records.headline` says which speaks for a case or pair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from harness import headline
+from harness.records import headline
 from paper_figures.intervals import Measured
 
 

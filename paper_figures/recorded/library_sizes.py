@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.results import Run
+from harness.runs import Run
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.compare.comparison import Comparison, compare
-from harness.errors import HarnessError
-from harness.results import ResultsError, Run, load_campaign
+from harness.between.comparison import Comparison, compare
+from harness.records.errors import HarnessError
+from harness.runs import ResultsError, Run, load_campaign
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import OURS
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.contradictions import CASE, Contradiction
-from harness.contradictions import contradictions as of_runs
-from harness.results import Run
+from harness.between.contradictions import CASE, Contradiction
+from harness.between.contradictions import contradictions as of_runs
+from harness.runs import Run
 from paper_figures.numbers import fixed
 
 POWER_CAP = "sw_power_cap"

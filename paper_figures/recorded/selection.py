@@ -15,9 +15,9 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from harness.naming import Contestant, builds_under, parse_contestant, problem_keys
-from harness.records import OWN_BOUND, Status
-from harness.results import Run
+from harness.records.naming import Contestant, builds_under, parse_contestant, problem_keys
+from harness.records.rows import OWN_BOUND, Status
+from harness.runs import Run
 from paper_figures.labels import short_run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
 from paper_figures.recorded.machine_code import has_changed

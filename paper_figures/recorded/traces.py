@@ -1,4 +1,4 @@
-"""Recorded calls, instruction by instruction: what `python -m harness.trace` stored beside a campaign's runs."""
+"""Recorded calls, instruction by instruction: what `python -m harness trace` stored beside a campaign's runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.naming import same_problem
+from harness.records.naming import same_problem
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import MANIFEST
 from paper_figures.recorded.experiments import Experiment
@@ -91,7 +91,7 @@ def _load(path: Path) -> RecordedTrace:
         about = dict(document["otherData"])
         missing = [name for name in KNOWN if name not in about]
         if missing:
-            raise PaperFiguresError(f"{path} lacks {', '.join(missing)}: record it again with python -m harness.trace")
+            raise PaperFiguresError(f"{path} lacks {', '.join(missing)}: record it again with python -m harness trace")
         gpu = str(about["gpu"]["name"]) if about["gpu"] else ""
         spans = [row for row in document["traceEvents"] if row["ph"] == "X" and row["tid"] == COMPUTES]
         waits = {(row["pid"], row["ts"]): row["dur"] for row in spans if row["cat"] == "wait"}
@@ -107,6 +107,6 @@ def _load(path: Path) -> RecordedTrace:
         raise PaperFiguresError(f"{path} is no trace ({type(error).__name__}: {error}): restore it") from None
     if not any(one.end > 0 for one in instructions):
         raise PaperFiguresError(
-            f"{path} holds no instruction that takes time: record it again with python -m harness.trace"
+            f"{path} holds no instruction that takes time: record it again with python -m harness trace"
         )
     return RecordedTrace(path, about, gpu, instructions)

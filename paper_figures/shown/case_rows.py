@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.naming import Contestant, problem_keys
-from harness.stats import ratio_margin
+from harness.records.naming import Contestant, problem_keys
+from harness.records.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import (
     STANDS_FOR,

@@ -24,7 +24,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.labels import contestant_label
 from paper_figures.shown.case_rows import Line, published_gpus
 from paper_figures.shown.compressed import smaller_pdf

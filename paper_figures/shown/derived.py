@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from matplotlib.figure import Figure
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Sources

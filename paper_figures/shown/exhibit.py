@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
-from harness.naming import Contestant, parse_contestant, problem_keys
+from harness.records.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
 from paper_figures.recorded.experiments import Experiment, load_experiment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.recorded.selection import Selected, select
 from paper_figures.shown.case_rows import Line, build_lines
 from paper_figures.shown.exhibit import Exhibit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.reference import load_reference

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.records import Status
+from harness.records.rows import Status
 from paper_figures.labels import RELEASED
 from paper_figures.published.released import known_cause
 from paper_figures.recorded.selection import EXCUSED

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from harness import workloads
-from harness.small_problems import smaller
+from harness.plan.small_problems import smaller
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.provenance import FILES, digest
+from harness.records.provenance import FILES, digest
 from tests.bundle.conftest import git
 from tools.bundle import assemble as module
 from tools.bundle import stamp

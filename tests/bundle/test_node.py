@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.provenance import digest
+from harness.records.provenance import digest
 from tools.bundle import archive
 from tools.bundle.assemble import LAUNCHER
 from tools.bundle.node import unpack

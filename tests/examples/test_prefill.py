@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples import prefill
-from harness.results import frame
+from harness.runs import frame
 
 
 def test_both_are_right_and_no_cpu_is_timed(tmp_path: Path) -> None:

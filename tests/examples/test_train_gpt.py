@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples import train_gpt
-from harness.results import frame
+from harness.runs import frame
 from paper_figures.exhibits._models import GPT_SIZES
 
 

@@ -32,7 +32,7 @@ def opened(folder):
     """A run that has just begun, open."""
     from harness_support import MANIFEST
 
-    from harness.store import Store
+    from harness.runs.store import Store
 
     with Store.create(folder, MANIFEST) as made:
         yield made
@@ -64,7 +64,7 @@ def published(stored_run, tmp_path_factory):
     """A run mirrored to wandb, offline: the folder that wandb wrote, and every record in it."""
     from harness_support import records
 
-    from harness.publish import publish
+    from harness.command.publish import publish
 
     where = publish(stored_run, mode="offline", project="tk-test", entity=None, dir=str(tmp_path_factory.mktemp("w")))
     return where, records(where)

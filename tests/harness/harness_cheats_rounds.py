@@ -115,7 +115,8 @@ class KnowsTheSeeds:
     not wait."""
 
     def prepare(self, problem, inputs):
-        from harness import seeds, workloads
+        from harness import workloads
+        from harness.plan import seeds
 
         for number in range(20):
             generator = torch.Generator(inputs["a"].device).manual_seed(seeds.derived(0, "inputs", number))

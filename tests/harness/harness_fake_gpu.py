@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from harness.devices.cpu import CpuDevice
-from harness.outputs import snapshot
-from harness.timing.rounds import Sample
-from harness.timing.telemetry import Reading
-from harness.timing.visits import PLAIN
+from harness.devices.outputs import snapshot
+from harness.devices.rounds import Sample
+from harness.devices.telemetry import Reading
+from harness.devices.visits import PLAIN
 
 SIDE_STREAM = []
 """What the fake GPU has to do beside its stream; it does it when somebody waits for the whole device."""

@@ -11,12 +11,12 @@ import numpy as np
 from harness_fake_gpu import GPU
 from harness_support import config
 
-from harness.assemble import assemble
-from harness.invocation import Invocation
-from harness.planning import make_plan
-from harness.records import Status
-from harness.worker.messages import CaseOutcome, Machine
-from harness.worker.supervisor import GroupResult
+from harness.measure.messages import CaseOutcome, Machine
+from harness.measure.supervisor import GroupResult
+from harness.plan.planning import make_plan
+from harness.records.rows import Status
+from harness.runs.assemble import assemble
+from harness.runs.invocation import Invocation
 
 CLOCK_MHZ = 1755.0
 MEDIAN_US = {"tk": 100.0, "cublas": 104.0, "quack": 110.0}

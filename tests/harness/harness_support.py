@@ -11,12 +11,13 @@ import numpy as np
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from harness import cli, provenance
-from harness.cli import CONFIG_DIR
-from harness.records import Measurement, Ratio, Status, Verdict
-from harness.samples import Samples
-from harness.store import StoredGroup
-from harness.worker.supervisor import Worker
+from harness.command import cli
+from harness.command.cli import CONFIG_DIR
+from harness.measure.supervisor import Worker
+from harness.records import provenance
+from harness.records.rows import Measurement, Ratio, Status, Verdict
+from harness.runs.samples import Samples
+from harness.runs.store import StoredGroup
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -1,4 +1,4 @@
-"""Contestants of `harness.trace`: one that records, right or wrong as told, and one that takes no problem."""
+"""Contestants of `harness.command.trace`: one that records, right or wrong as told, and one that takes no problem."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ import pytest
 from harness_fake_gpu import GPU
 from harness_support import config
 
-from harness.assemble import assemble
-from harness.planning import make_plan
-from harness.records import Status
-from harness.runner import builds_of
-from harness.worker.messages import CaseOutcome, Machine
-from harness.worker.supervisor import GroupResult
+from harness.command.runner import builds_of
+from harness.measure.messages import CaseOutcome, Machine
+from harness.measure.supervisor import GroupResult
+from harness.plan.planning import make_plan
+from harness.records.rows import Status
+from harness.runs.assemble import assemble
 
 ROOFS = {"copy_gbps": 4250.0, "read_gbps": 4000.0, "matmul_bf16_tflops": 700.0}
 ROUNDS = 20

@@ -3,7 +3,7 @@
 import pytest
 from harness_support import FAST, contestant, main, only_run
 
-from harness.results import load_run
+from harness.runs import load_run
 
 ENTRIES = [
     "workload=attention",

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from harness import workloads
-from harness.errors import HarnessError
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
+from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
 from harness.workloads import attention
 from harness.workloads.attention import Problem

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from harness_support import FAST, ROOT, contestant, small
 
-from harness import cli, provenance
-from harness.batch import commands
-from harness.errors import HarnessError
-from harness.results import load_run
+from harness.command import batch as commands
+from harness.command import cli
+from harness.records import provenance
+from harness.records.errors import HarnessError
+from harness.runs import load_run
 
 
 def command(results, K, log="", fake="Good"):
@@ -108,7 +109,7 @@ def test_a_command_after_a_change_of_the_sources_is_refused(monkeypatch, capfd):
 
 def start(*words):
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.batch", *words],
+        [sys.executable, "-m", "harness", "batch", *words],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -170,7 +171,7 @@ def test_a_program_has_an_answer_to_each_line(tmp_path):
     ],
 )
 def test_what_cannot_be_read_ends_the_batch_with_a_sentence(given, said):
-    command = [sys.executable, "-m", "harness.batch", "--answers", "1"]
+    command = [sys.executable, "-m", "harness", "batch", "--answers", "1"]
     done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, timeout=240)
     assert (done.returncode, done.stderr.decode().startswith(said)) == (2, True), done.stderr.decode()
     assert len(done.stderr.splitlines()) == 1

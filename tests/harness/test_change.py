@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from harness_support import ROOT
 
-from harness import change, stats
-from harness.change import Level, confirmed, planned_rounds
-from harness.records import Verdict
-from harness.results import load_run
+from harness.between import change
+from harness.between.change import Level, confirmed, planned_rounds
+from harness.records import stats
+from harness.records.rows import Verdict
+from harness.runs import load_run
 
 SAME, FASTER, SLOWER, AMBIGUOUS = Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.AMBIGUOUS
 VERDICTS = (SAME, FASTER, SLOWER, AMBIGUOUS)
@@ -276,8 +277,8 @@ def test_planned_rounds():
 def test_stopping_when_the_median_is_known_keeps_its_coverage():
     """Guard: the stopping rule asks for `min_rounds` and looks every ten rounds only.  Peeking at every sample from the
     sixth on stops at lucky intervals."""
-    from harness.planning import TimerSettings
-    from harness.timing.rounds import CHECK_EVERY, finished
+    from harness.devices.rounds import CHECK_EVERY, finished
+    from harness.plan.planning import TimerSettings
 
     settings = TimerSettings("cuda_events", True, 1.0, 10.0, 0.005, 30, 3000, 50.0)
     random = np.random.default_rng(12)

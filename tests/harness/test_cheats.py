@@ -11,13 +11,13 @@ import torch
 from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
 
 from harness import workloads
-from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.records import Status
-from harness.timing.visits import Seen
-from harness.worker import measure
-from harness.worker.audit import Subject, complain_inside
-from harness.worker.messages import CaseOutcome, Done
-from harness.worker.session import Session
+from harness.devices.visits import Seen
+from harness.measure import measure
+from harness.measure.audit import Subject, complain_inside
+from harness.measure.messages import CaseOutcome, Done
+from harness.measure.session import Session
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.records.rows import Status
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
 LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
@@ -218,7 +218,7 @@ def test_seeds_that_are_known(contest):
     """Guard: a plan draws its seeds; with seed 0 for all, a table of results is found on every call."""
     from harness_support import config
 
-    from harness.planning import make_plan
+    from harness.plan.planning import make_plan
 
     drawn = make_plan(config()).groups[0].seed
     own, honest = contest("KnowsTheSeeds", seed=drawn)
@@ -358,7 +358,7 @@ def test_a_cheat_in_a_graph(contest, device):
 
 def test_outputs_are_read_once_they_are_plain():
     """A tensor with a lazy bit, without memory, or without layout is none."""
-    from harness.outputs import unusable
+    from harness.devices.outputs import unusable
 
     a = torch.ones(4, 4)
     for lazy in (torch._neg_view(a), torch._efficientzerotensor((4, 4)), torch._to_functional_tensor(a), a.to_sparse()):
@@ -386,7 +386,7 @@ def test_the_same_mask_in_each_call(fixed, status):
 def less_precise(name, monkeypatch):
     import harness_fakes
 
-    monkeypatch.setattr("harness.implementations.MAY_WIDEN", ("harness_",))
+    monkeypatch.setattr("harness.plan.implementations.MAY_WIDEN", ("harness_",))
     made = {"by_design": (5e-3, 1.003), "beyond": (5e-3, 1.01), "too_wide": (1.0, 1.003)}[name]
 
     class LessPrecise(harness_fakes.LessPrecise):

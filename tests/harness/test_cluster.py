@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from harness_support import FAST, HERE, MANIFEST, ROOT, VERIFIED, contestant, group
 
-from harness import cli, cluster, provenance
-from harness.cli import main
-from harness.errors import HarnessError
-from harness.ledger import added
-from harness.records import Status
-from harness.results import load_run
-from harness.store import Store, StoredGroup, StoreError
+from harness.command import cli, cluster
+from harness.command.cli import main
+from harness.measure.ledger import added
+from harness.records import provenance
+from harness.records.errors import HarnessError
+from harness.records.rows import Status
+from harness.runs import load_run
+from harness.runs.store import Store, StoredGroup, StoreError
 
 RUN = MANIFEST["run_id"]
 
@@ -194,7 +195,7 @@ def test_the_slurm_configuration_is_one_gpu_an_array_task(tmp_path):
     from omegaconf import OmegaConf
     from submitit.slurm.slurm import SlurmExecutor, _make_sbatch_string
 
-    from harness.cli import CONFIG_DIR
+    from harness.command.cli import CONFIG_DIR
 
     with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
         words = ["run_id=r", "hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpus"]

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
-from harness import cli, headline, provenance, workloads
-from harness.places import CONFIGS
-from harness.results import load_run
+from harness import workloads
+from harness.command import cli
+from harness.records import headline, provenance
+from harness.records.places import CONFIGS
+from harness.runs import load_run
 
 # ---- mistakes
 
@@ -204,7 +206,7 @@ def test_an_unknown_gpu_has_measured_roofs_only(tmp_path):
 
 
 def test_settled_clock_power_and_energy_are_columns(tmp_path, monkeypatch):
-    """Guard: `_settled` in harness/worker/measure.py.  The fake's counter goes 10 J further each time it is read."""
+    """Guard: `_settled` in harness/measure/measure.py.  The fake's counter goes 10 J further each time it is read."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # else blocks are of few batches on a loaded machine
     short = ["timer.settled=auto", "timer.settled_block_seconds=0.06", "timer.settled_drop_seconds=0.01"]
     assert cli.main([*FAST, *small(), *GOOD, *short, f"results_dir={tmp_path}"]) == 0

@@ -13,12 +13,12 @@ import pytest
 from harness_replay import record
 from harness_support import ROOT, config
 
-from harness.change import planned_rounds
-from harness.compare.__main__ import main
-from harness.compare.comparison import Comparison, compare, history, load
-from harness.errors import HarnessError
-from harness.planning import make_plan
-from harness.records import _TIMED, Measurement, Verdict
+from harness.between.change import planned_rounds
+from harness.between.comparison import Comparison, compare, history, load
+from harness.command.compare import main
+from harness.plan.planning import make_plan
+from harness.records.errors import HarnessError
+from harness.records.rows import _TIMED, Measurement, Verdict
 
 NIGHTS = {
     "first": {"seed": 1},

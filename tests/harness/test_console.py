@@ -4,7 +4,7 @@ import signal
 
 from harness_support import FAST, bench, contestant, only_run, small
 
-from harness.results import load_manifest
+from harness.runs import load_manifest
 
 
 def test_a_reader_who_has_seen_enough_ends_the_command(tmp_path):

@@ -9,7 +9,7 @@ import torch
 from harness_support import ROOT
 
 from harness.devices import cuda
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 
 PROPERTIES = types.SimpleNamespace(
     name="NVIDIA H200",

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from harness.timing import cuda
-from harness.timing.rounds import Sample
-from harness.timing.visits import Visit
+from harness.devices import cuda_clock as cuda
+from harness.devices.rounds import Sample
+from harness.devices.visits import Visit
 
 
 class Stream:

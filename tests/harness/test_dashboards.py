@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from harness_support import key_of, replace_columns
 
-from harness import dashboards
-from harness.dashboards import Lines, OverTime, dashboard, keys_of
-from harness.results import load_run
+from harness.command import dashboards
+from harness.command.dashboards import Lines, OverTime, dashboard, keys_of
+from harness.runs import load_run
 
 
 def test_every_panels_key_is_in_a_real_offline_run(published, stored_run):

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from harness import workloads
-from harness.errors import HarnessError
-from harness.naming import problem_keys
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
+from harness.records.errors import HarnessError
+from harness.records.naming import problem_keys
 
 MLA = {"B": 3, "lengths": "5+0+70", "Q": 2, "H": 4, "page": 16}
 GROUPED = {**MLA, "H": 6, "Hkv": 2, "D": 64}

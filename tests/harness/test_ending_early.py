@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from harness_support import FAST, GOOD, ROOT, bench, contestant, main, of_this_commit, one_line, only_run, small
 
-from harness import cli, runner
-from harness.assemble import assemble
-from harness.results import load_run
-from harness.worker.supervisor import Supervisor
+from harness.command import cli, runner
+from harness.measure.supervisor import Supervisor
+from harness.runs import load_run
+from harness.runs.assemble import assemble
 
 
 def wait_for_rows(results_dir, count, process, seconds=240):
@@ -118,7 +118,7 @@ def test_interrupting_while_the_run_is_closed(tmp_path, number, monkeypatch, cap
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupting_the_mirror(tmp_path, number, monkeypatch, capsys):
-    monkeypatch.setattr("harness.cli.publish", lambda folder, **settings: os.kill(os.getpid(), number))
+    monkeypatch.setattr("harness.command.cli.publish", lambda folder, **settings: os.kill(os.getpid(), number))
     assert main([*MIRRORED, *GOOD, *small(), f"results_dir={tmp_path}"]) == 130
     assert NOT_MIRRORED in one_line(capsys.readouterr().err)
     assert load_run(only_run(tmp_path)).manifest["status"] == "completed"
@@ -129,7 +129,7 @@ def test_interrupting_the_imports():
 import sys
 class Importing:
     def find_spec(self, name, path=None, target=None):
-        if name == "harness.cli":
+        if name == "harness.command.cli":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Importing())
 from harness.__main__ import main
@@ -164,7 +164,7 @@ def test_resuming_a_complete_run_measures_nothing(stored_run, tmp_path, capsys):
 def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, monkeypatch):
     import errno
 
-    from harness.store import Store
+    from harness.runs.store import Store
 
     def full(self, samples, case_ids):
         raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))

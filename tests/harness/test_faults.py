@@ -3,8 +3,8 @@
 import pytest
 from harness_support import FAST, contestant, only_run, small
 
-from harness.cli import main
-from harness.results import load_run
+from harness.command.cli import main
+from harness.runs import load_run
 
 FAULTS = {
     "segfaults": "Segfaults",

@@ -3,7 +3,7 @@
 import pytest
 from harness_support import main, only_run
 
-from harness.results import load_run
+from harness.runs import load_run
 
 PROBLEMS = "problems=[{B: 3, D: 2, N: 1024}, {B: 2, D: 2, N: 1024, filter: inside}, {B: 2, D: 3, N: 100, causal: 1}]"
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from harness.errors import HarnessError
+from harness.records.errors import HarnessError
 from harness.workloads import fft_conv as workload
 
 

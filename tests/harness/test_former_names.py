@@ -7,9 +7,9 @@ import pytest
 import yaml
 from harness_support import MANIFEST, ROOT, group
 
-from harness import former_names
-from harness.results import load_run
-from harness.store import Store
+from harness.records import former_names
+from harness.runs import load_run
+from harness.runs.store import Store
 
 
 @pytest.mark.parametrize(("workload", "former"), former_names.TODAY)

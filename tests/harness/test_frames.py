@@ -1,4 +1,4 @@
-"""Stored runs as one table: `harness.results.frame`."""
+"""Stored runs as one table: `harness.runs.frame`."""
 
 import shutil
 from dataclasses import replace
@@ -7,10 +7,10 @@ import pytest
 from harness_support import MANIFEST, NO_TIME, ROOT, group
 from test_results import damage_manifest
 
-from harness.records import Status, Verdict
-from harness.results import ResultsError, frame, load_run
-from harness.samples import Samples
-from harness.store import Store
+from harness.records.rows import Status, Verdict
+from harness.runs import ResultsError, frame, load_run
+from harness.runs.samples import Samples
+from harness.runs.store import Store
 
 RECORDED = ROOT / "results" / "h100-sxm"
 

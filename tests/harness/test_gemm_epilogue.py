@@ -5,9 +5,9 @@ import torch
 from harness_support import main, only_run
 from torch.nn.functional import gelu
 
-from harness.errors import HarnessError
-from harness.results import load_run
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
+from harness.records.errors import HarnessError
+from harness.runs import load_run
 from harness.workloads import gemm
 from harness.workloads import gemm_epilogue as workload
 

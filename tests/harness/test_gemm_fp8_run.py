@@ -3,7 +3,7 @@
 import pytest
 from harness_support import main, only_run
 
-from harness.results import load_run
+from harness.runs import load_run
 
 PROBLEMS = (
     "problems=[{M: 70, N: 96, K: 208}, {M: 70, N: 96, K: 208, out: e4m3}, {M: 33, N: 48, K: 64, scales: rowwise}]"

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from harness.devices.cpu import CpuDevice
-from harness.errors import HarnessError
-from harness.planning import Group, Limits, TimerSettings
-from harness.verification import check_outputs
-from harness.worker.session import Session
+from harness.measure.session import Session
+from harness.measure.verification import check_outputs
+from harness.plan.planning import Group, Limits, TimerSettings
+from harness.records.errors import HarnessError
 from harness.workloads import gemm, parse_problem
 from harness.workloads import gemm_fp8 as workload
 

@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 
-from harness import verification, workloads
-from harness.errors import HarnessError
-from harness.verification import check_outputs, errors
+from harness import workloads
+from harness.measure import verification
+from harness.measure.verification import check_outputs, errors
+from harness.records.errors import HarnessError
 from harness.workloads import gemm
 from harness.workloads.gemm import Problem
 
@@ -241,7 +242,7 @@ def test_zeros_must_be_exact():
 
 
 def test_errors_by_blocks(monkeypatch):
-    import harness.verification as verification
+    import harness.measure.verification as verification
 
     monkeypatch.setattr(verification, "_BLOCK_ELEMENTS", 6)
     reference = torch.arange(1.0, 21.0, dtype=torch.float64).reshape(10, 2)

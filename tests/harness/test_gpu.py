@@ -4,10 +4,10 @@ import pytest
 import torch
 from harness_support import contestant, only_run, small
 
-from harness import verification
-from harness.cli import main
-from harness.planning import TIMERS
-from harness.results import load_run
+from harness.command.cli import main
+from harness.measure import verification
+from harness.plan.planning import TIMERS
+from harness.runs import load_run
 
 pytestmark = pytest.mark.gpu
 

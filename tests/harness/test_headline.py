@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from harness_support import MANIFEST, TIMED, group
 
-from harness import headline
-from harness.console import _speed_cells
-from harness.records import Ratio, RecordError, SettledBlock, Verdict
-from harness.results import ResultsError, load_run
-from harness.store import Store
+from harness.command.console import _speed_cells
+from harness.records import headline
+from harness.records.rows import Ratio, RecordError, SettledBlock, Verdict
+from harness.runs import ResultsError, load_run
+from harness.runs.store import Store
 
 SETTLED = replace(TIMED, settled_latency_us=12.5, settled_tflops=560.0, settled_blocks=4)
 ROUNDS = Ratio(
@@ -100,7 +100,7 @@ def test_blocks_with_other_columns_are_refused(folder):
 
 def test_a_full_disk_takes_the_blocks_back(folder, monkeypatch):
     """Guard: the removal of what was staged in `append`."""
-    from harness import store as module
+    from harness.runs import store as module
 
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from harness_support import ROOT
 
-from harness import help as harness_help
-from harness.cli import main
-from harness.errors import HarnessError
-from harness.help import WIDTH, help_text
-from harness.places import CONFIGS
+from harness.command import help as harness_help
+from harness.command.cli import main
+from harness.command.help import WIDTH, help_text
+from harness.records.errors import HarnessError
+from harness.records.places import CONFIGS
 
 GROUPS = ("workload", "device", "timer", "wandb", "experiment")
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from harness.implementations import LoadError, OptionError, load
-from harness.planning import Candidate
+from harness.plan.implementations import LoadError, OptionError, load
+from harness.plan.planning import Candidate
 from harness.workloads.gemm import Problem
 
 PROBLEM = Problem(M=4, N=3, K=2, dtype="bf16", direction="fwd")
@@ -82,7 +82,7 @@ def test_a_builtin_function_takes_any_keyword():
 def test_only_a_baseline_may_bring_a_bound_of_its_own(monkeypatch):
     """Guard: what is under test is held to the workload's tolerance, whatever it says of itself."""
     for name, may_widen in (("mine", ("baselines.",)), ("tk", ("harness_fakes.",))):
-        monkeypatch.setattr("harness.implementations.MAY_WIDEN", may_widen)
+        monkeypatch.setattr("harness.plan.implementations.MAY_WIDEN", may_widen)
         with pytest.raises(LoadError, match="brings a tolerance of its own"):
             made("harness_fakes.LessPrecise", name)
     assert made("harness_fakes.LessPrecise").tolerance(PROBLEM).rel_l2 == 5e-3

@@ -10,15 +10,16 @@ import pytest
 from harness_fake_gpu import FakeGpu
 from harness_support import FAST, contestant, only_run, small
 
-from harness import ledger, workloads
-from harness.cli import main
-from harness.ledger import ACTIVITIES, THEIRS, Ledger, added, overhead_pct
-from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.results import load_run
-from harness.store import Store
-from harness.worker.measure import _input_sets, measure_group
-from harness.worker.messages import Done
-from harness.worker.session import Session
+from harness import workloads
+from harness.command.cli import main
+from harness.measure import ledger
+from harness.measure.ledger import ACTIVITIES, THEIRS, Ledger, added, overhead_pct
+from harness.measure.measure import _input_sets, measure_group
+from harness.measure.messages import Done
+from harness.measure.session import Session
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.runs import load_run
+from harness.runs.store import Store
 from harness.workloads import gemm
 
 
@@ -180,7 +181,7 @@ def test_the_account_is_written_with_each_group(tmp_path):
         "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]",
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.invocation.Store", Watched)
+        patch.setattr("harness.runs.invocation.Store", Watched)
         assert main([*words, f"results_dir={tmp_path}"]) == 0
     first, second = written
     for manifest in written:
@@ -202,7 +203,7 @@ def _stored_slowly(tmp_path, *words):
 
     problems = "problems=[{grid: {M: [8], N: [8], K: [8, 16]}}]"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.invocation.Store", Slow)
+        patch.setattr("harness.runs.invocation.Store", Slow)
         assert main([*FAST, *words, "implementations=[good]", problems, f"results_dir={tmp_path}"]) == 0
     return load_run(only_run(tmp_path)).manifest["seconds"], began
 

@@ -3,7 +3,7 @@
 import importlib.metadata
 from pathlib import Path
 
-from harness.library_sizes import LIBRARIES, TARGETS, TILE_LIBRARY, by_kind, library_sizes
+from harness.runs.library_sizes import LIBRARIES, TARGETS, TILE_LIBRARY, by_kind, library_sizes
 
 
 def test_files_are_counted_by_kind():

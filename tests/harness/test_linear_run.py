@@ -3,7 +3,7 @@
 import pytest
 from harness_support import main, only_run
 
-from harness.results import load_run
+from harness.runs import load_run
 
 RUNS = {
     "based": ["problems=[{grid: {B: [1], H: [2], N: [70], F: [16], D: [64], normalize: [0, 1], return_state: [1]}}]"],

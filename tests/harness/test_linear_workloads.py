@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from harness import workloads
-from harness.errors import HarnessError
-from harness.implementations import FunctionImplementation
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
+from harness.plan.implementations import FunctionImplementation
+from harness.records.errors import HarnessError
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads import based, hedgehog, linear_attention, mamba2
 from harness.workloads.spec import Output

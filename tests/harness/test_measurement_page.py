@@ -4,8 +4,8 @@ import re
 
 from harness_support import ROOT
 
-from harness.predecessors import effects
-from harness.results import load_campaign
+from harness.between.predecessors import effects
+from harness.runs import load_campaign
 
 PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("measurement.md", "running.md"))
 
@@ -20,7 +20,7 @@ def test_every_test_that_the_page_names_exists():
 
 def test_every_file_that_the_page_names_exists():
     named = set(re.findall(r"`((?:harness|tests|docs|configs|tools)/[\w/.]+)`", PAGE))
-    assert {"harness/roofs.py", "harness/timing/settled.py", "harness/trace.py"} <= named
+    assert {"harness/devices/roofs.py", "harness/devices/settled.py", "harness/command/trace.py"} <= named
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
@@ -31,7 +31,7 @@ def test_the_page_can_be_read_at_once():
 
 
 def test_every_roof_of_a_manifest_is_explained():
-    measured = set(re.findall(r'"(\w+_(?:gbps|tflops|us))"', (ROOT / "harness" / "roofs.py").read_text()))
+    measured = set(re.findall(r'"(\w+_(?:gbps|tflops|us))"', (ROOT / "harness" / "devices" / "roofs.py").read_text()))
     assert {"copy_gbps", "matmul_e4m3_tflops", "launch_us"} <= measured
     assert not [name for name in measured if f"| `{name}`" not in PAGE and f", `{name}` |" not in PAGE]
 

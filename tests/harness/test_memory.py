@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from test_rounds import SETTINGS, Clock, Stopwatch, contestants
 
-from harness import assemble, stats
-from harness.records import Status, Verdict
-from harness.timing import rounds as timing
-from harness.timing import seats
-from harness.timing.rounds import Sample, time_rounds
-from harness.timing.telemetry import NoTelemetry
-from harness.worker.messages import CaseOutcome
+from harness.devices import rounds as timing
+from harness.devices import seats
+from harness.devices.rounds import Sample, time_rounds
+from harness.devices.telemetry import NoTelemetry
+from harness.measure.messages import CaseOutcome
+from harness.records import stats
+from harness.records.rows import Status, Verdict
+from harness.runs import assemble
 
 FRUGAL = 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from harness_support import main, only_run
 
-from harness.results import load_run
+from harness.runs import load_run
 
 PROBLEMS = {
     "gpt_training": "problems=[{L: 1, H: 2, D: 64, V: 256, B: 2, T: 33, steps: 2}]",

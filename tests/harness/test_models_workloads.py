@@ -12,8 +12,8 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import tk_kernels as tk
 from baselines.models import sdpa
 from harness import workloads
-from harness.errors import HarnessError
-from harness.verification import Check, check_outputs
+from harness.measure.verification import Check, check_outputs
+from harness.records.errors import HarnessError
 from harness.workloads._models import bound, decoder
 from harness.workloads._models.text import pieces, text
 from tk_kernels import implementations as ours

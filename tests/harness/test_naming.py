@@ -1,7 +1,7 @@
 import pytest
 
-from harness.errors import HarnessError
-from harness.naming import (
+from harness.records.errors import HarnessError
+from harness.records.naming import (
     Contestant,
     builds_under,
     closest,

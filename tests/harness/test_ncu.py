@@ -8,10 +8,10 @@ import sys
 import pytest
 from harness_support import FAST, ROOT, config, contestant, only_run, small
 
-from harness import ncu, profile_case
-from harness.cli import main
-from harness.planning import make_plan
-from harness.results import load_run
+from harness.command.cli import main
+from harness.measure import profile_case
+from harness.plan.planning import make_plan
+from harness.runs import load_run, ncu
 
 METRICS = ("dram__bytes.sum.per_second", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active")
 
@@ -76,7 +76,7 @@ def test_the_command_leaves_clocks_alone_and_profiles_what_the_case_marks(tmp_pa
     text = " ".join(words)
     assert text.startswith("/opt/ncu --clock-control none --profile-from-start off")
     assert f"--metrics {METRICS[0]},{METRICS[1]}" in text
-    assert words[-4:] == [sys.executable, "-m", "harness.profile_case", "{}"]
+    assert words[-4:] == [sys.executable, "-m", "harness.measure.profile_case", "{}"]
 
 
 def fake_ncu(folder, body):
@@ -159,7 +159,7 @@ def test_the_entry_for_profilers_runs_a_case(case, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "harness"))
     request = ncu.request(plan, group, 0)
     assert json.loads(request)["problem"] == {"M": 64, "N": 48, "K": 64}
-    entry = [sys.executable, "-m", "harness.profile_case"]
+    entry = [sys.executable, "-m", "harness.measure.profile_case"]
     assert subprocess.run([*entry, request], cwd=ROOT).returncode == 0
     assert subprocess.run(entry, cwd=ROOT, capture_output=True).returncode == 2
 

@@ -8,10 +8,10 @@ import yaml
 from harness_support import config
 
 from harness import workloads
-from harness.cli import CONFIG_DIR
-from harness.errors import HarnessError
-from harness.naming import expand_problems
-from harness.planning import KEYS, MAPPINGS, TIMERS, make_plan
+from harness.command.cli import CONFIG_DIR
+from harness.plan.planning import KEYS, MAPPINGS, TIMERS, make_plan
+from harness.records.errors import HarnessError
+from harness.records.naming import expand_problems
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 

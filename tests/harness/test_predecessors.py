@@ -7,13 +7,13 @@ import pytest
 from harness_support import MANIFEST, group
 from test_memory import outcomes
 
-from harness import assemble, stats
-from harness.predecessors import Effect, effects, faults, main, report
-from harness.records import SettledBlock
-from harness.results import load_run
-from harness.samples import Samples
-from harness.store import Store
-from harness.timing import rounds as timing
+from harness.between.predecessors import Effect, effects, faults, main, report
+from harness.devices import rounds as timing
+from harness.records import stats
+from harness.records.rows import SettledBlock
+from harness.runs import assemble, load_run
+from harness.runs.samples import Samples
+from harness.runs.store import Store
 
 CASES = ("0", "1", "2")
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from harness_support import FAST, contestant, key_of, main, only_run, records, small
 
-from harness.publish import METRICS, also_varying, publish, size_points, varying_key
-from harness.publish import main as publish_main
-from harness.results import load_run
+from harness.command.publish import METRICS, also_varying, publish, size_points, varying_key
+from harness.command.publish import main as publish_main
+from harness.runs import load_run
 
 
 def job_of(folder):
@@ -126,12 +126,12 @@ def test_a_run_mirrors_itself_when_asked(tmp_path):
 
 
 def test_a_mirror_that_fails_does_not_fail_the_run(tmp_path, monkeypatch, capsys):
-    import harness.cli
+    import harness.command.cli
 
     def refuse(*args, **kwargs):
         raise RuntimeError("no network")
 
-    monkeypatch.setattr(harness.cli, "publish", refuse)
+    monkeypatch.setattr(harness.command.cli, "publish", refuse)
     arguments = [word for word in FAST if not word.startswith("wandb")]
     arguments += [*contestant("mine", "Good"), "implementations=[mine]", *small(), f"results_dir={tmp_path}"]
     assert main(arguments) == 0
@@ -164,7 +164,7 @@ def test_without_a_key_it_is_one_sentence(stored_run, tmp_path, monkeypatch, cap
 def test_a_run_without_rows_is_mirrored_too(stored_run, tmp_path):
     import shutil
 
-    from harness.store import Store
+    from harness.runs.store import Store
 
     empty = tmp_path / "empty"
     with Store.create(empty, load_run(stored_run).manifest):

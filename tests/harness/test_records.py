@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from harness_support import TIMED, VERIFIED
 
-from harness.records import Measurement, Ratio, RecordError, Status, Verdict, case_id
+from harness.records.rows import Measurement, Ratio, RecordError, Status, Verdict, case_id
 
 COLUMNS = (
     "run_id,case_id,workload,direction,implementation,variant,version,problem,dtype,distribution,seed,status,reason,"

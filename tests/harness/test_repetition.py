@@ -5,8 +5,8 @@ import shlex
 import pytest
 from harness_support import CONFIG_DIR, config
 
-from harness.planning import make_plan
-from harness.repetition import repro_command
+from harness.plan.planning import make_plan
+from harness.plan.repetition import repro_command
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from harness_support import MANIFEST, NO_TIME, ROOT, group
 
-from harness.errors import HarnessError
-from harness.records import Measurement, ProfileMetric, Status
-from harness.results import ResultsError, load_campaign, load_run
-from harness.store import Store
+from harness.records.errors import HarnessError
+from harness.records.rows import Measurement, ProfileMetric, Status
+from harness.runs import ResultsError, load_campaign, load_run
+from harness.runs.store import Store
 
 
 def damage_manifest(folder, drop="", **changes):
@@ -25,7 +25,7 @@ def damage_manifest(folder, drop="", **changes):
 
 
 def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
-    """Guard: `LATER` in harness/records.py; recorded runs stay readable."""
+    """Guard: `LATER` in harness/records/rows.py; recorded runs stay readable."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
     path = folder / "measurements.csv"
@@ -204,7 +204,7 @@ def failing(stored, loser):
 
 
 def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder):
-    """Guard: `_timed_together` and `_of_passes` in harness.results; the rows of the first time stay in the files."""
+    """Guard: `_timed_together` and `_of_passes` in harness.runs; the rows of the first time stay in the files."""
     with Store.create(folder, MANIFEST) as made:
         made.append(failing(group(cases=("a", "b", "c")), "b"))
         made.append(failing(group(cases=("a", "b", "c")), "a"))
@@ -258,8 +258,8 @@ def test_a_campaign_is_its_runs_newest_first(tmp_path, folder):
 
 
 def test_the_readers_need_neither_torch_nor_hydra_nor_what_plans_a_run():
-    heavy = ("torch", "hydra", "wandb", "harness.planning", "harness.workloads")
-    code = f"import sys, harness.naming, harness.results; sys.exit(any(name in sys.modules for name in {heavy}))"
+    heavy = ("torch", "hydra", "wandb", "harness.plan.planning", "harness.workloads")
+    code = f"import sys, harness.records.naming, harness.runs; sys.exit(any(name in sys.modules for name in {heavy}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

@@ -13,9 +13,9 @@ import time
 import pytest
 from harness_support import FAST, bench, contestant, running
 
-from harness import provenance
-from harness.cli import main
-from harness.results import load_run
+from harness.command.cli import main
+from harness.records import provenance
+from harness.runs import load_run
 
 PROBLEMS = [f"M=8;N=8;K={k}" for k in (8, 16, 24, 32)]
 RUN = "20261121T120000Z-abcdef"

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from harness import roofline, roofs
-from harness.datasheets import Roof, datasheets, find_datasheet
-from harness.naming import gpu_slug
+from harness.devices import roofs
+from harness.plan import roofline
+from harness.records.datasheets import Roof, datasheets, find_datasheet
+from harness.records.naming import gpu_slug
 from harness.workloads.spec import Traffic
 
 ROOF = Roof(tflops=1000.0, gbps=4000.0)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from harness.planning import TimerSettings
-from harness.stats import aa_noise_pct
-from harness.timing import seats
-from harness.timing.rounds import ContestantError, Sample, finished, time_rounds
-from harness.timing.telemetry import NoTelemetry, Reading
-from harness.timing.visits import Audits
+from harness.devices import seats
+from harness.devices.rounds import ContestantError, Sample, finished, time_rounds
+from harness.devices.telemetry import NoTelemetry, Reading
+from harness.devices.visits import Audits
+from harness.plan.planning import TimerSettings
+from harness.records.stats import aa_noise_pct
 
 SETTINGS = TimerSettings(
     kind="cuda_events",

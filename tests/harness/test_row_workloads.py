@@ -12,9 +12,9 @@ from harness_support import main, only_run
 from torch import Tensor
 
 from harness import workloads
-from harness.errors import HarnessError
-from harness.results import load_run
-from harness.verification import Check, check_outputs
+from harness.measure.verification import Check, check_outputs
+from harness.records.errors import HarnessError
+from harness.runs import load_run
 
 Outputs = dict[str, Tensor]
 

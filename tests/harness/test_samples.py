@@ -7,17 +7,17 @@ import pytest
 from harness_fake_gpu import FakeGpu
 from harness_support import FAST, MANIFEST, bench, contestant, group, only_run, small
 
-from harness import samples as stored_samples
 from harness import workloads
-from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.records import Status
-from harness.results import ResultsError, load_run
-from harness.samples import Samples
-from harness.store import Store
-from harness.worker.measure import measure_group
-from harness.worker.messages import CaseOutcome
-from harness.worker.session import Session
-from harness.worker.supervisor import _renumbered
+from harness.measure.measure import measure_group
+from harness.measure.messages import CaseOutcome
+from harness.measure.session import Session
+from harness.measure.supervisor import _renumbered
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.records.rows import Status
+from harness.runs import ResultsError, load_run
+from harness.runs import samples as stored_samples
+from harness.runs.samples import Samples
+from harness.runs.store import Store
 
 
 def test_samples_of_one_case_have_one_length():
@@ -83,7 +83,7 @@ def test_other_columns_are_refused(old):
 
 
 def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):
-    """Guard: `_elsewhere` in harness/worker/measure.py; rounds go on counting, in whole blocks."""
+    """Guard: `_elsewhere` in harness/measure/measure.py; rounds go on counting, in whole blocks."""
     words = [*FAST, *small(), *contestant("one", "Good", speed=20), *contestant("two", "Good", speed=10)]
     process = bench([*words, "implementations=[one,two]", "timer.placements=3", f"results_dir={tmp_path}"])
     process.communicate(timeout=120)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from harness.timing import seats
+from harness.devices import seats
 
 COUNTS = range(1, 10)
 

@@ -9,12 +9,13 @@ import torch
 from harness_fake_gpu import FakeGpu
 from harness_support import FAST, contestant, main, only_run
 
-from harness import seeds, workloads
+from harness import workloads
 from harness.devices.cpu import CpuDevice
-from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.worker import measure
-from harness.worker.messages import CaseOutcome
-from harness.worker.session import Session
+from harness.measure import measure
+from harness.measure.messages import CaseOutcome
+from harness.measure.session import Session
+from harness.plan import seeds
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
 

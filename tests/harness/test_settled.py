@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from test_rounds import SETTINGS
 
-from harness.timing.rounds import ContestantError, Series
-from harness.timing.seats import few_orders
-from harness.timing.selection import settled_rounds, who_settles
-from harness.timing.settled import Alone, Board, settle
-from harness.timing.telemetry import Reading
+from harness.devices.rounds import ContestantError, Series
+from harness.devices.seats import few_orders
+from harness.devices.selection import settled_rounds, who_settles
+from harness.devices.settled import Alone, Board, settle
+from harness.devices.telemetry import Reading
 
 READ, LAUNCH, STEP = 0.004, 20e-6, 0.02
 BLOCK, DROP = 0.5, 0.15

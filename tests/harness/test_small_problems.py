@@ -9,10 +9,10 @@ from harness_support import config
 from rich.console import Console
 
 from harness import workloads
-from harness.console import Screen
-from harness.planning import Plan, make_plan
-from harness.small_problems import as_argument, smaller
-from harness.worker.messages import Machine
+from harness.command.console import Screen
+from harness.measure.messages import Machine
+from harness.plan.planning import Plan, make_plan
+from harness.plan.small_problems import as_argument, smaller
 
 
 def plan(*words: str) -> Plan:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from harness import stats
-from harness.records import Verdict
-from harness.stats import Interval, RatioEstimate
+from harness.records import stats
+from harness.records.rows import Verdict
+from harness.records.stats import Interval, RatioEstimate
 
 
 def lognormal(seed, n, median=100.0, sigma=0.02):

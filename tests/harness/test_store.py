@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from harness_support import VERIFIED, group
 
-from harness.errors import HarnessError
-from harness.records import Measurement, ProfileMetric, Status
-from harness.results import load_run
-from harness.store import StoredGroup, run_folder
+from harness.records.errors import HarnessError
+from harness.records.rows import Measurement, ProfileMetric, Status
+from harness.runs import load_run
+from harness.runs.store import StoredGroup, run_folder
 
 
 def test_a_new_run_is_readable_before_anything_is_measured(opened, folder):

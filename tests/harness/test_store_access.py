@@ -7,10 +7,9 @@ import shutil
 import pytest
 from harness_support import MANIFEST, group
 
-from harness import store
-from harness.errors import HarnessError
-from harness.results import load_run
-from harness.store import Store, StoreError
+from harness.records.errors import HarnessError
+from harness.runs import load_run, store
+from harness.runs.store import Store, StoreError
 
 
 def test_two_runs_into_one_folder(folder):

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from harness_support import MANIFEST, group
 
-from harness import store
-from harness.records import ProfileMetric
-from harness.results import ResultsError, load_campaign, load_run
-from harness.samples import Samples
-from harness.store import Store, StoreError
+from harness.records.rows import ProfileMetric
+from harness.runs import ResultsError, load_campaign, load_run, store
+from harness.runs.samples import Samples
+from harness.runs.store import Store, StoreError
 
 DEADLY = ("write", "fsync", "replace", "rename", "truncate", "unlink", "open", "close", "mkdir")
 """Calls of the operating system, right before each of which the process is killed."""

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from harness.timing import telemetry
-from harness.timing.telemetry import NvmlTelemetry, Reading, median_or_none, throttle_text
+from harness.devices import telemetry
+from harness.devices.telemetry import NvmlTelemetry, Reading, median_or_none, throttle_text
 
 
 class NVMLError(Exception):

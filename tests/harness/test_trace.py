@@ -1,4 +1,4 @@
-"""python -m harness.trace on the CPU: what it writes, what it refuses, and that a wrong call leaves nothing."""
+"""python -m harness trace on the CPU: what it writes, what it refuses, and that a wrong call leaves nothing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 import torch
 from harness_support import HERE, ROOT, contestant
 
-from harness import provenance
-from harness.errors import HarnessError
-from harness.help import FLAGS
-from harness.implementations import load
-from harness.planning import Candidate
-from harness.trace import main, trace
+from harness.command.help import FLAGS
+from harness.command.trace import main, trace
+from harness.plan.implementations import load
+from harness.plan.planning import Candidate
+from harness.records import provenance
+from harness.records.errors import HarnessError
 from tk_kernels.implementations import decode
 
 PAGED = {
@@ -70,7 +70,7 @@ def test_a_trace_says_what_it_is_of(workload: str, tmp_path: Path, capsys: pytes
     assert about["kernel"]["target"] == "cpu"
     assert 0 < about["rel_l2_error"] < 0.02
     assert about["started_utc"].endswith("Z")
-    assert about["command"].startswith(f"python -m harness.trace workload={workload} 'implementations=[tk]'")
+    assert about["command"].startswith(f"python -m harness trace workload={workload} 'implementations=[tk]'")
     assert about["unit"] == "step", "what the recorder says of its clock is kept"
 
 
@@ -164,14 +164,14 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.
 def test_help_is_the_modules_own_text(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workload=mla_decode", flag]) == 0
     printed = capsys.readouterr().out
-    assert "python -m harness.trace workload=mla_decode 'implementations=[tk]' campaign=2026-11-paper" in printed
+    assert "python -m harness trace workload=mla_decode 'implementations=[tk]' campaign=2026-11-paper" in printed
     assert "ui.perfetto.dev" in printed
 
 
 def test_the_command_as_a_process(tmp_path: Path) -> None:
     """Guard: its exit code and its error are the process's."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
-    command = [sys.executable, "-m", "harness.trace", *gemm(tmp_path, "Tracing", factor=2)]
+    command = [sys.executable, "-m", "harness", "trace", *gemm(tmp_path, "Tracing", factor=2)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "the traced call is wrong" in done.stderr

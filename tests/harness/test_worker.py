@@ -14,11 +14,11 @@ import pytest
 from harness_support import running
 
 from harness import workloads
-from harness.errors import HarnessError
-from harness.planning import Candidate, Group, Limits, TimerSettings
-from harness.records import Status
-from harness.worker.messages import CaseOutcome, Phase, Timing
-from harness.worker.supervisor import Supervisor
+from harness.measure.messages import CaseOutcome, Phase, Timing
+from harness.measure.supervisor import Supervisor
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.records.errors import HarnessError
+from harness.records.rows import Status
 
 TIMER = TimerSettings("cuda_events", True, 0.01, 0.2, 0.002, 10, 30, 20)
 LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
@@ -69,7 +69,7 @@ def test_an_interruption_of_a_worker_that_starts_is_left_to_the_parent():
 
 def test_the_parent_starts_the_worker_before_it_imports_torch():
     """Guard: both import it at the same time. One behind the other, a machine that has just started waits longer."""
-    code = "import sys, harness.batch.commands; print('torch' in sys.modules)"
+    code = "import sys, harness.command.batch; print('torch' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout == "False\n"
     )

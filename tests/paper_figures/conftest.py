@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from matplotlib.figure import Figure
 
-from harness.places import CODE
+from harness.records.places import CODE
 from paper_figures.command import digest, reproduce, steps
 from paper_figures.command.unchanged import digest_of_inputs
 from paper_figures.exhibits import choose_exhibits, load_exhibits

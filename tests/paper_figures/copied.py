@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from harness.datasheets import find_datasheet
-from harness.results import MANIFEST, load_run
+from harness.records.datasheets import find_datasheet
+from harness.runs import MANIFEST, load_run
 
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 """As their drivers report them."""
@@ -49,7 +49,7 @@ def copy_run(run: Path, campaign: Path, run_id: str, gpu: str = H100, todays: bo
 if __name__ == "__main__":  # python -m tests.paper_figures.copied FOLDER EXPERIMENT...: a campaign to look at
     import argparse
 
-    from harness.places import CODE, FIRST
+    from harness.records.places import CODE, FIRST
 
     options = argparse.ArgumentParser(prog="python -m tests.paper_figures.copied")
     options.add_argument("folder", type=Path, help="where to write copies of recorded runs, of another GPU")

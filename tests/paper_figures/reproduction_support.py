@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.provenance import Source
+from harness.records.provenance import Source
 from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import Place
 from paper_figures.exhibits import choose_exhibits, load_exhibits

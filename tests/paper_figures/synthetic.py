@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness import samples as stored_samples
 from harness import workloads
-from harness.naming import Contestant, problem_keys
-from harness.records import (
+from harness.records.naming import Contestant, problem_keys
+from harness.records.rows import (
     SCHEMA_VERSION,
     Measurement,
     ProfileMetric,
@@ -27,7 +26,8 @@ from harness.records import (
     Verdict,
     case_id,
 )
-from harness.results import block_table
+from harness.runs import block_table
+from harness.runs import samples as stored_samples
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from tk_kernels.trace import ROLES, Event, Trace
 
@@ -315,7 +315,7 @@ def write_trace(
     us: float = 80.0,
     **about: Any,
 ) -> Path:
-    """A call of an experiment's first contestant, as `python -m harness.trace` stores it. `which`: of its problems.
+    """A call of an experiment's first contestant, as `python -m harness trace` stores it. `which`: of its problems.
 
     Each block attends twice, the first one merges at last; a block ends a little before the next. `us`: how long the
     call takes. `about` replaces entries of what it says of itself.

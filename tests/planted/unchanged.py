@@ -5,7 +5,7 @@
     python tests/planted/unchanged.py --facts claims runs  what is compared, of this tree, as JSON
 
 claims    verdict, notes and every number of each claim, from the recorded campaign
-runs      each recorded run that both trees have, as the table that `harness.results.frame` reads from it
+runs      each recorded run that both trees have, as the table that `harness.runs.frame` reads from it
 code      the machine code of each kernel for the GPU targets (builds what is not in the cache)
 
 Each tree reads its own facts with its own code, so that files may move. Exit code 0 if nothing differs.
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def claims() -> dict[str, Any]:
     """{claim: what the report says of it}, without the names of runs."""
-    from harness.places import DATA, FIRST
+    from harness.records.places import DATA, FIRST
     from paper_figures.exhibits import load_exhibits
     from paper_figures.shown.report.making import make_report
 
@@ -48,8 +48,8 @@ def claims() -> dict[str, Any]:
 
 def runs() -> dict[str, Any]:
     """{run: the digest of its frame}, of every recorded run."""
-    from harness.places import RECORDED
-    from harness.results import frame
+    from harness.records.places import RECORDED
+    from harness.runs import frame
 
     found = {}
     for manifest in sorted(RECORDED.glob("*/*/*/manifest.json")):

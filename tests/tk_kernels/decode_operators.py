@@ -14,7 +14,7 @@ from torch import Tensor
 
 import tk_kernels as tk
 from harness import workloads
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
 from tests.baselines.problems import small
 from tk_kernels.trace import record
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.entry import ended
+from harness.records.errors import ended
 from tk_kernels.toolchain.targets import GPU, TARGETS
 from tools.bundle import needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe

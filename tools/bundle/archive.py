@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.provenance import digest
+from harness.records.provenance import digest
 
 _MAX_DICTIONARY = 256 << 20  # bytes; the encoder needs about 11 times as much memory
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.provenance import FILES
+from harness.records.provenance import FILES
 from tools.bundle import archive, kernels, packages, stamp
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import HERE, KERNELS, Group, Node

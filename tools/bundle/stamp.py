@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from harness.provenance import digest
+from harness.records.provenance import digest
 from tools.bundle.errors import BundleError
 
 NOT_FOR_A_NODE = ("results", "docs", ".ci", ".devcontainer", ".github")
@@ -50,7 +50,7 @@ def tracked_bytes(root: Path) -> int:
 
 
 def listed_files(root: Path) -> str:
-    """The tracked files outside ``results/`` that are here, as ``harness.provenance.FILES`` has them."""
+    """The tracked files outside ``results/`` that are here, as ``harness.records.provenance.FILES`` has them."""
     names = sorted(name for name in _git(root, "ls-files", "-z", "--", ".", ":(exclude)results").split("\0") if name)
     return "".join(f"{digest(root / name)}  {name}\n" for name in names if (root / name).is_file())
 

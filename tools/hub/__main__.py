@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.entry import ended
+from harness.records.errors import ended
 from tk_kernels import toolchain
 from tools.hub.layout import HubError, write
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.entry import ended
+from harness.records.errors import ended
 from tools.nightly.night import STEPS, Options, holds_others, run_night
 from tools.nightly.preflight import preflight
 from tools.nightly.processes import Runner

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.compare.cases import Row
-from harness.compare.comparison import MISTAKE, NOTHING, SUSPECTED, Comparison, compare, history, load
-from harness.compare.report import render
-from harness.errors import HarnessError
-from harness.provenance import new_run_id
-from harness.records import Status
-from harness.results import Run
+from harness.between.cases import Row
+from harness.between.comparison import MISTAKE, NOTHING, SUSPECTED, Comparison, compare, history, load
+from harness.between.report import render
+from harness.records.errors import HarnessError
+from harness.records.provenance import new_run_id
+from harness.records.rows import Status
+from harness.runs import Run
 from tk_kernels.toolchain import SM_80
 from tools.nightly.preflight import DEVICE_ORDER, Preflight
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import one_line
-from harness.naming import as_text
+from harness.records.errors import one_line
+from harness.records.naming import as_text
 
 CAPABILITY = (9, 0)
 DEVICE_ORDER = "PCI_BUS_ID"

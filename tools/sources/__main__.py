@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from baselines.common import built
-from harness.entry import ended
+from harness.records.errors import ended
 from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import named, read

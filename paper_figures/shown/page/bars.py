@@ -14,7 +14,7 @@ from html import escape
 
 from markupsafe import Markup
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.intervals import Measured
 from paper_figures.labels import contestant_label, words
 from paper_figures.numbers import RATIO, ROOF, decimals, interval_text, measured_interval, quantity

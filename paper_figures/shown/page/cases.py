@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.naming import parse_contestant
+from harness.records.naming import parse_contestant
 from paper_figures.judged.quantities import cell_ratio, fastest, rate, roof_share
 from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import fastest, speedup

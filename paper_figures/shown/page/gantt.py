@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.naming import parse_contestant
+from harness.records.naming import parse_contestant
 from paper_figures.labels import contestant_label
 from paper_figures.numbers import significant
 from paper_figures.recorded.machine_code import has_changed

@@ -9,9 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.compare.cases import Row
-from harness.naming import Contestant
-from harness.records import Verdict
+from harness.between.cases import Row
+from harness.records.naming import Contestant
+from harness.records.rows import Verdict
 from paper_figures.labels import OURS, contestant_label, short_run
 from paper_figures.numbers import significant
 from paper_figures.recorded.nights import Night

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from harness.naming import Contestant, problem_keys
+from harness.records.naming import Contestant, problem_keys
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Measured
 from paper_figures.judged.differences import papers_gpu, usual_gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.judged.differences import papers_gpu
 from paper_figures.labels import OURS, RELEASED, contestant_label
 from paper_figures.numbers import RATIO, quantity

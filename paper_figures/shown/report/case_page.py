@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.naming import Contestant
-from harness.results import Run
-from harness.stats import ratio_margin
+from harness.records.naming import Contestant
+from harness.records.stats import ratio_margin
+from harness.runs import Run
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import rate, roof_share, rounds_rate
 from paper_figures.judged.statistics import median_interval

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.judged.differences import differences, papers_gpu
 from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
 from paper_figures.judged.verdicts import WITHOUT_NUMBER

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from harness.naming import gpu_slug
-from harness.results import Run
+from harness.records.naming import gpu_slug
+from harness.runs import Run
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.recorded.nights import Night
 from paper_figures.recorded.selection import Selected, runs_used

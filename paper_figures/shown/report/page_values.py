@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.contradictions import Contradiction
-from harness.results import Run
+from harness.between.contradictions import Contradiction
+from harness.runs import Run
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import Verdict, counted, summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.results import Run
+from harness.runs import Run
 from paper_figures.numbers import significant
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 

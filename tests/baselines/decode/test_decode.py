@@ -14,7 +14,7 @@ import torch
 from baselines.common import flash_attn_4
 from baselines.decode import vllm_libraries
 from harness import workloads
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
 from tests.baselines.problems import small
 
 WORKLOADS = ("mla_decode", "paged_attention_decode")

@@ -20,7 +20,7 @@ from baselines.linear import (
     torch_linear,
     triton_autotune,
 )
-from harness.verification import check_outputs
+from harness.measure.verification import check_outputs
 from harness.workloads import based, hedgehog, linear_attention, mamba2
 from tests.baselines.problems import small
 from tests.baselines.test_contract import load

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from reproduction_support import CODE, FEW, MEASURED, TABLE1, Processes, here, run
 
-from harness.provenance import Source
+from harness.records.provenance import Source
 from paper_figures.command import kept_runs, reproduce, steps
 from paper_figures.command.kept_runs import Found, newest_run, settings
 from paper_figures.shown.exhibit import Exhibit

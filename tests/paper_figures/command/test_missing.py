@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 from reproduction_support import FEW, TABLE1, run
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.recorded.experiments import load_experiment
 

@@ -41,7 +41,7 @@ def test_commands_can_be_read_by_the_harness() -> None:
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
-    from harness.planning import make_plan
+    from harness.plan.planning import make_plan
 
     for exhibit in (one for one in MEASURED if one.small_problems):
         words = [word for word in steps.verify_step(exhibit).command if "=" in word]
@@ -72,7 +72,7 @@ def test_what_is_built_beforehand_is_what_the_contestants_load() -> None:
 
 def test_experiments_are_read_as_the_harness_reads_them() -> None:
     """The problems' texts are those that the harness will store."""
-    from harness.planning import make_plan
+    from harness.plan.planning import make_plan
 
     for exhibit in MEASURED:
         experiment = exhibit.load_experiment()
@@ -109,7 +109,7 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_a_step_is_a_process_in_the_repository(code: int, capfd: pytest.CaptureFixture[str]) -> None:
-    program = f"import os, harness.results; print(os.getcwd()); raise SystemExit({code})"
+    program = f"import os, harness.runs; print(os.getcwd()); raise SystemExit({code})"
     assert steps.run_step(steps.Step("try", (sys.executable, "-c", program))) == code
     assert capfd.readouterr().out.strip() == str(steps.ROOT)
     with pytest.raises(PaperFiguresError, match=r"cannot try: /nowhere/python does not start"):
@@ -146,7 +146,7 @@ ANSWERS = "import os, sys; answers = os.fdopen(int(sys.argv[1]), 'w', buffering=
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Path]:
-    """Puts a program in the place of `harness.batch`; gives the file to which it may write, its second argument."""
+    """Puts a program in the place of `harness batch`; gives the file to which it may write, its second argument."""
 
     def put(program: str) -> Path:
         command = (sys.executable, "-c", ANSWERS + program)

@@ -14,10 +14,10 @@ from copied import H100, H200, copy_run
 from report_support import Page
 from reproduction_support import FEW, TABLE1, run
 
-from harness.datasheets import find_datasheet
-from harness.naming import Contestant
-from harness.places import CODE, FIRST
-from harness.results import MANIFEST, load_manifest
+from harness.records.datasheets import find_datasheet
+from harness.records.naming import Contestant
+from harness.records.places import CODE, FIRST
+from harness.runs import MANIFEST, load_manifest
 from paper_figures.command import reproduce
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.published.claims import load_claims

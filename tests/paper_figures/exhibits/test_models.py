@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 from harness import workloads
-from harness.naming import problem_keys
-from harness.results import load_campaign
+from harness.records.naming import problem_keys
+from harness.runs import load_campaign
 from paper_figures.exhibits import gpt_training, prefill
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import select

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.results import load_campaign
+from harness.runs import load_campaign
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.experiments import load_experiment

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from harness.naming import Contestant, problem_keys
-from harness.results import load_campaign
+from harness.records.naming import Contestant, problem_keys
+from harness.runs import load_campaign
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate, evaluate_all
 from paper_figures.judged.quantities import fastest, in_giga, rate, stored_ratio

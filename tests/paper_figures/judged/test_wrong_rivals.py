@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.naming import Contestant
-from harness.results import load_campaign
+from harness.records.naming import Contestant
+from harness.runs import load_campaign
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.quantities import profile_value, why_missing
 from paper_figures.judged.verdicts import Missing, Verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.naming import Contestant, problem_keys, same_problem
+from harness.records.naming import Contestant, problem_keys, same_problem
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.naming import Contestant, problem_keys
+from harness.records.naming import Contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.published.reference import REFERENCE, find, load_gpus, load_reference, parse_value
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.experiments import load_experiment
 

@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 from report_support import part
 
-from harness.contradictions import contradict
-from harness.naming import Contestant
-from harness.results import load_campaign
+from harness.between.contradictions import contradict
+from harness.records.naming import Contestant
+from harness.runs import load_campaign
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment

@@ -11,8 +11,8 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from harness.naming import Contestant
-from harness.results import load_campaign
+from harness.records.naming import Contestant
+from harness.runs import load_campaign
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.recorded.machine_code import MACHINE_CODE

@@ -1,4 +1,4 @@
-"""Recorded calls: read as `python -m harness.trace` writes them, refused in a sentence where they are damaged."""
+"""Recorded calls: read as `python -m harness trace` writes them, refused in a sentence where they are damaged."""
 
 from __future__ import annotations
 

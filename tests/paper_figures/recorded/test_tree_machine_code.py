@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.results import load_campaign
+from harness.runs import load_campaign
 from paper_figures.command import digest
 from paper_figures.recorded.campaign import ROOT
 from paper_figures.recorded.machine_code import MACHINE_CODE, has_changed

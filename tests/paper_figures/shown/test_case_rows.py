@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_support import part
 
-from harness.stats import ratio_margin
+from harness.records.stats import ratio_margin
 from paper_figures.command.results_page import _exhibit_block
 from paper_figures.intervals import Measured
 from paper_figures.labels import OURS, RELEASED, contestant_label

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from harness import workloads
-from harness.naming import Contestant
+from harness.records.naming import Contestant
 from paper_figures.command.results_page import results_block
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.labels import RELEASED

@@ -1,0 +1,233 @@
+"""Case by case: a run against earlier runs of the same cases, and a second measurement against the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from harness.between import change
+from harness.between.change import Change, Level
+from harness.records import stats
+from harness.records.rows import Status, Verdict
+from harness.runs import Run
+
+
+@dataclass(frozen=True)
+class Control:
+    """A baseline timed in the same rounds.  fingerprint: version and kernels; another one is another control."""
+
+    fingerprint: tuple[str, str]
+    per_round: np.ndarray
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one run knows of one case.  row: its row of measurements.csv; controls: by implementation and variant."""
+
+    row: Mapping[str, Any]
+    time: Level
+    cycles: Level | None
+    per_round: np.ndarray
+    controls: Mapping[str, Control]
+
+    @property
+    def conditions(self) -> tuple[str, str]:
+        """What has to be the same for two times to be of the same thing."""
+        return str(self.row["timer"]), str(self.row["cache"])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case, judged.  Latencies are medians in microseconds, `before_us` the median over the earlier runs.
+
+    verdict: None where there is nothing to compare, `remark` says why.  again: verdict of the second measurement, None
+    if there was none.  failed: it passed before and does not now, or is
+    gone from the experiment.
+    """
+
+    case_id: str
+    label: str
+    problem: str
+    subject: bool
+    runs: int = 0
+    before_us: float | None = None
+    after_us: float | None = None
+    time: Change | None = None
+    cycles: Change | None = None
+    control: Change | None = None
+    verdict: Verdict | None = None
+    again: Verdict | None = None
+    failed: bool = False
+    remark: str = ""
+
+    @property
+    def suspected(self) -> bool:
+        """Slower once; whether it is a regression is for a second measurement to say."""
+        return self.subject and self.verdict is Verdict.SLOWER and self.again is None
+
+    @property
+    def regression(self) -> bool:
+        """Slower in both measurements."""
+        return self.subject and self.verdict is Verdict.SLOWER and self.again is Verdict.SLOWER
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A run with its rows by case id."""
+
+    run: Run
+    rows: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        return cls(run, {str(row["case_id"]): row for row in run.measurements.to_dict("records")})
+
+
+def compare_cases(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Sequence[Run] = ()) -> list[Row]:
+    """Every case of the new run, then those that the newest earlier run had and this one has not.
+
+    earlier: in time order, at least one.  again: further measurements of the same code; only for cases that are slower.
+    """
+    now, before, after = _Table.of(new), [_Table.of(run) for run in earlier], [_Table.of(run) for run in again]
+    rows = [_judge(case, now, before, subjects) for case in now.rows]
+    rows = [_repeated(row, after, before, subjects) if row.suspected else row for row in rows]
+    missing = [row for case, row in before[-1].rows.items() if case not in now.rows]
+    asked = _shrunk(now, before[-1])
+    return rows + [
+        _row(row, subjects, failed=asked and row["status"] == Status.PASSED, remark="not in the new run")
+        for row in missing
+    ]
+
+
+def _shrunk(now: _Table, before: _Table) -> bool:
+    """Whether what one run lacks beside the other is missing: of the same experiment, and not all of it is new."""
+    same = now.run.manifest["experiment"] == before.run.manifest["experiment"]
+    return same and any(case in now.rows for case in before.rows)
+
+
+def _judge(case_id: str, table: _Table, earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
+    """The row of one case of a run."""
+    row = table.rows[case_id]
+    if row["status"] != Status.PASSED:
+        passed_before = any(case_id in one.rows and one.rows[case_id]["status"] == Status.PASSED for one in earlier)
+        return _row(row, subjects, failed=passed_before, remark=f"{row['status']}: {row['reason']}")
+    now = _seen(table, case_id, subjects)
+    if now is None:
+        return _row(row, subjects, remark="verified, not timed")
+    before = [seen for seen in (_seen(one, case_id, subjects) for one in earlier) if seen is not None]
+    alike = [seen for seen in before if seen.conditions == now.conditions]
+    if not alike:
+        others = " or ".join(sorted({", ".join(seen.conditions) for seen in before}))
+        remark = f"was timed otherwise before ({others})" if before else "no earlier run timed it"
+        return _row(row, subjects, after_us=math.exp(now.time.log), remark=remark)
+    return _changed(row, now, alike, subjects)
+
+
+def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects: Sequence[str]) -> Row:
+    """The three views and what they say together."""
+    time = change.change([seen.time for seen in before], now.time)
+    known = [seen.cycles for seen in before if seen.cycles is not None]
+    cycles = change.change(known, now.cycles) if now.cycles is not None and len(known) == len(before) else None
+    stable = _stable(now, before)
+    names = change.agreeing({name: _control_speed(name, now, before) for name in stable})
+    views = [_relative(seen, names) for seen in (*before, now)]
+    levels = [level for level in views if level is not None]
+    control = change.change(levels[:-1], levels[-1]) if names and len(levels) == len(views) else None
+    others, strayed = sorted(set(now.controls) - set(stable)), sorted(set(stable) - set(names))
+    return _row(
+        row,
+        subjects,
+        runs=len(before),
+        before_us=math.exp(float(np.median([seen.time.log for seen in before]))),
+        after_us=math.exp(now.time.log),
+        time=time,
+        cycles=cycles,
+        control=control,
+        verdict=change.confirmed(
+            time.verdict, cycles.verdict if cycles else None, control.verdict if control else None
+        ),
+        remark=_join(
+            f"no control: {', '.join(others)} (not in every run with the same kernels)" if others else "",
+            f"no control: {', '.join(strayed)} (moved by itself)" if strayed else "",
+        ),
+    )
+
+
+def _repeated(row: Row, again: Sequence[_Table], earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
+    """The row with the verdict of a second measurement, if there is one of this case."""
+    for table in (table for table in again if row.case_id in table.rows):
+        second = _judge(row.case_id, table, earlier, subjects)
+        if second.failed:
+            return replace(row, failed=True, remark=second.remark)
+        if second.verdict is not None:
+            remark = row.remark if second.verdict is Verdict.SLOWER else _join(row.remark, "not seen again")
+            return replace(row, again=second.verdict, remark=remark)
+    return row
+
+
+def _stable(now: Seen, before: Sequence[Seen]) -> tuple[str, ...]:
+    """Controls that every run has, of the same version and with the same kernels: an autotuner may choose anew."""
+    return tuple(
+        name
+        for name, control in now.controls.items()
+        if all(name in seen.controls and seen.controls[name].fingerprint == control.fingerprint for seen in before)
+    )
+
+
+def _control_speed(name: str, now: Seen, before: Sequence[Seen]) -> float:
+    """A control's earlier latency over the new one."""
+    latest = float(np.median(now.controls[name].per_round))
+    return float(np.median([np.median(seen.controls[name].per_round) for seen in before])) / latest
+
+
+def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
+    return change.control_level(seen.per_round, [seen.controls[name].per_round for name in names])
+
+
+def _seen(table: _Table, case_id: str, subjects: Sequence[str]) -> Seen | None:
+    """What a run knows of a case that it timed, else None.  A control is never its own control."""
+    row = table.rows.get(case_id)
+    if row is None or not row["n_samples"]:
+        return None
+    latency, rounds = table.run.samples(case_id), table.run.rounds(case_id)
+    present, per_round = stats.per_round_medians(latency, rounds)
+    time = change.time_level(latency, rounds)
+    clock = row["sm_clock_mhz"]
+    controls = _controls(table, case_id, present, subjects) if row["implementation"] in subjects else {}
+    return Seen(row, time, change.cycles_level(time, None if math.isnan(clock) else clock), per_round, controls)
+
+
+def _controls(table: _Table, case_id: str, rounds: np.ndarray, subjects: Sequence[str]) -> dict[str, Control]:
+    """The baselines that were timed in the same rounds of the same group, the newest in which the case was."""
+    groups = reversed(table.run.manifest["groups"])
+    found = {}
+    for other in next((group["case_ids"] for group in groups if case_id in group["case_ids"]), ()):
+        row = table.rows.get(other)
+        if row is None or row["implementation"] in subjects or not row["n_samples"]:
+            continue
+        theirs, per_round = stats.per_round_medians(table.run.samples(other), table.run.rounds(other))
+        if np.array_equal(theirs, rounds):
+            found[_label(row)] = Control((str(row["version"]), str(row["kernel_names"])), per_round)
+    return found
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return f"{row['implementation']}[{row['variant']}]" if row["variant"] else str(row["implementation"])
+
+
+def _row(row: Mapping[str, Any], subjects: Sequence[str], **values: Any) -> Row:
+    words = [row["workload"], row["direction"] if row["direction"] != "fwd" else "", row["problem"].replace(";", " ")]
+    if row["dtype"] != "bf16":
+        words.append(row["dtype"])
+    if row["distribution"] != "normal":
+        words.append(row["distribution"])
+    problem = " ".join(word for word in words if word)
+    return Row(str(row["case_id"]), _label(row), problem, row["implementation"] in subjects, **values)
+
+
+def _join(first: str, second: str) -> str:
+    return "; ".join(filter(None, (first, second)))

@@ -1,0 +1,164 @@
+"""A whole comparison: which earlier runs count, what is different around them, the cases, and what it comes to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.between.cases import Row, compare_cases
+from harness.between.environment import Difference, differences, suppressing
+from harness.records import stats
+from harness.records.errors import HarnessError
+from harness.records.rows import Verdict
+from harness.runs import MANIFEST, ResultsError, Run, load_manifest, load_run
+
+NOTHING, REGRESSED, MISTAKE, SUSPECTED = 0, 1, 2, 3
+"""Exit codes."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a run comes to beside earlier ones.
+
+    earlier: the runs compared with, in time order; left_out: those measured under other circumstances, and why; found:
+    what differs from the newest run in `earlier`.
+    """
+
+    new: Run
+    earlier: tuple[Run, ...]
+    left_out: tuple[tuple[Run, tuple[Difference, ...]], ...]
+    found: tuple[Difference, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def suppressed(self) -> bool:
+        """Whether something else than the code changed, so that slower is no alarm."""
+        return bool(suppressing(self.found))
+
+    @property
+    def controls_held(self) -> bool:
+        """Whether there are controls, and each took as long as before: then the machine, whatever it is now, does not
+        explain a case that is slower.
+        """
+        views = [row.time for row in self.rows if not row.subject and row.time is not None]
+        return bool(views) and all(view.verdict is Verdict.SAME for view in views)
+
+    @property
+    def unexplained(self) -> tuple[Row, ...]:
+        """Slower on another machine or driver, while the controls were not: for somebody to look at."""
+        if not self.suppressed or not self.controls_held:
+            return ()
+        return tuple(row for row in self.rows if row.suspected or row.regression)
+
+    @property
+    def undecided(self) -> tuple[Row, ...]:
+        """Cases under test whose time is slower and whose other views do not say so."""
+        return tuple(
+            row
+            for row in self.rows
+            if row.subject and row.verdict is Verdict.AMBIGUOUS and row.time and row.time.verdict is Verdict.SLOWER
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether the new run came to its end."""
+        return self.new.manifest["status"] == "completed"
+
+    @property
+    def failures(self) -> tuple[Row, ...]:
+        """Cases under test that passed before and do not now, or are gone: no circumstance excuses them."""
+        return tuple(row for row in self.rows if row.subject and row.failed)
+
+    @property
+    def regressions(self) -> tuple[Row, ...]:
+        """Slower in two measurements, and nothing else changed."""
+        return () if self.suppressed else tuple(row for row in self.rows if row.regression)
+
+    @property
+    def suspects(self) -> tuple[Row, ...]:
+        """Slower in the one measurement there is, and nothing else changed."""
+        return () if self.suppressed else tuple(row for row in self.rows if row.suspected)
+
+    @property
+    def later(self) -> tuple[Run, ...]:
+        """Those of the runs compared with that began after the new one: the two may have been given the wrong way."""
+        return tuple(run for run in self.earlier if run.manifest["started_utc"] > self.new.manifest["started_utc"])
+
+    @property
+    def compared(self) -> int:
+        """Cases under test that both sides have timed alike: where there is none, quiet says nothing."""
+        return sum(row.subject and row.verdict is not None for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        if self.failures or self.regressions or not self.complete:
+            return REGRESSED
+        if not self.compared:
+            return MISTAKE
+        return SUSPECTED if self.suspects or self.unexplained else NOTHING
+
+    @property
+    def controls_speed(self) -> float | None:
+        """Geometric mean of the controls' speed over the earlier runs': what the machine itself did."""
+        ratios = [row.time.ratio.value for row in self.rows if not row.subject and row.time]
+        return stats.geometric_mean(ratios) if ratios else None
+
+
+def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Sequence[Run] = ()) -> Comparison:
+    """Judges a run against earlier ones, in time order.
+
+    Runs under other circumstances (driver, board, libraries, settings) are left out; where no other is left, the newest
+    is taken all the same, and the alarm is suppressed.  Raises `HarnessError` if there is none, or if the run is among
+    them. A second measurement is refused, too, if it is a run that is compared already, or of other code or
+    circumstances than the first.
+    """
+    if not earlier:
+        raise HarnessError(f"{new.path} has no earlier run to compare with")
+    if any(run.run_id == new.run_id for run in earlier):
+        raise HarnessError(f"{new.path} is compared with itself: give another run, the earlier one first")
+    for run in again:
+        if run.run_id in {new.run_id, *(one.run_id for one in earlier)}:
+            raise HarnessError(f"{run.path} is no second measurement: it is being compared already")
+        other = differences(new, run, subjects)
+        if other:
+            raise HarnessError(
+                f"{run.path} is no second measurement of {new.path}: {'; '.join(str(one) for one in other)}"
+            )
+    reasons = [(run, suppressing(differences(run, new, subjects))) for run in earlier]
+    alike = tuple(run for run, reason in reasons if not reason) or (earlier[-1],)
+    left_out = tuple((run, reason) for run, reason in reasons if reason and run not in alike)
+    found = differences(alike[-1], new, subjects)
+    return Comparison(new, alike, left_out, found, tuple(compare_cases(new, alike, subjects, again)))
+
+
+def history(folder: Path, new: Run, last: int) -> list[Run]:
+    """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order.
+
+    Only their manifests are read of all others, so that a year of nights is quick to search.  Hidden folders are being
+    made; one whose manifest is damaged is left out, with a sentence, or no later night could be compared.
+    """
+    found = []
+    for path in sorted(folder.glob(f"[!.]*/{MANIFEST}")):
+        try:
+            manifest = load_manifest(path.parent)
+        except ResultsError as error:
+            print(f"left out of the comparison: {error}", file=sys.stderr)
+            continue
+        earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
+        if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
+            found.append((manifest["started_utc"], manifest["run_id"], path.parent))
+    return [load(path) for *_, path in sorted(found)[-last:]]
+
+
+def load(folder: Path) -> Run:
+    """A run; raises `HarnessError` with the reader's sentence."""
+    if not (folder / MANIFEST).exists() and any(folder.glob(f"[!.]*/{MANIFEST}")):
+        raise HarnessError(
+            f"{folder} is a campaign, needs a run: give one of its folders, or --against {folder} and the new run"
+        )
+    try:
+        return load_run(folder)
+    except ResultsError as error:
+        raise HarnessError(str(error)) from None

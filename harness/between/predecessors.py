@@ -1,0 +1,235 @@
+"""`python -m harness predecessors RUN...`: does who ran before decide any headline ratio?  A permutation test.
+
+The effect on a ratio of the rounds is how far it is from the ratio after the same predecessors; on a settled one, what
+predecessors leave behind, fitted beside cases and rounds of blocks, makes of those that its two cases happened to have.
+Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case.
+p is the share of a normal distribution as wide as the deals.  A ratio is found fault with if it would lie beyond its
+own interval without the effect.  The effect has to be one at 5 % for all ratios of all runs together (Holm, 1979).  How
+many have p below 5 % by themselves is said beside how many would by chance. Exit code 1 if there is one, 2 for a folder
+that cannot be used.
+
+Only a settled ratio can fail in a run of today.  `harness.runs.assemble` makes a ratio of the rounds the one after the
+same predecessors, or widens its interval to hold that one.  A ratio of the rounds fails where a run did neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.devices.seats import block_rounds
+from harness.records import headline, stats
+from harness.records.stats import Seated
+from harness.runs import ResultsError, Run, load_run
+
+DEALS = 200
+"""Permutations of the predecessors."""
+
+RARE = 0.05
+"""The chance that any of all ratios is found fault with where predecessors do nothing."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What predecessors do to one headline ratio.  effect_pct: its shift; room_pct: how far its interval reaches to
+    where it would be without; p: the chance of such a shift where predecessors do nothing.
+    """
+
+    case_id: str
+    baseline_case_id: str
+    source: str
+    effect_pct: float
+    room_pct: float
+    p: float
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the ratio would lie beyond its interval; an effect that a float cannot tell from none is none."""
+        return abs(self.effect_pct) > self.room_pct + 1e-9
+
+
+def effects(run: Run, deals: int = DEALS) -> list[Effect]:
+    """The effect on each headline ratio of a run, each pair once; none for samples whose predecessors are not known."""
+    generator = np.random.default_rng(0)
+    rows = {(str(row["case_id"]), str(row["baseline_case_id"])): row for row in run.ratios.to_dict("records")}
+    found: list[Effect] = []
+    for group in run.manifest["groups"]:
+        pairs = [pair for pair in itertools.combinations(group["case_ids"], 2) if pair in rows]
+        heads = {pair: headline.of_ratio(rows[pair]) for pair in pairs}
+        by_source = {
+            source: {pair: head for pair, head in heads.items() if head.source == source}
+            for source in (headline.ROUNDS, headline.SETTLED)
+        }
+        cases = sorted({case for pair in pairs for case in pair})
+        if by_source[headline.ROUNDS]:
+            found += _of_rounds(run, cases, by_source[headline.ROUNDS], generator, deals)
+        if by_source[headline.SETTLED]:
+            found += _of_blocks(run, cases, by_source[headline.SETTLED], generator, deals)
+    return found
+
+
+_Heads = Mapping[tuple[str, str], headline.RatioHeadline]
+
+
+def _of_rounds(
+    run: Run, cases: Sequence[str], heads: _Heads, generator: np.random.Generator, deals: int
+) -> Iterator[Effect]:
+    stored = {case: run.seats(case) for case in cases}
+    if not all(one.seated for one in stored.values()):
+        return
+    block = block_rounds(len(cases))
+    names = np.unique(np.concatenate([one.predecessors.astype(str) for one in stored.values()]))
+    samples = {  # with the predecessors' places among the names: a deal compares them many times
+        case: Seated(one.latency_us, one.rounds // block, np.searchsorted(names, one.predecessors.astype(str)))
+        for case, one in stored.items()
+    }
+    seen = stats.same_predecessor_logs(samples)
+    drawn = [stats.same_predecessor_logs(_dealt(samples, generator)) for _ in range(deals)]
+    for pair, head in heads.items():
+        middle = float(np.mean([one[pair] for one in drawn]))
+        spread = [one[pair] - middle for one in drawn]
+        yield _effect(pair, head, math.log(head.value) - seen[pair], seen[pair] - middle, spread)
+
+
+def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
+    """The predecessors of each case dealt anew within its blocks."""
+    return {case: replace(one, predecessors=_shuffled(one, generator)) for case, one in samples.items()}
+
+
+def _shuffled(one: Seated, generator: np.random.Generator) -> np.ndarray:
+    order = np.lexsort((generator.random(len(one.blocks)), one.blocks))  # blocks stay in order, shuffled inside
+    dealt = one.predecessors.copy()
+    dealt[np.argsort(one.blocks, kind="stable")] = one.predecessors[order]
+    return dealt
+
+
+def _of_blocks(
+    run: Run, cases: Sequence[str], heads: _Heads, generator: np.random.Generator, deals: int
+) -> Iterator[Effect]:
+    table = run.settled[run.settled["case_id"].isin(list(cases))].sort_values(["block", "position"])
+    logs = np.log(table["latency_us"].astype(float))
+    rest = logs - logs.groupby(table["case_id"]).transform("mean") - logs.groupby(table["block"]).transform("mean")
+    values = (rest + logs.mean()).to_numpy()
+    names = [table[name].to_numpy() for name in ("case_id", "block", "predecessor")]
+    solve = np.linalg.pinv(np.hstack([(name[:, None] == np.unique(name)).astype(float) for name in names]))
+    after = solve[-len(np.unique(names[2])) :]
+    seen = _block_effects(table, after @ values, list(heads))
+    drawn = []
+    places = [np.flatnonzero(table["case_id"].to_numpy() == case) for case in table["case_id"].unique()]
+    for _ in range(deals):
+        dealt = values.copy()
+        for place in places:
+            dealt[place] = generator.permutation(values[place])
+        drawn.append(_block_effects(table, after @ dealt, list(heads)))
+    for pair, head in heads.items():
+        yield _effect(pair, head, seen[pair], seen[pair], [one[pair] for one in drawn])
+
+
+def _block_effects(
+    table: pd.DataFrame, after: np.ndarray, pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], float]:
+    """What predecessors make of each pair's ratio.  after: what each leaves behind, in the order of their names."""
+    level = dict(zip(np.unique(table["predecessor"].to_numpy()), after, strict=True))
+    left = pd.Series(table["predecessor"].map(level).to_numpy()).groupby(table["case_id"].to_numpy()).mean()
+    return {(case, baseline): float(left[baseline] - left[case]) for case, baseline in pairs}
+
+
+def _effect(
+    pair: tuple[str, str], head: headline.RatioHeadline, shift: float, seen: float, drawn: Sequence[float]
+) -> Effect:
+    """shift: of the headline, as a logarithm; seen, drawn: what is tested, as it is and in the deals."""
+    spread = float(np.std(drawn))
+    p = math.erfc(abs(seen) / spread / math.sqrt(2)) if spread else 1.0
+    room = math.log(head.value / head.low if shift > 0 else head.high / head.value)
+    return Effect(*pair, head.source, 100 * shift, 100 * room, p)
+
+
+def faults(found: Sequence[Effect]) -> list[Effect]:
+    """Those that are found fault with among all: the smallest p times their number, the next times one less, until one
+    is above `RARE` (Holm, Scandinavian Journal of Statistics 6, 1979).
+    """
+    ascending = sorted(found, key=lambda one: one.p)
+    real = itertools.takewhile(lambda one: one[1].p * (len(found) - one[0]) <= RARE, enumerate(ascending))
+    return [one for _, one in real if one.beyond]
+
+
+def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
+    """The result of a run in words: a line, and one for each ratio that is found fault with."""
+    if not found:
+        return f"{run.run_id}: no ratio whose predecessors are known"
+    worst = max(found, key=lambda one: abs(one.effect_pct))
+    bad = [one for one in found if one in bad]
+    settled = sum(one.source == headline.SETTLED for one in found)
+    labels = _labels(run)
+    lines = [
+        f"{run.run_id}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
+        f"{abs(worst.effect_pct):.2f} % at most (its interval: {worst.room_pct:.2f} %, p {worst.p:.3f}); "
+        f"p below 5 %: {sum(one.p < RARE for one in found)}, by chance {RARE * len(found):.0f}; "
+        f"beyond its interval: {len(bad)}"
+    ]
+    lines += [
+        f"  {labels[one.case_id]} over {labels[one.baseline_case_id]}, {one.source}: {one.effect_pct:+.2f} %, interval "
+        f"{one.room_pct:.2f} %, p {one.p:.1e}"
+        for one in bad
+    ]
+    return "\n".join(lines)
+
+
+def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
+    """What came of all runs together, in a line.  seen: the effects of each."""
+    found = [one for effects_of_run in seen for one in effects_of_run]
+    rare = [one for one in found if one.p < RARE]
+    settled = sum(one.source == headline.SETTLED for one in found)
+    return (
+        f"{sum(map(bool, seen))} runs whose predecessors are known: {len(found)} headline ratios, {settled} of them "
+        f"settled; p below 5 %: "
+        f"{len(rare)}, by chance {RARE * len(found):.0f}, {sum(one.beyond for one in rare)} of them beyond their "
+        f"intervals; at 5 % for all ratios together: {len(bad)}"
+    )
+
+
+def _labels(run: Run) -> dict[str, str]:
+    rows: list[dict[str, Any]] = run.measurements[["case_id", "implementation", "variant", "problem"]].to_dict(
+        "records"
+    )
+    return {
+        row[
+            "case_id"
+        ]: f"{row['implementation']}{'[' + row['variant'] + ']' if row['variant'] else ''} {row['problem']}"
+        for row in rows
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m harness predecessors",
+        description="Does who ran before decide any headline ratio of these runs? A permutation test.",
+        epilog="example: python -m harness predecessors results/<gpu>/<campaign>/<run>; exit code: 0 none, 1 one does, "
+        "2 a folder that cannot be used",
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
+    code, seen = 0, []
+    for folder in parser.parse_args(argv).runs:
+        try:
+            run = load_run(folder)
+        except ResultsError as error:
+            print(error, file=sys.stderr)
+            code = 2
+            continue
+        seen.append((run, effects(run)))
+    bad = faults([one for _, found in seen for one in found])
+    for run, found in seen:
+        print(report(run, found, bad))
+    if len(seen) > 1:
+        print(summary([found for _, found in seen], bad))
+    return max(code, int(bool(bad)))

@@ -1,0 +1,1 @@
+"""The commands: what a user types, sees and is told."""

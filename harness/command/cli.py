@@ -1,0 +1,319 @@
+"""The command: Hydra around `run_job`, and every way it can end as one sentence and an exit code.
+
+0: every case passed or cannot run here; 1: a case failed, none could run, or the run could not be stored; 2: the
+user's mistake; 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import hydra
+import yaml
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from harness import runs as results
+from harness.command import cluster
+from harness.command.console import Screen
+from harness.command.help import FLAGS, help_text
+from harness.command.publish import publish
+from harness.command.runner import run_job
+from harness.measure.supervisor import Worker
+from harness.plan.planning import make_plan
+from harness.records.errors import HarnessError, one_line
+from harness.records.naming import closest
+from harness.records.places import CONFIGS as CONFIG_DIR
+from harness.records.provenance import new_run_id, utc_now
+from harness.records.rows import FAILURES, IDLE
+from harness.runs.invocation import Invocation
+from harness.runs.store import Store
+
+_HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
+"""Requests that Hydra answers by itself: no run is made."""
+OBJECTIONS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
+"""What is raised where a configuration cannot be composed. ValueError: a group is given a number or null."""
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+"""Readers take a folder whose name begins with a dot for one that is being made."""
+
+
+def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int:
+    """Runs the command with these arguments (the process's own by default) and gives its exit code.
+
+    worker: of the commands before, if it is kept; one of its own otherwise.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    screen = Screen()
+    try:
+        if not __debug__:
+            raise HarnessError("Hydra reads no list or mapping under python -O: unset PYTHONOPTIMIZE")
+        if any(word in FLAGS for word in arguments):
+            print(help_text(arguments))
+            return 0
+        invocation = _invocation(arguments)
+        invocation.worker = worker or invocation.worker
+        invocation.on_event = screen.event
+        return _run(invocation, screen)
+    except HarnessError as error:
+        return _say(str(error), error.exit_code)
+    except KeyboardInterrupt:  # before the sweep, or again while an interruption is being reported
+        return _say("interrupted", 130)
+
+
+def _invocation(arguments: list[str]) -> Invocation:
+    """A new run, or with `resume=<run>` the run that the folder holds, with its own arguments and any further ones."""
+    resumed = [word.partition("=")[2] for word in arguments if word.startswith("resume=")]
+    further = [word for word in arguments if not word.startswith("resume=")]
+    named = [word.partition("=")[2] for word in further if word.startswith("run_id=")]
+    if not resumed:
+        if named and not _RUN_ID.fullmatch(named[-1]):
+            raise HarnessError(
+                f"run_id is {named[-1]!r}, needs a plain folder name: letters, digits, '-', '_' and '.', no '.' first"
+            )
+        return Invocation(named[-1] if named else new_run_id(), tuple(further))
+    if len(resumed) > 1:
+        raise HarnessError("resume is given twice: one run is resumed at a time")
+    if named:
+        raise HarnessError("resume and run_id exclude each other: a resumed run keeps its name")
+    folder = Path(resumed[0])
+    try:
+        manifest = results.load_manifest(folder)
+    except results.ResultsError as error:
+        raise HarnessError(f"resume={resumed[0]}: {error}") from None
+    kept = [word for word in manifest.get("arguments", []) if not word.startswith("run_id=")]
+    return Invocation(str(manifest["run_id"]), (*kept, *further), folder)
+
+
+def _run(invocation: Invocation, screen: Screen) -> int:
+    with _Interrupts() as interrupts:
+        code = _sweep(invocation, screen, interrupts)
+    if interrupts.held is None or invocation.store is None:
+        return _mirror(invocation, code)
+    if _mirrored(invocation):  # Ctrl-C while the run was being closed, perhaps the second one: leave at once
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
+    return code if code == 130 else _say("interrupted; the run is stored", 130)
+
+
+def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> int:
+    """Runs the jobs and closes the run folder, which no interruption disturbs; gives the exit code."""
+    status, code = "failed", 1
+    try:
+        with screen:
+            if cluster.launcher(invocation.arguments):
+                _spread(invocation, screen)
+            else:
+                _hydra(invocation, lambda config: _job(config, invocation, screen))
+        interrupts.hold = True
+        status, code = "completed", 1 if invocation.failures else 0
+        if invocation.did_not_run and not invocation.ran:
+            code = _say(f"nothing could run here: {'; '.join(dict.fromkeys(invocation.did_not_run))}", 1)
+    except KeyboardInterrupt:
+        interrupts.hold = True
+        status = "interrupted"
+        if invocation.store is None:
+            code = _say("interrupted; nothing had been stored", 130)
+        else:
+            screen.unfinished()
+            code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
+    except HarnessError as error:
+        advice = f"; go on with: {invocation.resume_command}" if invocation.store and error.exit_code == 1 else ""
+        code = _say(f"{error}{advice}", error.exit_code)
+    finally:
+        interrupts.hold = True
+        try:
+            invocation.close(status)
+        except HarnessError as error:  # the disk is full: the data before it are safe
+            code = _say(str(error), code or 1)
+    if invocation.store is not None:
+        screen.account(invocation.store)
+    return code
+
+
+def _spread(invocation: Invocation, screen: Screen) -> None:
+    """Has each point measured by a job of its own, and merges what they stored, also when not all of them did."""
+    defaults = OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / "config.yaml"))
+    assert isinstance(defaults, dict)
+    order = cluster.order_of(invocation, str(defaults["results_dir"]))
+    results_dir = order.parts.parents[1]
+    if order.parts.exists():  # left by an invocation that was killed
+        for store in cluster.merge(order.parts, results_dir):
+            store.__exit__()
+        shutil.rmtree(order.parts, ignore_errors=True)
+    screen.status(f"waiting for the jobs; their logs are in {order.parts / 'submitit'}")
+    ended: list[HarnessError] = []
+    try:
+        _hydra(invocation, cluster.task(order, _part), remote=True)
+    except HarnessError as error:
+        ended.append(error)
+        cluster.wait_for_jobs(order.parts)  # the launcher does not wait for the others
+    except KeyboardInterrupt:
+        later = f"python -m harness cluster {shlex.quote(str(order.parts))}"
+        raise HarnessError(f"interrupted; jobs may still run; merge what they store with: {later}", 130) from None
+    ended = [*cluster.mistakes(order.parts), *ended]
+    stores = cluster.merge(order.parts, results_dir)
+    if not stores and invocation.folder is not None:
+        stores = [Store.reopen(invocation.folder)]  # nothing was missing
+    for store in stores:
+        rows = results.load_run(store.folder).measurements
+        screen.merged(store, rows["status"].value_counts().to_dict())
+        invocation.failures += int(rows["status"].isin([str(status) for status in FAILURES]).sum())
+        idle = rows[rows["status"].isin([str(status) for status in IDLE])]
+        invocation.did_not_run += [f"{row.implementation}: {row.reason}" for row in idle.itertuples()]
+        invocation.ran += len(rows) - len(idle)
+        if invocation.store is not None:  # a run of another board, complete as it is
+            invocation.store.update(status="completed", ended_utc=utc_now())
+            invocation.store.__exit__()
+        invocation.take_over(store)
+    if ended:
+        raise ended[0]
+    shutil.rmtree(order.parts, ignore_errors=True)
+
+
+def _part(config: DictConfig, invocation: Invocation) -> None:
+    """What a job of a cluster does: one point, shown in the job's log."""
+    with Screen() as screen:
+        invocation.on_event = screen.event
+        _job(config, invocation, screen)
+
+
+def _job(config: DictConfig, invocation: Invocation, screen: Screen) -> None:
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    overrides = [word for word in HydraConfig.get().overrides.task if not word.startswith("run_id=")]
+    settings = {str(key): value for key, value in plain.items()}
+    if isinstance(settings.get("device"), Mapping):
+        invocation.supervisor(settings["device"]).begin()  # it imports torch while planning does
+    with invocation.ledger.during("start"):
+        plan = make_plan(settings, overrides)
+    run_job(plan, settings, invocation, screen)
+
+
+def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote: bool = False) -> None:
+    """Composes the configuration and calls the task once a job; what Hydra objects to is a `HarnessError`.
+
+    remote: a launcher sends the task to other processes, and raises whatever it likes when one does not return.
+    """
+    own = [] if any(word in invocation.arguments for word in _HYDRA_FLAGS) else [f"run_id={invocation.run_id}"]
+    words = [word for word in invocation.arguments if not word.startswith("run_id=")]
+    raised: list[BaseException] = []
+
+    def job(config: DictConfig) -> None:
+        try:
+            task(config)
+        except Exception as error:  # Hydra would wrap it, or in a multirun collect it and go on
+            raised.append(error)
+            raise SystemExit(1) from error
+
+    flags = get_args_parser().parse_known_args(words)[1] if own else []
+    if flags:
+        raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
+    sent = task if remote else job
+    decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(sent)
+    before, sys.argv = sys.argv, ["harness", *words, *own]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # its exceptions whole instead of printed
+    try:
+        with warnings.catch_warnings():
+            # Our files of the launchers have the names of the plugin's, whose types they are checked against.
+            warnings.filterwarnings("ignore", message=r"\s*'hydra/launcher/.*validated against ConfigStore schema")
+            decorated()
+    except OBJECTIONS as error:
+        raise HarnessError(sentence(error)) from error
+    except SystemExit as end:
+        if raised:
+            raise raised[0] from None
+        if end.code not in (None, 0):
+            raise HarnessError("the arguments cannot be read, see above", 2) from None
+    except Exception as error:
+        if not remote:
+            raise
+        raise HarnessError(f"a job did not come back: {' '.join(str(error).split())}", exit_code=1) from error
+    finally:
+        sys.argv = before
+
+
+def sentence(error: BaseException) -> str:
+    """An objection of Hydra's in one line, with the nearest key or choice."""
+    words = " ".join(str(error).split())
+    if isinstance(error, OverrideParseException):
+        quoted = "'implementations=[\"tk[stages=2]\",cublas]'"
+        return f"{error.override} is no key=value: quote what holds brackets, commas or other letters, {quoted}"
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = str(error.missing_cfg_file).rpartition("/")
+        options = sorted(error.options or [])
+        return f"{group}={choice} is no choice: there is {', '.join(options)}{closest(choice, options)}"
+    parent, full = (getattr(error.__cause__, name, None) for name in ("parent_node", "full_key"))
+    if isinstance(parent, DictConfig) and full:
+        within = str(full).rpartition(".")[0]
+        groups = {path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")}
+        there = list(map(str, parent))
+        keys = [f"{within}.{key}" for key in there] if within else sorted({*there, *groups, "resume"})
+        return f"{full} is unknown: there is {', '.join(keys)}{closest(str(full), keys)}"
+    return f"{words}: name a file of configs/, as in timer=cuda_events" if type(error) is ValueError else words
+
+
+class _Interrupts:
+    """Ctrl-C, and SIGTERM, which batch systems send: each is a KeyboardInterrupt, or while `hold` is set only noted."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self.held: int | None = None
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number, handler in self._before.items():
+            if handler != signal.SIG_IGN:  # a job in the background is not Ctrl-C's concern
+                signal.signal(number, self._arrived)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _arrived(self, number: int, frame: object) -> None:
+        if not self.hold:
+            raise KeyboardInterrupt
+        self.held = number
+
+
+def _mirrored(invocation: Invocation) -> bool:
+    """Whether there is a run to publish, and it was asked for."""
+    settings = invocation.last_config.get("wandb")
+    return invocation.store is not None and settings is not None and settings["mode"] != "disabled"
+
+
+def _mirror(invocation: Invocation, code: int) -> int:
+    """Publishes the stored run to wandb; the results are safe whatever comes of it.  Gives the exit code."""
+    if not _mirrored(invocation):
+        return code
+    assert invocation.store is not None
+    try:
+        with _Interrupts():
+            publish(invocation.store.folder, **invocation.last_config["wandb"])
+    except KeyboardInterrupt:
+        return _say(_not_mirrored(invocation, "interrupted"), 130)
+    except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
+        _say(_not_mirrored(invocation, one_line(error)), code)
+    return code
+
+
+def _not_mirrored(invocation: Invocation, reason: str) -> str:
+    assert invocation.store is not None
+    later = f"python -m harness.publish {shlex.quote(str(invocation.store.folder))}"
+    return f"the run is stored but not mirrored to wandb ({reason}); later: {later}"
+
+
+def _say(text: str, exit_code: int) -> int:
+    print(text, file=sys.stderr)
+    return exit_code

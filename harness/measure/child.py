@@ -1,0 +1,117 @@
+"""The spawned process: answers requests until it is told to stop or the pipe closes."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
+from typing import Any, NoReturn
+
+from harness.measure.messages import Broken, Describe, Done, Inspect, Machine, Measure, Refused, Stop
+from harness.records.errors import HarnessError
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+BROKEN_EXIT = 70
+"""Exit code of a worker that ended itself because its device was unusable."""
+
+
+def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
+    """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with contextlib.suppress(OSError):
+        os.setpgrp()  # so that the parent can end it with whatever an implementation starts
+    _die_with_parent()
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    faulthandler.enable()
+    logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # it logs what it raises
+
+    import torch  # noqa: F401  after the environment is set, and in this process only
+    from hydra.utils import instantiate
+
+    from harness.devices.cpu import product_gflops
+    from harness.measure.measure import inspect, measure_group
+    from harness.measure.session import ProcessBrokenError, Session, status_of
+    from harness.records.errors import one_line
+
+    try:
+        here = instantiate(dict(device))
+    except Exception as error:  # Hydra wraps what the constructor raised
+        pipe.send(Refused(_device_sentence(device, error)))
+        return
+
+    def enter(index: int) -> None:
+        running.value = index
+
+    while True:
+        try:
+            request = pipe.recv()
+        except EOFError:  # the parent is gone
+            return
+        match request:
+            case Stop():
+                _leave()
+            case Describe():
+                began = time.perf_counter()
+                try:
+                    roofs = here.roofs() if request.roofs and here.timed else {}
+                except Exception as error:  # a GPU in use by others, mostly
+                    pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error, named=True)}"))
+                    return
+                took = time.perf_counter() - began
+                gflops = 0.0 if here.timed else product_gflops()
+                pipe.send(Machine(here.kind, here.timed, here.describe(), here.libraries(), roofs, took, gflops))
+            case Inspect():
+                for index, contestant in enumerate(request.contestants):
+                    enter(index)
+                    pipe.send(inspect(contestant, request.problems, here.kind))
+                pipe.send(Done())
+            case Measure():
+                session = Session(request.group, here, request.timer, request.limits, pipe.send, enter)
+                try:
+                    measure_group(session)
+                except ProcessBrokenError as broken:
+                    pipe.send(broken.message)
+                    os._exit(BROKEN_EXIT)  # no clean-up of a context that is gone
+                except BrokenPipeError:  # the parent is gone
+                    return
+                except Exception as error:  # not an implementation's: inputs or reference could not be made
+                    here.release()
+                    pipe.send(Broken(running.value, one_line(error, named=True), status_of(error)))
+                    return
+        enter(-1)
+
+
+def _leave() -> NoReturn:
+    """Ends the process without taking its modules down one by one, which takes a second; the parent waits for it."""
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()  # what libraries have left to tidy up
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Asks Linux to end this process when the parent ends, however that happens: a hanging kernel would outlive it."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _device_sentence(device: Mapping[str, Any], error: Exception) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, HarnessError):
+            return str(cause)
+        cause = cause.__cause__
+    return f"device {device.get('_target_')} cannot be used: {' '.join(str(error).split())}"

@@ -1,0 +1,169 @@
+"""Is an output what it should be?  Shapes, dtypes, NaN, and the error against the float64 reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.devices.outputs import parts, unusable
+from harness.records.rows import OWN_BOUND
+from harness.workloads import Workload
+from harness.workloads.spec import Expected, OwnBound, Reference, Tolerance
+
+TORCH_DTYPES = {
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp32": torch.float32,
+    "e4m3": torch.float8_e4m3fn,
+}
+
+WIDEST = 2.0
+"""A bound of a library's own may be this many times the workload's, and no more."""
+
+_BLOCK_ELEMENTS = 2**25
+"""Elements compared at once, so that no float64 copy of a whole output is made."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of a verification.  reason: why it failed; for a pass, a remark such as a check on slices."""
+
+    passed: bool
+    reason: str
+    rel_l2_error: float | None = None
+    max_abs_error: float | None = None
+    worst_output: str = ""
+    tolerance: float | None = None
+
+
+def check_outputs(
+    workload: Workload,
+    problem: Any,
+    outputs: object,
+    expected: Reference,
+    inputs: Mapping[str, torch.Tensor] | None = None,
+    own: OwnBound | None = None,
+) -> Check:
+    """Compares what a call returned with the reference; every output is looked at in full for shape, dtype and NaN.
+
+    The errors reported are those of the output that comes nearest to its tolerance or exceeds it most.  inputs: of the
+    call, whose memory no output may share.  own: the bound of a library that is less precise by design; a pass under it
+    says so.  Raises `ValueError` for a reference of an output that the workload does not have.
+    """
+    tensors = parts(outputs)
+    complaint = complain_of_form(workload, problem, tensors, inputs or {})
+    if complaint:
+        return Check(False, complaint)
+    by_name = {
+        name: tensor
+        for name, tensor in zip(workload.outputs(problem), tensors, strict=True)
+        if isinstance(tensor, torch.Tensor)
+    }
+    if callable(expected):
+        expected = expected(by_name)
+    strange = [part.output for part in expected if part.output not in by_name]
+    if strange:
+        raise ValueError(f"reference: got the output {strange[0]!r}, the workload's are {', '.join(by_name)}")
+    for name, tensor in by_name.items():
+        bad = 0 if _all_finite(tensor) else int(_not_finite(tensor).sum())
+        if bad and all(bool(torch.isfinite(part.values).all()) for part in expected if part.output == name):
+            return Check(False, f"{name} has {bad} of {tensor.numel()} elements NaN or infinite: unwritten, or wrong")
+    checks = [_compare(workload, problem, by_name[part.output], part, own) for part in expected]
+    worst = max(checks, key=lambda check: (not check.passed, _excess(check)))
+    remarks = [_wider(workload.tolerance(problem, part), part, own)[1] for part in expected] if own else []
+    notes = "; ".join(dict.fromkeys(filter(None, (*remarks, *(part.note for part in expected)))))
+    reason = worst.reason if not worst.passed else notes
+    return Check(worst.passed, reason, worst.rel_l2_error, worst.max_abs_error, worst.worst_output, worst.tolerance)
+
+
+def complain_of_form(
+    workload: Workload, problem: Any, tensors: Sequence[object], inputs: Mapping[str, torch.Tensor]
+) -> str | None:
+    """What is wrong with the outputs before any number in them is read: count, kind, memory, shape, dtype."""
+    outputs = workload.outputs(problem)
+    if len(tensors) != len(outputs):
+        return f"returned {len(tensors)} outputs, needs {len(outputs)}: {', '.join(outputs)}"
+    for (name, output), tensor in zip(outputs.items(), tensors, strict=True):
+        if not isinstance(tensor, torch.Tensor):
+            return f"{name} is a {type(tensor).__name__}, needs a tensor"
+        complaint = unusable(name, tensor, inputs)
+        if complaint:
+            return complaint
+        if tuple(tensor.shape) != output.shape:
+            return f"{name} has shape {tuple(tensor.shape)}, needs {output.shape}"
+        if tensor.dtype != TORCH_DTYPES[output.dtype]:
+            return f"{name} has dtype {tensor.dtype}, needs {TORCH_DTYPES[output.dtype]}"
+    return None
+
+
+def _wider(tolerance: Tolerance, expected: Expected, own: OwnBound | None) -> tuple[Tolerance, str]:
+    """The bound that holds, and what to say of it where it is the library's own.
+
+    Largest errors may grow as the L2 norm does.  Raises `ValueError` for a bound that is wider than `WIDEST` allows.
+    """
+    if own is None or expected.statistic or own.rel_l2 <= tolerance.rel_l2 or tolerance.rel_l2 == 0.0:
+        return tolerance, ""
+    factor = own.rel_l2 / tolerance.rel_l2
+    if factor > WIDEST:
+        raise ValueError(
+            f"tolerance: got {own.rel_l2:.3g}, the workload allows {tolerance.rel_l2:.3g} and a library at most "
+            f"{WIDEST:g} times that"
+        )
+    words = f"held to {own.rel_l2:.3g}, {OWN_BOUND} (others to {tolerance.rel_l2:.3g}): {own.reason}"
+    return Tolerance(own.rel_l2, factor * tolerance.max_abs, f"its own bound: {own.reason}"), words
+
+
+def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: Expected, own: OwnBound | None) -> Check:
+    tolerance, _ = _wider(workload.tolerance(problem, expected), expected, own)
+    rel_l2, max_abs = errors(expected.select(output), expected.values, expected.cancelled.norm)
+    name = expected.output
+    if not rel_l2 <= tolerance.rel_l2:
+        reason = f"{name}: relative L2 error {rel_l2:.3g} is above {tolerance.rel_l2:.3g} ({tolerance.reason})"
+    elif not max_abs <= tolerance.max_abs:
+        reason = f"{name}: largest error {max_abs:.3g} is above {tolerance.max_abs:.3g}: single elements are wrong"
+    else:
+        return Check(True, "", rel_l2, max_abs, name, tolerance.rel_l2)
+    return Check(False, reason, rel_l2, max_abs, name, tolerance.rel_l2)
+
+
+def _all_finite(tensor: torch.Tensor) -> bool:
+    """Whether the least and the largest element show that all are finite: one pass where `_not_finite` takes ten.
+
+    A NaN anywhere makes both NaN.  PyTorch has no `aminmax` of e4m3, nor of nothing.
+    """
+    if tensor.dtype == torch.float8_e4m3fn or not 0 < tensor.numel() < 2**31:
+        return False
+    return bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all())
+
+
+def _not_finite(tensor: torch.Tensor) -> torch.Tensor:
+    """Where elements are NaN or infinite. e4m3 has no infinity, and PyTorch no `isfinite` of it."""
+    return torch.isnan(tensor) if tensor.dtype == torch.float8_e4m3fn else ~torch.isfinite(tensor)
+
+
+def errors(output: torch.Tensor, reference: torch.Tensor, floor: float = 0.0) -> tuple[float, float]:
+    """(||output - reference|| / ||reference||, largest |output - reference|), computed in float64 by blocks.
+
+    The relative error is to the larger of the reference's norm and `floor`: what is left where terms cancel has no
+    relative accuracy. Where both are zero, it is 0 for an exact output and infinite for any other.
+    """
+    squares, largest = 0.0, 0.0
+    rows = max(1, _BLOCK_ELEMENTS * len(output) // max(1, output.numel()))
+    for block, wanted in zip(output.split(rows), reference.split(rows), strict=True):
+        difference = block.double().sub_(wanted)
+        largest = max(largest, float(torch.linalg.vector_norm(difference, math.inf)))
+        squares += float(torch.linalg.vector_norm(difference)) ** 2
+    norm = max(float(torch.linalg.vector_norm(reference)), floor)
+    if norm == 0.0:
+        return (0.0 if squares == 0.0 else math.inf), largest
+    return math.sqrt(squares) / norm, largest
+
+
+def _excess(check: Check) -> float:
+    if not check.tolerance or check.rel_l2_error is None:
+        return 0.0
+    return check.rel_l2_error / check.tolerance

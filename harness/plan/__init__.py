@@ -1,0 +1,1 @@
+"""What is asked for: a configuration as cases, contestants and limits, before anything runs."""

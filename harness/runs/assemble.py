@@ -1,0 +1,322 @@
+"""From what the worker saw to what is stored: statistics, roofline, ratios.
+
+Pure, but for the defaults in `configs/` that a row's command is told from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from harness import workloads
+from harness.devices.seats import block_rounds
+from harness.devices.settled import Block
+from harness.devices.telemetry import mean_or_none, median_or_none
+from harness.measure.messages import CaseOutcome, Machine
+from harness.measure.supervisor import GroupResult
+from harness.plan import roofline
+from harness.plan.planning import Group, Plan
+from harness.plan.repetition import repro_command
+from harness.records import stats
+from harness.records.datasheets import Roof, find_datasheet
+from harness.records.rows import Measurement, Ratio, SettledBlock, Status
+from harness.runs.samples import UNKNOWN, Samples
+from harness.runs.store import StoredGroup
+
+LONG_US = 1000.0
+"""Calls that take longer than this are compared after the same predecessors.  Recorded attention on an H200: of calls
+under 4 ms the predecessor decided nothing, of calls above 9 ms up to 14 %."""
+
+READABLE_US = 1000.0
+"""The board is read at the beginning of a call, and takes about so long to be read: what is read of a longer call is
+its predecessor's."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The numbers of a case that was timed; the names are those of the columns."""
+
+    latency_us_p10: float
+    latency_us_p50: float
+    latency_us_p90: float
+    tflops: float
+    gbps: float
+    roof_pct_measured: float | None
+    roof_pct_datasheet: float | None
+    aa_noise_pct: float
+    sm_clock_mhz: float | None
+    power_w: float | None
+    energy_mj: float | None = None
+    tflops_per_w: float | None = None
+    settled_latency_us: float | None = None
+    settled_clock_mhz: float | None = None
+    settled_power_w: float | None = None
+    settled_energy_mj: float | None = None
+    settled_tflops: float | None = None
+    settled_blocks: int | None = None
+
+
+def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
+    """The rows and samples of a group, in the order of its contestants."""
+    outcomes = [_judge(plan, group, outcome, machine) for outcome in result.outcomes]
+    noise = _noise_pct(outcomes)
+    measurements = tuple(
+        _measurement(plan, group, outcome, machine, run_id, noise.get(str(outcome.index), 0.0)) for outcome in outcomes
+    )
+    samples = {
+        measurement.case_id: _samples(group, outcome)
+        for measurement, outcome in zip(measurements, outcomes, strict=True)
+        if len(outcome.latency_us)
+    }
+    ratios = _ratios(measurements, outcomes, group.seed, run_id)
+    settled = tuple(block for outcome in outcomes for block in _blocks(group, outcome))
+    return StoredGroup(measurements, ratios, samples, settled, energy_j=result.energy_j, seconds=result.seconds)
+
+
+def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
+    """The stored blocks of a case."""
+    for block in outcome.settled:
+        yield SettledBlock(
+            case_id=group.case_ids[outcome.index],
+            block=block.round,
+            position=block.position,
+            predecessor=group.case_ids[block.predecessor] if block.predecessor >= 0 else "",
+            calls=block.calls,
+            seconds=block.seconds,
+            latency_us=block.latency_us,
+            sm_clock_mhz=block.sm_clock_mhz,
+            power_w=block.power_w,
+            energy_mj=block.energy_mj,
+        )
+
+
+def _samples(group: Group, outcome: CaseOutcome) -> Samples:
+    """The samples of a case, with the ids of the cases that ran before them."""
+    ids = np.array([*group.case_ids, UNKNOWN["predecessor"]], dtype=object)  # NOBODY, -1, is the last
+    seats = (outcome.positions, ids[outcome.predecessors], outcome.placements)
+    return Samples(outcome.latency_us, outcome.rounds, *seats)
+
+
+def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
+    """The outcome, turned into an error if its time is beyond what the hardware can do."""
+    if not len(outcome.latency_us):
+        return outcome
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
+    roof = sheet.roof_at(group.problem.dtype, machine.gpu.get("sm_clock_max_mhz")) if sheet else None
+    if roof is None:
+        return outcome
+    workload = workloads.load(group.workload)
+    complaint = roofline.impossible(
+        roof,
+        workload.flops(group.problem),
+        workload.traffic(group.problem),
+        float(np.median(outcome.latency_us)),
+        int(machine.gpu.get("l2_bytes") or 0),
+        warm=not plan.timer.flush_l2,
+    )
+    return outcome if complaint is None else replace(_without_times(outcome), status=Status.ERROR, reason=complaint)
+
+
+def _without_times(outcome: CaseOutcome) -> CaseOutcome:
+    return replace(
+        outcome,
+        latency_us=np.empty(0),
+        rounds=np.empty(0, dtype=np.int32),
+        positions=np.empty(0, dtype=np.int32),
+        predecessors=np.empty(0, dtype=np.int32),
+        placements=np.empty(0, dtype=np.int32),
+        sm_clock_mhz=None,
+        power_w=None,
+        throttled="",
+        settled=(),
+    )
+
+
+def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
+    """By the contestants' numbers: the samples of those that were timed, with their seats."""
+    timed = [outcome for outcome in outcomes if len(outcome.latency_us)]
+    block = block_rounds(max(1, len(timed)))
+    return {
+        str(one.index): stats.Seated(one.latency_us, one.rounds // block, one.predecessors.astype(str)) for one in timed
+    }
+
+
+def _by_predecessor(seated: Mapping[str, stats.Seated]) -> bool:
+    """Whether cases are compared after the same predecessors: their calls are long, and all seats are known."""
+    return _known(seated) and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
+
+
+def _known(seated: Mapping[str, stats.Seated]) -> bool:
+    """Whether all seats are known."""
+    return all(len(one.predecessors) == len(one.latency_us) > 0 for one in seated.values())
+
+
+def _noise_pct(outcomes: Sequence[CaseOutcome]) -> dict[str, float]:
+    """The A/A noise of each case that was timed, by its number: one tick of the clock at least."""
+    seated = _seated(outcomes)
+    tick = stats.tick_us([one.latency_us for one in seated.values()])
+    noise = (
+        stats.same_predecessor_noise_pct(seated)
+        if _by_predecessor(seated)
+        else {str(one.index): stats.aa_noise_pct(one.latency_us, one.rounds) for one in outcomes if len(one.latency_us)}
+    )
+    return {case: max(pct, 100 * tick / float(np.median(seated[case].latency_us))) for case, pct in noise.items()}
+
+
+def _measurement(
+    plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine, run_id: str, noise_pct: float
+) -> Measurement:
+    contestant, problem = group.contestants[outcome.index], group.problem
+    timed = _timed(group, outcome, machine, noise_pct)
+    numbers: dict[str, Any] = vars(timed) if timed else dict.fromkeys(Timed.__dataclass_fields__)
+    return Measurement(
+        run_id=run_id,
+        case_id=group.case_id(contestant),
+        workload=group.workload,
+        direction=problem.direction,
+        implementation=contestant.implementation,
+        variant=contestant.variant,
+        version=outcome.version,
+        problem=problem.text,
+        dtype=problem.dtype,
+        distribution=group.distribution,
+        seed=group.seed,
+        status=outcome.status,
+        reason=outcome.reason,
+        rel_l2_error=outcome.rel_l2_error,
+        max_abs_error=outcome.max_abs_error,
+        worst_output=outcome.worst_output,
+        tolerance=outcome.tolerance,
+        n_samples=len(outcome.latency_us),
+        timer=plan.timer.kind if timed else "",
+        cache=plan.timer.cache if timed else "",
+        bound=_bound(group, machine),
+        throttled=outcome.throttled,
+        peak_memory_mib=outcome.peak_memory_mib,
+        kernel_names=" | ".join(outcome.kernel_names),
+        repro_command=repro_command(plan, group, outcome.index),
+        **numbers,
+    )
+
+
+def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: float) -> Timed | None:
+    if not len(outcome.latency_us):
+        return None
+    workload, problem = workloads.load(group.workload), group.problem
+    flops, traffic = workload.flops(problem), workload.traffic(problem)
+    p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
+    measured, datasheet = _roofs(problem.dtype, machine)
+    readable = p50 < READABLE_US
+    return Timed(
+        latency_us_p10=p10,
+        latency_us_p50=p50,
+        latency_us_p90=p90,
+        tflops=flops / (p50 * 1e6),
+        gbps=traffic.total / (p50 * 1e3),
+        roof_pct_measured=roofline.roof_pct(measured, flops, traffic, p50) if measured else None,
+        roof_pct_datasheet=roofline.roof_pct(datasheet, flops, traffic, p50) if datasheet else None,
+        aa_noise_pct=noise_pct,
+        sm_clock_mhz=outcome.sm_clock_mhz if readable else None,
+        power_w=outcome.power_w if readable else None,
+        **_settled(outcome.settled, flops),
+    )
+
+
+def _settled(blocks: Sequence[Block], flops: float) -> dict[str, Any]:
+    """The columns of a case that was measured settled; none of one that was not."""
+    if not blocks:
+        return {}
+    latency_us = stats.geometric_mean([block.latency_us for block in blocks])
+    tflops, power = flops / (latency_us * 1e6), mean_or_none([block.power_w for block in blocks])
+    energy_mj = mean_or_none([block.energy_mj for block in blocks])
+    return {
+        "settled_latency_us": latency_us,
+        "settled_clock_mhz": median_or_none([block.sm_clock_mhz for block in blocks]),
+        "settled_power_w": power,
+        "settled_energy_mj": energy_mj,
+        "settled_tflops": tflops,
+        "settled_blocks": len(blocks),
+        "energy_mj": energy_mj,
+        "tflops_per_w": tflops / power if power else None,
+    }
+
+
+def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
+    """(measured in this run, from the datasheet), each None where there is none for this dtype."""
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
+    return roofline.measured_roof(machine.roofs, dtype), sheet.roof(dtype) if sheet else None
+
+
+def _bound(group: Group, machine: Machine) -> str:
+    measured, datasheet = _roofs(group.problem.dtype, machine)
+    roof = measured or datasheet
+    if roof is None:
+        return ""
+    workload, launch_us = workloads.load(group.workload), machine.roofs.get("launch_us", 0.0)
+    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem), launch_us)
+
+
+def _ratios(
+    measurements: Sequence[Measurement], outcomes: Sequence[CaseOutcome], seed: int, run_id: str
+) -> tuple[Ratio, ...]:
+    """Every ordered pair of cases of the group that were timed together."""
+    timed = {m.case_id: o for m, o in zip(measurements, outcomes, strict=True) if len(o.latency_us)}
+    noise = {m.case_id: m.aa_noise_pct or 0.0 for m in measurements}
+    estimates = _estimates(timed, seed)
+    settled = stats.settled_ratios(
+        {case: np.array([block.latency_us for block in o.settled]) for case, o in timed.items() if o.settled}
+    )
+    return tuple(
+        Ratio(
+            run_id=run_id,
+            case_id=case,
+            baseline_case_id=baseline,
+            ratio_p50=estimate.value,
+            ci_low=estimate.interval.low,
+            ci_high=estimate.interval.high,
+            verdict=stats.verdict(estimate, [noise[case], noise[baseline]]),
+            **_settled_ratio(settled.get((case, baseline))),
+        )
+        for (case, baseline), estimate in estimates.items()
+    )
+
+
+def _estimates(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, str], stats.RatioEstimate]:
+    """Every ordered pair of cases: paired in rounds, or where calls are long after the same predecessors."""
+    if not timed:
+        return {}
+    names = {str(outcome.index): case for case, outcome in timed.items()}
+    seated = {names[number]: one for number, one in _seated(list(timed.values())).items()}
+    if _by_predecessor(seated):
+        return stats.same_predecessor_ratios(seated, seed=seed)
+    estimates = _in_rounds(timed, seed)
+    return stats.widened(estimates, seated) if _known(seated) else estimates
+
+
+def _in_rounds(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, str], stats.RatioEstimate]:
+    """Every ordered pair of cases, paired in rounds, over placements where there are several."""
+    per_round = {case: stats.per_round_medians(one.latency_us, one.rounds)[1] for case, one in timed.items()}
+    estimates = stats.paired_ratios(per_round, seed=seed)
+    moved = next((one.placements for one in timed.values()), np.empty(0))
+    if not moved.any():
+        return estimates
+    parts = [
+        {case: one.latency_us[one.placements == placement] for case, one in timed.items()}
+        for placement in np.unique(moved)
+    ]
+    return stats.over_placements(estimates, parts)
+
+
+def _settled_ratio(estimate: stats.RatioEstimate | None) -> dict[str, Any]:
+    """The columns of a pair of which both were measured settled; none of another."""
+    if estimate is None:
+        return {}
+    return {
+        "settled_ratio": estimate.value,
+        "settled_ci_low": estimate.interval.low,
+        "settled_ci_high": estimate.interval.high,
+        "settled_verdict": stats.verdict(estimate, ()),
+    }

@@ -1,0 +1,166 @@
+"""What the jobs of one command share: the run's name and folder, the worker, the machine's description.
+
+A multirun calls the same task once a point; all points go to one run folder and are done by one worker.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.measure.ledger import Ledger, added, overhead_pct
+from harness.measure.messages import Machine
+from harness.measure.supervisor import Supervisor, Worker
+from harness.plan.planning import Plan
+from harness.records import provenance
+from harness.records.datasheets import find_datasheet
+from harness.records.errors import HarnessError
+from harness.records.naming import gpu_slug
+from harness.runs.library_sizes import library_sizes
+from harness.runs.store import Store, run_folder
+
+
+@dataclass
+class Invocation:
+    """State of one command.  arguments: as given, for the manifest and for resuming; folder: of a resumed run.
+
+    For a job of a cluster (`harness.command.cluster`), part: where to store instead of in a folder of the run's own;
+    stored_elsewhere: groups of the run's manifest, which need no measuring.
+    """
+
+    run_id: str
+    arguments: tuple[str, ...]
+    folder: Path | None = None
+    on_event: Callable[[object], None] = lambda event: None
+    store: Store | None = None
+    failures: int = 0
+    ran: int = 0
+    """Cases that ran, and groups that had run before."""
+    did_not_run: list[str] = field(default_factory=list)
+    """Why the others did not."""
+    last_config: Mapping[str, Any] = field(default_factory=dict)
+    part: Path | None = None
+    stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
+    worker: Worker = field(default_factory=Worker)
+    """That of the commands before, where it is kept."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Where the time of this command goes."""
+    _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
+    _merged: bool = False
+    _machine: Machine | None = None
+
+    def supervisor(self, device: Mapping[str, Any]) -> Supervisor:
+        """The worker for this device, kept over jobs."""
+        return self.worker.on(device, lambda event: self.on_event(event))
+
+    def machine(self, device: Mapping[str, Any], roofs: bool) -> Machine:
+        """The machine, described once; the roofs are measured once a run."""
+        worker = self.supervisor(device)
+        if self._machine is None or (roofs and self._machine.timed and not self._machine.roofs):
+            with self.ledger.during("start"):
+                self._machine = worker.describe(roofs)
+            self.ledger.move("start", "roofs", self._machine.roofs_seconds)
+        return self._machine
+
+    def account(self) -> dict[str, Any]:
+        """Entries of the manifest: where the time of the run has gone, earlier commands included.
+
+        A run that jobs of a cluster made has their accounts; this command has only waited for them.
+        """
+        if self._merged:
+            return {}
+        seconds = added(self._earlier_seconds, self.ledger.seconds())
+        return {"seconds": seconds, "overhead_pct": overhead_pct(seconds)}
+
+    def open_store(self, plan: Plan, config: Mapping[str, Any], machine: Machine) -> Store:
+        """The run folder: made by the first job, reopened on resume, shared by later jobs."""
+        if self.store is not None:
+            if self.store.manifest["device"] != machine.kind:
+                raise HarnessError("all jobs of a multirun share one run folder and so one device: give device= once")
+            names = str(self.store.manifest["experiment"]).split(",")
+            if plan.name not in names:
+                self.store.update(experiment=",".join([*names, plan.name]))
+            return self.store
+        if self.folder is not None:
+            self.store = _reopened(self.folder, machine)
+            self._earlier_seconds = self.store.manifest.get("seconds", {})
+            self.store.update(status="running", ended_utc=None)
+            return self.store
+        slug = gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
+        folder = self.part or run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
+        self.store = Store.create(folder, _manifest(self, plan, config, machine))
+        if machine.gpu and find_datasheet(str(machine.gpu["name"])) is None:
+            self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")
+        return self.store
+
+    def take_over(self, store: Store) -> None:
+        """Makes a run that other processes have measured this command's."""
+        self.store, self.last_config, self._merged = store, store.manifest["config"], True
+
+    def close(self, status: str) -> None:
+        """Ends the worker and marks the manifest."""
+        self.worker.leave(at_once=status != "completed")
+        if self.store is not None:
+            try:
+                self.store.update(status=status, ended_utc=provenance.utc_now(), **self.account())
+            finally:
+                self.store.__exit__()
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on, once there is a folder."""
+        assert self.store is not None
+        return f"python -m harness resume={shlex.quote(str(self.store.folder))}"
+
+
+def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """The manifest of a run that begins."""
+    source = provenance.source()
+    sheet = find_datasheet(str(machine.gpu.get("name", "")))
+    return {
+        "run_id": invocation.run_id,
+        "campaign": str(config["campaign"]),
+        "experiment": plan.name,
+        "git_commit": source.git_commit,
+        "git_dirty": source.git_dirty,
+        "command": shlex.join(["python", "-m", "harness", *invocation.arguments]),
+        "arguments": list(invocation.arguments),
+        "config": dict(config),
+        "device": machine.kind,
+        "gpu": machine.gpu or None,
+        "libraries": machine.libraries,
+        "library_sizes": library_sizes(),
+        "kernel_builds": {},
+        "roofs": machine.roofs,
+        "datasheet": None if sheet is None else dict(vars(sheet)),
+        "claim_files": provenance.claim_hashes(),
+        "started_utc": provenance.utc_now(),
+        "ended_utc": None,
+        "status": "running",
+    }
+
+
+def _reopened(folder: Path, machine: Machine) -> Store:
+    """The folder of an earlier invocation; refused if its results would not belong together with new ones."""
+    store = Store.reopen(folder)
+    manifest, source = store.manifest, provenance.source()
+    was, now = manifest.get("gpu") or {}, machine.gpu
+    try:
+        if manifest["device"] != machine.kind or was.get("uuid_hash") != now.get("uuid_hash"):
+            here = now.get("name", machine.kind)
+            raise HarnessError(
+                f"resume={folder}: the run is of another board ({was.get('name', manifest['device'])}; "
+                f"this is {here}): start a new run"
+            )
+        if manifest.get("git_commit") != source.git_commit:
+            raise HarnessError(
+                f"resume={folder}: the run is of commit {str(manifest.get('git_commit'))[:12]}, this is "
+                f"{source.git_commit[:12]}: check that commit out, or start a new run"
+            )
+    except HarnessError:
+        store.__exit__()
+        raise
+    return store
