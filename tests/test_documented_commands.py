@@ -147,7 +147,7 @@ def check_pip(words: list[str]) -> None:
 
 def check_harness(words: list[str]) -> None:
     """What the harness makes of it: a plan, of the first point of a sweep, or one of its commands."""
-    if words[0] in COMMANDS:
+    if words and words[0] in COMMANDS:
         check_module(f"harness {words[0]}", words[1:])
         return
     words = [word for word in words if word not in ("-m", "--multirun") and not word.startswith("hydra")]
