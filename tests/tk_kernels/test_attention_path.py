@@ -12,13 +12,16 @@ from attentions import OnGpu, operands
 import tk_kernels as tk
 from tk_kernels.kernels.attention import by_decode as attention_decode
 from tk_kernels.kernels.attention.by_decode import (
+    CPU,
     GRAPH_MORE_US,
     HOST_MORE_US,
-    PARTIAL_US,
     decode_us,
     predicts_faster,
     whole_us,
 )
+from tk_kernels.ops.library import compiled
+
+PARTIAL_US = 4e-4  # as in choice.h
 
 
 def test_the_cost_model() -> None:
@@ -183,6 +186,7 @@ def asked(q: Any = ONE, k: Any = LONG, causal: bool = False) -> bool:
 def hopper(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """There is a GPU of 132 multiprocessors with a copy engine, which captures nothing."""
     monkeypatch.setattr(attention_decode, "has_copy_engine", lambda device: True)
+    monkeypatch.setattr(attention_decode, "compiled", lambda kernel, device, name: compiled(kernel, CPU, name))
     monkeypatch.setattr(attention_decode, "key_of", lambda q, k, causal: (q.shape, k.shape, causal))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=132))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
@@ -205,6 +209,7 @@ def test_what_is_wrong_or_elsewhere_keeps_to_the_other_path(hopper: pytest.Monke
     """Guards: a division by no key heads; a head dim that no kernel has; rows that a plan cannot number, and that the
     other kernel takes."""
     assert not asked(k=OnGpu(1, 0, 65536, 128))
+    assert not asked(q=OnGpu(1, 2, 1, 128))  # fewer heads than k has: a division by no rows
     assert not asked(q=OnGpu(1, 32, 1, 96), k=OnGpu(1, 8, 65536, 96))
     assert not asked(k=OnGpu(1, 8, 65536))
     many = OnGpu(1, 70000, 1, 64)

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "choice.h"
 #include "tk/binding.h"
 
 namespace {
@@ -28,7 +29,19 @@ std::int64_t attention_backward(TensorView q, TensorView k, TensorView v, Tensor
                            deterministic);
 }
 
+// What choice.h predicts, in us.
+double whole_us(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                std::int64_t dim, std::int64_t multiprocessors) {
+    return model::whole_us({batch, heads, kv_heads, queries, keys, dim, multiprocessors});
+}
+double decode_us(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                 std::int64_t dim, std::int64_t multiprocessors, std::int64_t rows_per_tile) {
+    return model::decode_us({batch, heads, kv_heads, queries, keys, dim, multiprocessors}, rows_per_tile);
+}
+
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attention_forward, attention_forward);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attention_backward, attention_backward);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(whole_us, whole_us);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(decode_us, decode_us);

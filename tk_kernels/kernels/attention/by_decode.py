@@ -7,7 +7,6 @@ shape and kept.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...ops.library import has_copy_engine
+from ...ops.library import compiled, has_copy_engine
 from ...ops.operands import launch, like
-from ..decode.plan import GQA_KEY_STEP, DecodePlan, decode_plan, gqa_rows_per_tile
+from ..decode.plan import DecodePlan, decode_plan, gqa_rows_per_tile
 
 KEYS_PER_QUERY = 4
 """With fewer keys a query than this, `takes` says no without a look at the cost model, which costs the host 6 to
@@ -32,33 +31,18 @@ GRAPH_MORE_US = -4.0
 """The same in a CUDA graph, whose replays spare the host's time. Launches follow one another closely there, and of this
 path's longer one more is saved. Of 138 shapes that an H100 timed in graphs, this misses 6, and with 0 it would 20."""
 
+HEAD_DIMS = (64, 128)
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
 KEPT = 64
 """Plans that are kept, the latest; and all that a CUDA graph has captured, which replays them."""
-LAUNCH_US, DECODE_LAUNCH_US = 5.0, 14.5
-"""What a launch takes before the first step: of `attention`'s own kernel, and of the paged decode kernel."""
-WHOLE_ROWS, WHOLE_KEYS = 128, 128
-"""A block of `attention`'s own kernel: its rows, and keys of a step."""
-WHOLE_STEP_US = {64: 1.3, 128: 1.5}
-"""A step of that block, by head dim. Fitted to the run 20261125T195727Z-437e76 on an H100: 32:8 heads, 4097 keys, 1 and
-17 queries, batches of 1 and 16. What it recorded, 50.3 to 206.3 us, is met within 7 %."""
-DECODE_STEP_US = {64: 0.78, 128: 1.44}
-"""A step of the paged decode kernel in all blocks, by head dim. Fitted with DECODE_LAUNCH_US to the same run, whose
-tiles had 64 rows at most. The run 20261126T000054Z-23cb53 has tiles of 128; it is met within 10 %, 16.8 to 111.3 us. A
-step of 128 rows takes as long as one of 64, which the memory bounds. An H200's memory is faster: at head dim 128 a step
-takes 1.03 there (`GQA_COSTS`), so that the path is underrated where steps are many."""
-SHARED_STEP_US = {(64, 64): 0.62, (64, 128): 0.80, (128, 64): 0.85, (128, 128): 1.05}
-"""Such a step by head dim and rows of a tile, where a head's rows are several tiles, which read its keys side by side:
-then the multiplies bound it. Fitted to 138 shapes in CUDA graphs on an H100; those over 25 us are met within 27 %."""
-PARTIAL_US = 4e-4
-"""An element of a tile's rows, where tiles are cut: it is stored as a part of the sum, read and added up."""
-
 SPARE_COUNTERS = 32
 """Launches in CUDA graphs that find counters of their own: two graphs may be replayed at once. Those of later launches
 are cleared in the graph."""
 
 Key = tuple[object, ...]
+Shape = tuple[int, ...]
+CPU = torch.device("cpu")
 
 
 @dataclass
@@ -91,49 +75,48 @@ def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
     """Whether a call that does not say which path takes this one. In a capture a plan has to be there.
 
     Shapes have not been checked. The cost model is of a Hopper GPU, and other GPUs keep to the other path. It does not
-    count the plan of a shape's first call: 0.22 to 0.55 ms in the run that DECODE_STEP_US is fitted to, median 0.28.
+    count the plan of a shape's first call: 0.22 to 0.55 ms in the run that its steps are fitted to, median 0.28.
     """
     if not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
         return False
-    if 0 in (k.shape[1], *q.shape) or q.shape[3] not in WHOLE_STEP_US or not has_copy_engine(q.device):
+    if 0 in (k.shape[1], *q.shape) or q.shape[3] not in HEAD_DIMS or not has_copy_engine(q.device):
         return False
     if _too_many_rows(q.shape[1], q.shape[2], causal):
         return False
     count = torch.cuda.get_device_properties(q.device).multi_processor_count
     captured = torch.cuda.is_current_stream_capturing()
-    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, GRAPH_MORE_US if captured else HOST_MORE_US)
+    more_us = GRAPH_MORE_US if captured else HOST_MORE_US
+    faster = predicts_faster(tuple(q.shape), tuple(k.shape), count, more_us, q.device)
     if not faster or not captured:
         return faster
     with _lock:
         return _found(key_of(q, k, causal), captured) is not None
 
 
-def predicts_faster(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int, host_more_us: float) -> bool:
+def predicts_faster(q: Shape, k: Shape, multiprocessors: int, host_more_us: float, device: torch.device = CPU) -> bool:
     """Whether the cost model says that this path gains, for shapes (B, H, N, D) and (B, Hkv, Nkv, D).
 
     host_more_us: what a call of it costs the host more than one of the other, HOST_MORE_US or GRAPH_MORE_US. The
     kernels' difference has to exceed it.
     """
-    return decode_us(q, k, multiprocessors) + host_more_us < whole_us(q, k, multiprocessors)
+    return decode_us(q, k, multiprocessors, device) + host_more_us < whole_us(q, k, multiprocessors, device)
 
 
-def whole_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> float:
-    """What `attention`'s own kernel is predicted to take, whose blocks each go over all keys of a head."""
+def whole_us(q: Shape, k: Shape, multiprocessors: int, device: torch.device = CPU) -> float:
+    """What `attention`'s own kernel is predicted to take by `choice.h`, asked as built for a device."""
+    return float(compiled("attention", device, "whole_us")(*_sizes(q, k, multiprocessors)))
+
+
+def decode_us(q: Shape, k: Shape, multiprocessors: int, device: torch.device = CPU) -> float:
+    """What this path is predicted to take, likewise."""
+    rows_per_tile = gqa_rows_per_tile(q[1] // k[1] * q[2], q[0] * k[1], multiprocessors)
+    return float(compiled("attention", device, "decode_us")(*_sizes(q, k, multiprocessors), rows_per_tile))
+
+
+def _sizes(q: Shape, k: Shape, multiprocessors: int) -> tuple[int, ...]:
+    """`few_queries` of `choice.h`."""
     batch, heads, queries, dim = q
-    waves = math.ceil(batch * heads * math.ceil(queries / WHOLE_ROWS) / multiprocessors)
-    return LAUNCH_US + waves * math.ceil(k[2] / WHOLE_KEYS) * WHOLE_STEP_US[dim]
-
-
-def decode_us(q: tuple[int, ...], k: tuple[int, ...], multiprocessors: int) -> float:
-    """What this path is predicted to take: whole steps of keys, divided among the blocks."""
-    batch, heads, queries, dim = q
-    rows = heads // k[1] * queries
-    rows_per_tile = gqa_rows_per_tile(rows, batch * k[1], multiprocessors)
-    row_tiles = math.ceil(rows / rows_per_tile)
-    steps = math.ceil(batch * k[1] * row_tiles * math.ceil(k[2] / GQA_KEY_STEP) / multiprocessors)
-    step_us = DECODE_STEP_US[dim] if row_tiles == 1 else SHARED_STEP_US[dim, rows_per_tile]
-    cut = 2 * batch * k[1] * row_tiles <= multiprocessors
-    return DECODE_LAUNCH_US + steps * step_us + cut * rows / row_tiles * dim * PARTIAL_US
+    return batch, heads, k[1], queries, k[2], dim, multiprocessors
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:
