@@ -26,7 +26,8 @@ def git(*arguments: str) -> str | None:
     if not (ROOT / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        command = ["git", "-c", "safe.directory=*", "-C", str(ROOT), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None

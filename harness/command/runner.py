@@ -38,6 +38,8 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     # Roofs are those of the run, also where a resumed invocation measured its own.
     machine = dataclasses.replace(machine, roofs=store.manifest["roofs"])
     invocation.last_config = config
+    if store.manifest["git_commit"] == "unknown":
+        store.note("the commit of the code is not known: there is no git, or no checkout, bundle or wheel around it")
     if plan.profile_metrics and not machine.timed:
         store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store, sum(not one.missing for one in inspected))

@@ -95,7 +95,7 @@ def _git(root: Path, *arguments: str) -> str | None:
     if not (root / ".git").exists():  # a bundle inside somebody else's checkout is not that checkout
         return None
     environment = {name: value for name, value in os.environ.items() if name not in GIT_PLACES}
-    command = ["git", "-C", str(root), *arguments]
+    command = ["git", "-c", "safe.directory=*", "-C", str(root), *arguments]  # of another owner too, as in a container
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

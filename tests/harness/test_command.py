@@ -364,6 +364,17 @@ def test_the_commit_comes_from_the_bundle_where_there_is_no_git(tmp_path, monkey
     assert provenance.source(tmp_path) == provenance.Source("def", False)
 
 
+def test_a_checkout_of_another_owner_has_its_commit(tmp_path, monkeypatch):
+    """Guard: git refuses one, as in a container that is root on a mounted checkout, and its runs were `unknown`."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-qm", "first", "--allow-empty")
+    own = provenance.source(tmp_path)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    asked = subprocess.run(["git", "-C", str(tmp_path), "rev-parse", "HEAD"], capture_output=True, text=True)
+    assert "dubious ownership" in asked.stderr
+    assert provenance.source(tmp_path) == own != provenance.Source("unknown", None)
+
+
 def test_a_copy_is_of_the_bundle_s_commit_where_its_files_are_the_bundle_s(tmp_path, monkeypatch):
     """Guard: a node's copy had the git of an earlier commit, and its runs were stamped with that one, and dirty."""
     copy, bundle = tmp_path / "copy", tmp_path / "bundle"

@@ -232,6 +232,17 @@ def test_two_processes_build_the_same_kernel_once(kernel_cache: Path, scale: too
     assert len(list(kernel_cache.glob("scale-cpu-*"))) == 1
 
 
+def test_compilers_are_as_many_as_the_process_has_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: as many as the machine has, where a cluster's job had two of them; MAX_JOBS was not heard."""
+    monkeypatch.delenv("MAX_JOBS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 7, 9})
+    assert BuildOptions().jobs == 3
+    for asked, jobs in (("2", 2), ("64", 3), ("0", 3), ("many", 3)):
+        monkeypatch.setenv("MAX_JOBS", asked)
+        assert BuildOptions().jobs == command_line.parser().parse_args(["build"]).jobs == jobs
+
+
 def test_a_long_build_gives_signs_of_life(scale: toolchain.Unit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one soon, since to load the program takes seconds too."""
     monkeypatch.setattr(building, "build", lambda *arguments: time.sleep(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -48,8 +49,42 @@ def test_it_is_right(causal: bool, device: str) -> None:
 def test_one_plan_serves_all_layers() -> None:
     _, inputs = step("cpu")
     metadata, _ = get_mla_metadata(inputs["cache_seqlens"], 8, 1, num_heads_q=4)
-    assert metadata.plan(2, 4) is metadata.plan(2, 4)
-    assert metadata.plan(1, 8) is not metadata.plan(2, 4)
+    lengths = inputs["cache_seqlens"]
+    assert metadata.plan(lengths, 2, 4) is metadata.plan(lengths, 2, 4)
+    assert metadata.plan(lengths, 1, 8) is not metadata.plan(lengths, 2, 4)
+
+
+def test_metadata_without_arguments_is_of_the_first_call(device: str) -> None:
+    """Guard: FlashMLA's own has taken none since 2026, and a caller that changed its import met a TypeError."""
+    _, inputs = step(device)
+    told, (empty, splits) = get_mla_metadata(inputs["cache_seqlens"], num_heads_per_head_k=8)[0], get_mla_metadata()
+    assert splits is None
+    for causal in (True, False):
+        wanted = flash_mla_with_kvcache(**inputs, head_dim_v=512, tile_scheduler_metadata=told, causal=causal)
+        made = flash_mla_with_kvcache(**inputs, head_dim_v=512, tile_scheduler_metadata=empty, causal=causal)
+        assert all(map(torch.equal, wanted, made))
+    later = {**inputs, "cache_seqlens": inputs["cache_seqlens"] + 1}
+    with pytest.raises(ValueError, match="^plan: is for other lengths") if device == "cpu" else nullcontext():
+        flash_mla_with_kvcache(**later, head_dim_v=512, tile_scheduler_metadata=empty, causal=True)
+    with pytest.raises(ValueError, match="^tile_scheduler_metadata: is for 8 query rows a key head"):
+        flash_mla_with_kvcache(
+            **{**inputs, "q": inputs["q"][:, :1]}, head_dim_v=512, tile_scheduler_metadata=empty, causal=True
+        )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_sink_takes_its_share(causal: bool, device: str) -> None:
+    _, inputs = step(device)
+    given = {**inputs, "head_dim_v": 512, "tile_scheduler_metadata": get_mla_metadata()[0], "causal": causal}
+    plain, lse = flash_mla_with_kvcache(**given)
+    sink = torch.tensor([-math.inf, 0.5, 30.0, math.inf], device=device)
+    out, same = flash_mla_with_kvcache(**given, attn_sink=sink)
+    assert torch.equal(lse, same)
+    share = lse.double().exp() / (lse.double().exp() + sink.double().exp()[:, None])
+    wanted = plain.double() * share.nan_to_num().transpose(1, 2)[..., None]
+    torch.testing.assert_close(out.double(), wanted, rtol=2**-7, atol=1e-6)
+    assert torch.equal(out[:, :, 0], plain[:, :, 0])
+    assert not out[:, :, 3].any()
 
 
 WRONG_METADATA: list[tuple[dict[str, Any], str]] = [
@@ -68,8 +103,9 @@ def test_wrong_metadata_is_refused(number: int) -> None:
     different, words = WRONG_METADATA[number]
     right: dict[str, Any] = {"cache_seqlens": torch.tensor([5, 6], dtype=torch.int32)}
     right |= {"num_q_tokens_per_head_k": 8, "num_heads_k": 1}
+    given = {**right, **different}
     with pytest.raises(ValueError, match=f"^{words}"):
-        get_mla_metadata(**{**right, **different})[0].plan(1, 8)
+        get_mla_metadata(**given)[0].plan(given["cache_seqlens"], 1, 8)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -80,6 +116,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"cache_seqlens": torch.tensor([70, 0, 34], dtype=torch.int32)}, "plan: is for other lengths"),
     ({"is_fp8_kvcache": True}, "is_fp8_kvcache: the kernel reads"),
     ({"indices": torch.zeros(3, 1, 64)}, "indices: the kernel attends every key"),
+    ({"extra_topk_length": torch.zeros(3)}, "extra_topk_length: the kernel attends every key"),
+    ({"num_splits": torch.zeros(3)}, "num_splits: got a Tensor, needs the None of get_mla_metadata"),
+    ({"attn_sink": torch.zeros(3)}, r"attn_sink: got shape \(3,\), needs \(4,\)"),
+    ({"cache_seqlens": torch.tensor([70, 0, 33])}, "cache_seqlens: needs to be an int32 tensor"),
 ]
 
 

@@ -181,6 +181,30 @@ def test_a_model_gives_what_sdpa_gives(llama: Any) -> None:
     assert (ours - theirs).norm() / theirs.norm() < 2e-2
 
 
+def test_a_decoder_attends_what_an_encoder_saw() -> None:
+    """Guard: cross-attention was told of a cache longer than what it has seen. Bart's, and GPT-2's where it has one."""
+    transformers = pytest.importorskip("transformers", reason="the extra `examples` is not installed")
+    register()
+    torch.manual_seed(0)
+    heads = {"encoder_attention_heads": 1, "decoder_attention_heads": 1, "encoder_layers": 1, "decoder_layers": 1}
+    config = transformers.BartConfig(
+        vocab_size=64, d_model=64, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, **heads
+    )
+    bart = transformers.BartForConditionalGeneration(config).to(torch.bfloat16).eval()
+    tokens = {"bos_token_id": None, "eos_token_id": None}
+    config = transformers.GPT2Config(
+        vocab_size=64, n_embd=64, n_layer=1, n_head=1, n_positions=64, add_cross_attention=True, **tokens
+    )
+    gpt2 = transformers.GPT2LMHeadModel(config).to(torch.bfloat16).eval()
+    seen, asked = torch.arange(3, 24)[None], torch.arange(5, 14)[None]
+    for model, inputs in (
+        (bart, {"input_ids": seen, "decoder_input_ids": asked}),
+        (gpt2, {"input_ids": asked, "encoder_hidden_states": torch.randn(1, 21, 64, dtype=torch.bfloat16)}),
+    ):
+        ours, theirs = (logits(model, name, **inputs) for name in ("tk", "sdpa"))
+        assert (ours - theirs).norm() / theirs.norm() < 2e-2
+
+
 def test_a_model_generates_with_its_cache(llama: Any) -> None:
     """One token after the other sees all of the cache, as the whole sequence at once does."""
     llama.set_attn_implementation("tk")

@@ -115,11 +115,12 @@ def no_mask(
         raise _refusal(
             "was given padding (attention_mask has zeros)", f"batches of one length, or {SDPA}; {VARLEN} drops padding"
         )
-    if q_offset + q_length != kv_offset + kv_length:
+    name = getattr(mask_function, "__name__", "")
+    if name != "bidirectional_mask_function" and q_offset + q_length != kv_offset + kv_length:
         raise _refusal("keeps its keys in a cache longer than what it has seen", f"a dynamic cache or {SDPA}")
     if local_size is not None and kv_length > local_size:
         raise _refusal(f"has a window of {local_size} keys, and there are {kv_length}", SDPA)
-    plain = getattr(mask_function, "__name__", "") in ("causal_mask_function", "bidirectional_mask_function")
+    plain = name in ("causal_mask_function", "bidirectional_mask_function")
     if not (allow_is_causal_skip or allow_is_bidirectional_skip or plain):
         raise _refusal(*_SEVERAL)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
 from .loading import manifest
+from .processes import at_once
 from .store import cache_root, clear
 from .targets import GPU, TARGETS, Target, find_targets
 from .units import Unit, find_unit, open_units, unit_names
@@ -60,7 +60,7 @@ def _add_selection(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--target", action="append", help=f"one of {', '.join((*TARGETS, GPU))}; repeatable; gpu and cpu if none"
     )
-    command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at work at once")
+    command.add_argument("--jobs", type=int, default=at_once(), help="compilers at work at once")
 
 
 def select_kernels(names: list[str]) -> list[Unit]:

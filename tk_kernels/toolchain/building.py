@@ -20,7 +20,7 @@ from .build_manifest import describe_build
 from .compilers import Gxx, Nvcc, find_gxx, find_nvcc
 from .errors import CompileError, QualityError, RefusedError, ToolchainError
 from .machine_code import demangle
-from .processes import Processes
+from .processes import Processes, at_once
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
 from .units import INCLUDE_ROOT, PACKAGE_ROOT, Unit
@@ -52,7 +52,7 @@ class BuildOptions:
     cache: Path = field(default_factory=store.cache_root)
     include: Path = INCLUDE_ROOT
     portable: bool = False
-    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+    jobs: int = field(default_factory=at_once)
     show: Say = silent
     processes: Processes = field(default_factory=Processes)
 

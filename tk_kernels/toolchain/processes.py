@@ -10,6 +10,15 @@ NVCC_FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 """Variables whose flags nvcc adds to ours; a build is kept under its sources and our flags alone."""
 
 
+def at_once() -> int:
+    """Compilers that a build has at work: one for each core that this process may use, at most MAX_JOBS if that is set.
+
+    A job of a cluster has fewer cores than its machine; extensions of PyTorch hear of MAX_JOBS too.
+    """
+    cores, asked = len(os.sched_getaffinity(0)), os.environ.get("MAX_JOBS", "")
+    return min(cores, int(asked)) if asked.isdecimal() and int(asked) else cores
+
+
 class Processes:
     """The compilers at work for one build; `stop` ends them and lets no other begin."""
 

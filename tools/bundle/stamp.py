@@ -80,7 +80,8 @@ def _differs(root: Path, name: str, known: str) -> bool:
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], check=False, capture_output=True, text=True)
+        command = ["git", "-c", "safe.directory=*", "-C", str(root), *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise BundleError("git is not installed; a bundle records the commit it is made from") from error
     if done.returncode:
