@@ -6,19 +6,17 @@ is timed alone, through the backward operator that autograd would call, on what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from baselines.attention.problem import AttentionProblem
+from baselines.common.baseline import Call, Inputs
 from baselines.common.layouts import token_major
 
 if TYPE_CHECKING:
     import torch
 
-LAYOUTS = ("bnhd", "bhnd")
 
-
-def arranged(inputs: dict[str, torch.Tensor], layout: str) -> tuple[torch.Tensor, ...]:
+def arranged(inputs: Inputs, layout: str) -> tuple[torch.Tensor, ...]:
     """q, k, v (and dout) as (B, H, N, D) tensors: of (B, N, H, D) memory for "bnhd", as given for "bhnd"."""
     names = [name for name in ("q", "k", "v", "dout") if name in inputs]
     if layout == "bnhd":
@@ -26,9 +24,7 @@ def arranged(inputs: dict[str, torch.Tensor], layout: str) -> tuple[torch.Tensor
     return tuple(inputs[name].contiguous() for name in names)
 
 
-def forward_call(
-    problem: AttentionProblem, backend: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> Callable[[], torch.Tensor]:
+def forward_call(problem: AttentionProblem, backend: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Call:
     """``scaled_dot_product_attention`` on one backend; a causal mask is aligned to the bottom right."""
     from torch.nn.attention import sdpa_kernel
     from torch.nn.attention.bias import causal_lower_right
@@ -52,9 +48,7 @@ def forward_call(
     return call
 
 
-def autograd_call(
-    forward: Callable[[], torch.Tensor], leaves: tuple[torch.Tensor, ...], dout: torch.Tensor
-) -> Callable[[], tuple[torch.Tensor, ...]]:
+def autograd_call(forward: Call, leaves: tuple[torch.Tensor, ...], dout: torch.Tensor) -> Call:
     """The backward pass through autograd, for what has no backward operator of its own."""
     import torch
 

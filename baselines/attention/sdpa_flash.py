@@ -6,24 +6,20 @@ implementation to verify against, and `Attention.version` says what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from baselines.attention import names, sdpa
-from baselines.attention.problem import AttentionProblem, refuse, refuse_head_dim
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.sites import missing
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit, options
+from baselines.common.gpu import FROM_AMPERE
 
 if TYPE_CHECKING:
     import torch
 
-MAX_HEAD_DIM = 256
-FORWARD = r"pytorch_flash.*flash_fwd"
-BACKWARD = r"pytorch_flash.*flash_bwd"
 
-
-class Attention:
+class Attention(Baseline):
     """softmax(Q K^T / sqrt(D)) V, bf16, forward and backward, grouped queries read in place.
 
     The kernels want (B, N, H, D) memory: SDPA hands them transposed views, and its backward copies an incoming
@@ -33,12 +29,18 @@ class Attention:
         layout: "bnhd" (the memory that the kernels want), or "bhnd", the (B, H, N, D) tensors as they are.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("sdpa_flash", options, {"layout": sdpa.LAYOUTS}, {"layout": "bnhd"})
-
-    def available(self) -> str | None:
-        """None, or how to install PyTorch."""
-        return missing(["torch"], "pip install torch")
+    # PyTorch's build of FlashAttention-2 is in a namespace of its own; few blocks of queries take split-KV.
+    library = replace(
+        TORCH,
+        name="sdpa_flash",
+        gpus=FROM_AMPERE,
+        kernels=(r"pytorch_flash.*flash_fwd",),
+        backward=(r"pytorch_flash.*flash_bwd",),
+        foreign=names.others(names.SDPA_FLASH),
+    )
+    choices = options(layout=("bnhd", "bhnd"))
+    devices = ("cuda", "cpu")
+    directions = DIRECTIONS
 
     def version(self) -> str:
         """PyTorch's version, which decides FlashAttention's."""
@@ -48,34 +50,24 @@ class Attention:
             return f"torch {torch.__version__}, its CPU attention (a build without CUDA, no FlashAttention-2)"
         return f"torch {torch.__version__}, SDPA flash backend (FlashAttention-2)"
 
-    def supports(self, problem: AttentionProblem, device: str) -> str | None:
+    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+        yield head_dim(problem, 256)
+        queries = f"got N={problem.N} queries on Nkv={problem.Nkv} keys, PyTorch's causal mask needs N <= Nkv"
+        yield problem.causal and problem.N > problem.Nkv, queries
+
+    def supports(self, problem: Any, device: str) -> str | None:
         """Causal problems whose mask PyTorch can align to the bottom right; on the CPU, square ones."""
-        name = "sdpa_flash"
-        reason = refuse(problem, device, devices=("cuda", "cpu"), name=name)
-        reason = reason or refuse_head_dim(problem, multiple=8, largest=MAX_HEAD_DIM, name=name)
-        if reason is None and problem.causal and problem.N > problem.Nkv:
-            reason = (
-                f"{name}: got N={problem.N} queries on Nkv={problem.Nkv} keys, PyTorch's causal mask needs N <= Nkv"
-            )
+        reason = super().supports(problem, device)
         if reason is None and device == "cpu" and problem.causal and problem.N != problem.Nkv:
-            reason = f"{name}: got N={problem.N} and Nkv={problem.Nkv}, PyTorch's CPU attention is causal for N = Nkv"
-        if reason is None and device == "cuda":
-            reason = refuse_other_gpus(name, least=AMPERE)
+            got = f"got N={problem.N} and Nkv={problem.Nkv}"
+            reason = f"{self.name}: {got}, PyTorch's CPU attention is causal for N = Nkv"
         return reason
 
-    def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
-        """PyTorch's build of FlashAttention-2 is in a namespace of its own; few blocks of queries take split-KV."""
-        return (FORWARD,) if problem.direction == "fwd" else (BACKWARD,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Attention kernels of everyone else."""
-        return names.others(names.SDPA_FLASH)
-
-    def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""
         from torch.nn.attention import SDPBackend
 
-        q, k, v, *rest = sdpa.arranged(inputs, self._options["layout"])
+        q, k, v, *rest = sdpa.arranged(inputs, self.options["layout"])
         if problem.direction == "fwd":
             return sdpa.forward_call(problem, SDPBackend.FLASH_ATTENTION, q, k, v)
         if not q.is_cuda:  # the CPU's backward operator takes no grouped queries
@@ -87,7 +79,7 @@ class Attention:
 
 def backward_call(
     problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Tensor
-) -> Callable[[], tuple[torch.Tensor, ...]]:
+) -> Call:
     """The backward operator; for it, as for the forward one, causal means aligned to the bottom right."""
     import torch
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from baselines.attention import names
-from baselines.attention.problem import AttentionProblem
-from baselines.common.options import chosen
-from baselines.common.thunderkittens import NAME, Released, function, refuse_other, refuse_tail
+from baselines.attention.problem import DIRECTIONS, AttentionProblem
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples, options
+from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,7 @@ BACKWARD_ROWS = 768
 """The same for a backward pass, whose preparation takes blocks of 256 rows, after its forward pass."""
 
 
-class Attention(Released):
+class Attention(Baseline):
     """softmax(Q K^T / sqrt(D)) V, bf16, (B, H, N, D), forward and backward, grouped queries read in place.
 
     attention.so: attention_forward(q, k, v, o, l, B, H, Hkv, N, D, causal); attention_backward(q, k, v, o, l, dout,
@@ -32,31 +32,29 @@ class Attention(Released):
             is the upper half of each word, a view that costs nothing. ``bf16`` rounds them in the call.
     """
 
-    library = "attention"
-    directions = ("fwd", "bwd")
+    library = released(
+        "attention",
+        "fwd_attend_ker",
+        backward=("bwd_attend_prep_ker", "bwd_attend_ker"),
+        foreign=names.others(names.THUNDERKITTENS),
+    )
+    choices = options(gradients=("fp32", "bf16"))
+    directions = DIRECTIONS
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen(NAME, options, {"gradients": ("fp32", "bf16")}, {"gradients": "fp32"})
+        super().__init__(**options)
         self._named = bool(options)
 
-    def refuse_size(self, problem: AttentionProblem) -> str | None:
-        """None for as many keys as queries, a length of whole blocks, D of 64 or 128."""
-        if self._named and problem.direction == "fwd":
-            return f"{NAME}: the option gradients concerns the backward pass, and this is the forward"
-        if problem.Nkv != problem.N:
-            return f"{NAME}: got N={problem.N} queries on Nkv={problem.Nkv} keys, it takes as many keys as queries"
-        rows = FORWARD_ROWS if problem.direction == "fwd" else BACKWARD_ROWS
-        return refuse_other(problem, D=(64, 128)) or refuse_tail(problem, N=rows)
+    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+        forward = problem.direction == "fwd"
+        unused = "the option gradients concerns the backward pass, and this is the forward"
+        yield self._named and forward, unused
+        got = f"got N={problem.N} queries on Nkv={problem.Nkv} keys"
+        yield problem.Nkv != problem.N, f"{got}, it takes as many keys as queries"
+        yield from among(problem, WRITTEN_FOR, D=(64, 128))
+        yield from multiples(problem, WHOLE_TILES, N=FORWARD_ROWS if forward else BACKWARD_ROWS)
 
-    def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
-        """The forward kernel, or the backward one and its preparation."""
-        return ("fwd_attend_ker",) if problem.direction == "fwd" else ("bwd_attend_prep_ker", "bwd_attend_ker")
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Attention kernels of everyone else."""
-        return names.others(names.THUNDERKITTENS)
-
-    def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """The forward pass, or the backward pass on what one forward pass has left."""
         import torch
 
@@ -74,7 +72,7 @@ class Attention(Released):
             return lambda: forward()[0]
         dout, (out, l) = inputs["dout"], forward()  # noqa: E741
         back = function("attention", "attention_backward")
-        rounded = self._options["gradients"] == "bf16"
+        rounded = self.options["gradients"] == "bf16"
 
         def backward() -> tuple[torch.Tensor, ...]:
             gradients = [torch.zeros(t.shape, dtype=torch.float32, device=t.device) for t in (q, k, v)]

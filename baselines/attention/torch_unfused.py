@@ -5,15 +5,14 @@ The score matrix goes through memory, so a problem whose matrices do not fit is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from baselines.attention import names, sdpa
-from baselines.attention.problem import AttentionProblem, refuse, scale
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, scale
+from baselines.common.baseline import TORCH_AND_TRITON, Baseline, Call, Inputs, Limit
 from baselines.common.compiled import compile_alone, leave_room
-from baselines.common.gpu import refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.sites import distribution_version, missing
 
 if TYPE_CHECKING:
     import torch
@@ -26,14 +25,11 @@ BYTES_A_SCORE = {"fwd": 4, "bwd": 12}
 ROOM_BYTES = 2**30
 """Beside the matrices: masks, and inputs that a backward pass copies."""
 
-MEMORY_SHARE = 0.5
-"""Share of the GPU's memory that the matrices may take; the inputs and the other contestants are in the rest."""
-
 # A process keeps what it compiled: a problem is asked for once per set of inputs.
 _compiled: dict[tuple[object, ...], Compiled] = {}
 
 
-class Attention:
+class Attention(Baseline):
     """softmax(Q K^T / sqrt(D)) V, bf16, compiled for exactly this shape; the backward pass is autograd's, compiled too.
 
     Scores are bf16, as PyTorch's product of bf16 matrices is, and the softmax is computed in fp32. Grouped queries are
@@ -42,49 +38,36 @@ class Attention:
     take some ten seconds to tune, and cuBLAS's are chosen.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("torch_unfused", options, {}, {})
+    # The softmax is Inductor's; the products are cuBLAS's.
+    library = replace(
+        TORCH_AND_TRITON, name="torch_unfused", kernels=("triton_(per|red)",), foreign=names.others(names.TRITON)
+    )
+    directions = DIRECTIONS
+    # The inputs and the other contestants are in the rest.
+    memory = (0.5, "score matrices of {held:.0f} GB, half of this GPU's memory is {share:.0f} GB")
 
-    def available(self) -> str | None:
-        """None, or how to install PyTorch with Triton."""
-        return missing(["torch", "triton"], "pip install torch triton")
+    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+        got = f"got N={problem.N} queries on Nkv={problem.Nkv} keys"
+        yield problem.causal and problem.N > problem.Nkv, f"{got}, a softmax of no key is NaN"
 
-    def version(self) -> str:
-        """PyTorch's and Triton's versions."""
-        import torch
-
-        return f"torch {torch.__version__}, triton {distribution_version('triton') or 'not installed'}"
-
-    def supports(self, problem: AttentionProblem, device: str) -> str | None:
-        """bf16 problems whose score matrices fit; on a CPU it would be a slow compile for nothing."""
-        reason = refuse(problem, device, devices=("cuda",), name="torch_unfused")
-        if reason is None and problem.causal and problem.N > problem.Nkv:
-            reason = f"torch_unfused: got N={problem.N} queries on Nkv={problem.Nkv} keys, a softmax of no key is NaN"
-        reason = reason or refuse_other_gpus("torch_unfused")
-        if reason is not None:
-            return reason
-        import torch
-
-        return refuse_large(problem, torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
+    def held_bytes(self, problem: AttentionProblem) -> int:
+        """The matrices that are in memory at once."""
+        return problem.B * problem.H * problem.N * problem.Nkv * BYTES_A_SCORE[problem.direction]
 
     def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
-        """The softmax is Inductor's; the products are cuBLAS's."""
-        return ("triton_(per|red)",)
+        """Those of both directions: Inductor's names tell none."""
+        return self.library.kernels
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Attention kernels of everyone else."""
-        return names.others(names.TRITON)
-
-    def prepare(self, problem: AttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """Compile for this shape unless that was done, and run once."""
         shapes = (problem.B, problem.H, problem.Hkv, problem.N, problem.Nkv, problem.D, problem.causal)
         key = (*shapes, problem.direction)
         if key not in _compiled:
             _compiled[key] = compile_attention(f"attention_{'_'.join(map(str, key))}")
-            leave_room(score_bytes(problem) + ROOM_BYTES)
+            leave_room(self.held_bytes(problem) + ROOM_BYTES)
         function = _compiled[key]
         q, k, v = (inputs[name] for name in "qkv")
-        call: Callable[[], Any]
+        call: Call
         if problem.direction == "fwd":
             call = forward_call(function, problem, q, k, v)
         else:
@@ -95,7 +78,7 @@ class Attention:
 
 def forward_call(
     function: Compiled, problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> Callable[[], torch.Tensor]:
+) -> Call:
     """A call of the compiled forward pass."""
     causal, factor = problem.causal, scale(problem)
     return lambda: function(q, k, v, causal, factor)
@@ -108,7 +91,7 @@ def backward_call(
     k: torch.Tensor,
     v: torch.Tensor,
     dout: torch.Tensor,
-) -> Callable[[], tuple[torch.Tensor, ...]]:
+) -> Call:
     """A call of the compiled backward pass alone, on what one forward pass has kept."""
     import torch._functorch.config
 
@@ -118,22 +101,6 @@ def backward_call(
         call = sdpa.autograd_call(forward_call(function, problem, *leaves), leaves, dout)
         call()
     return call
-
-
-def score_bytes(problem: AttentionProblem) -> int:
-    """What the matrices take that are in memory at once."""
-    return problem.B * problem.H * problem.N * problem.Nkv * BYTES_A_SCORE[problem.direction]
-
-
-def refuse_large(problem: AttentionProblem, memory_bytes: int) -> str | None:
-    """None if the score matrices fit into their share of the memory, else how large they are."""
-    scores = score_bytes(problem)
-    share = MEMORY_SHARE * memory_bytes
-    if scores > share:
-        return (
-            f"torch_unfused: score matrices of {scores / 1e9:.0f} GB, half of this GPU's memory is {share / 1e9:.0f} GB"
-        )
-    return None
 
 
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:

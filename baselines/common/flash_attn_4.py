@@ -1,49 +1,39 @@
-"""FlashAttention-4 as a library: where it is found, its version, its functions. It is Python in CuTe DSL."""
+"""FlashAttention-4 as a library: how it is found, and its functions. It is Python in CuTe DSL."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from baselines.common.sites import distribution_version, find, holds, missing, use_cutlass_dsl, use_site
+from baselines.common.baseline import Baseline, Library
+from baselines.common.gpu import HOPPER
+from baselines.common.sites import holds, missing
 
-SITE = "flash_attn_4"
 INSTALL = "pip install 'flash-attn-4[cu13]==4.0.0b36'"
-
-# CuTe DSL names a kernel after the module and class that it was traced from.
-FORWARD = "(?i)kernel_cutlass.*FlashAttentionForwardSm"
-BACKWARD = "(?i)kernel_cutlass.*FlashAttentionBackwardSm"
-
-
-def absent() -> str | None:
-    """None, or how to install the library."""
-    modules = ["torch", "flash_attn", "nvidia_cutlass_dsl", "quack", "einops", "tvm_ffi"]
-    reason = find(SITE, modules, INSTALL)
-    if reason is None:
-        use_cutlass_dsl()
-        reason = missing(["cutlass"], INSTALL) or _hidden()
-    return reason
+LIBRARY = Library(
+    "flash_attn_4",
+    INSTALL,
+    modules=("torch", "flash_attn", "nvidia_cutlass_dsl", "quack", "einops", "tvm_ffi"),
+    packages=("flash-attn-4", "nvidia-cutlass-dsl"),
+    file="flash_attn/cute/interface.py",
+    complaint="is the flash-attn package, without flash-attn-4's flash_attn.cute",
+    gpus=HOPPER,
+    # CuTe DSL names a kernel after the module and class that it was traced from.
+    kernels=("(?i)kernel_cutlass.*FlashAttentionForwardSm",),
+    backward=("(?i)kernel_cutlass.*FlashAttentionBackwardSm",),
+)
 
 
-def version() -> str:
-    """Versions of the library and of CuTe DSL."""
-    use_site(SITE)
-    cute = distribution_version("nvidia-cutlass-dsl")
-    return f"flash-attn-4 {distribution_version('flash-attn-4')}, nvidia-cutlass-dsl {cute}"
+class FlashAttention4(Baseline):
+    """A baseline of the library, which compiles a kernel a variant in `prepare`."""
+
+    def available(self) -> str | None:
+        """None, or how to install the library, which a flash-attn without its CUDA build would hide."""
+        reason = super().available()
+        if reason is None and holds("flash_attn", "__init__.py") and missing(["flash_attn_2_cuda"], "") is not None:
+            reason = f"flash-attn without its CUDA build lies over flash-attn-4; remove it and: {INSTALL}"
+        return reason
 
 
 def interface() -> Any:
     """The module of its functions."""
-    use_site(SITE)
-    use_cutlass_dsl()
-    from flash_attn.cute import interface
-
-    return interface
-
-
-def _hidden() -> str | None:
-    """None if ``flash_attn`` holds FlashAttention-4 and can be imported, else why not."""
-    if not holds("flash_attn", "cute/interface.py"):
-        return f"flash_attn here is the flash-attn package, without flash-attn-4's flash_attn.cute: {INSTALL}"
-    if holds("flash_attn", "__init__.py") and missing(["flash_attn_2_cuda"], "") is not None:
-        return f"flash-attn without its CUDA build lies over flash-attn-4; remove it and: {INSTALL}"
-    return None
+    return LIBRARY.load("flash_attn.cute.interface")

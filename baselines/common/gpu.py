@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-AMPERE, HOPPER = 8, 9
-"""Major compute capabilities: sm_80 and sm_86, sm_90."""
+ANY, FROM_AMPERE, HOPPER = range(100), range(8, 100), range(9, 10)
+"""GPUs by the major number of their compute capability: all, sm_80 and newer, sm_90 alone."""
 
 
 def cuda_capability() -> tuple[int, int] | None:
@@ -13,12 +13,19 @@ def cuda_capability() -> tuple[int, int] | None:
     return torch.cuda.get_device_capability() if torch.cuda.is_available() else None
 
 
-def refuse_other_gpus(name: str, *, major: int | None = None, least: int = 0) -> str | None:
-    """None on a GPU of generation ``major``, or of ``least`` or newer; else why ``name`` does not run here."""
+def memory_bytes() -> int:
+    """All of the current CUDA device's memory."""
+    import torch
+
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+
+
+def refuse(gpus: range) -> str | None:
+    """None on one of these GPUs, else what is here and what is needed."""
     capability = cuda_capability()
     if capability is None:
-        return f"{name}: there is no CUDA device here"
-    if (major is not None and capability[0] != major) or capability[0] < least:
-        needed = f"needs sm_{major}0" if major is not None else f"needs sm_{least}0 or newer"
-        return f"{name}: this GPU is sm_{capability[0]}{capability[1]}, {needed}"
+        return "there is no CUDA device here"
+    if capability[0] not in gpus:
+        newer = " or newer" if len(gpus) > 1 else ""
+        return f"this GPU is sm_{capability[0]}{capability[1]}, needs sm_{gpus.start}0{newer}"
     return None

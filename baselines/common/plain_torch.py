@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from baselines.common.baseline import TORCH, TORCH_AND_TRITON, Baseline, Call, options
 from baselines.common.compiled import INDUCTOR, compile_alone, leave_room
-from baselines.common.gpu import refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, missing
+from baselines.common.sites import labelled_version
 
 EAGER = "at::native|at6native"
 """PyTorch's own kernels, demangled or mangled; the libraries that it calls have other names."""
@@ -21,75 +20,67 @@ ROOM = 8
 _compiled: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 
-class PlainTorch:
+class PlainTorch(Baseline):
     """A PyTorch function of a problem's tensors. A baseline adds `prepare`, which says what is computed.
 
     Options:
         compiled: 1 compiles it for exactly the problem's shape, 0 runs it eagerly.
     """
 
-    _algorithm: str = ""
+    library = TORCH
+    choices = options(compiled=(0, 1))
+    devices: tuple[str, ...] = ("cuda", "cpu")
+
+    algorithm: str = ""
     """What `version` says of the algorithm."""
 
-    _mode: str | None = None
-    """Mode of ``torch.compile``; None is Inductor's default settings."""
+    mode: str | None = None
+    """Mode of `torch.compile`; None is Inductor's default settings."""
 
-    _strangers: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     """Kernels of other libraries and of this project, none of which may run in its place."""
 
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("torch", options, {"compiled": (0, 1)}, {"compiled": 0})
+        super().__init__(**options)
+        self.compiled = bool(self.options["compiled"])
+        if self.compiled:
+            needed = TORCH_AND_TRITON
+            self.library = replace(self.library, install=needed.install, modules=needed.modules)
+            self.devices = ("cuda",)
 
     @property
-    def _is_compiled(self) -> bool:
-        return bool(self._options["compiled"])
-
-    @property
-    def _name(self) -> str:
-        return "torch_compile" if self._is_compiled else "torch"
-
-    def available(self) -> str | None:
-        """None, or how to install PyTorch, with Triton where it compiles."""
-        modules = ["torch", "triton"] if self._is_compiled else ["torch"]
-        return missing(modules, f"pip install {' '.join(modules)}")
+    def name(self) -> str:
+        """As the entries of the two are called."""
+        return "torch_compile" if self.compiled else "torch"
 
     def version(self) -> str:
         """PyTorch's version, and whether the code is compiled."""
-        import torch
-
-        parts = [f"torch {torch.__version__}", self._algorithm]
-        if self._is_compiled:
-            triton = distribution_version("triton", "pytorch-triton")
-            parts += ["torch.compile", f"triton {triton}", f"mode {self._mode}" if self._mode else ""]
+        parts = [self.library.versions(), self.algorithm]
+        if self.compiled:
+            parts += ["torch.compile", labelled_version("triton"), f"mode {self.mode}" if self.mode else ""]
         else:
             parts.append("eager")
         return ", ".join(part for part in parts if part)
 
-    def supports(self, problem: Any, device: str) -> str | None:
-        """Any bf16 forward pass; compiled, on a GPU alone."""
-        devices = ("cuda",) if self._is_compiled else ("cuda", "cpu")
-        reason = refuse(problem, device, devices=devices, name=self._name)
-        return reason or (refuse_other_gpus(self._name) if device == "cuda" else None)
-
     def kernel_names(self, problem: Any) -> tuple[str, ...]:
         """Inductor's fused kernels, or PyTorch's own; matrix products are cuBLAS's in both."""
-        return (INDUCTOR if self._is_compiled else EAGER,)
+        return (INDUCTOR if self.compiled else EAGER,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
         """Everyone else's kernels; eager, Inductor's too."""
-        return (*self._strangers, *(() if self._is_compiled else (INDUCTOR,)))
+        return (*self.strangers, *(() if self.compiled else (INDUCTOR,)))
 
-    def _bind(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
+    def bind(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
         """A call of ``function``; compiled, for these shapes and options unless that was done, and run once.
 
         Of each argument that is not a tensor, and of each option, the value is compiled in.
         """
-        if not self._is_compiled:
+        if not self.compiled:
             return lambda: function(*arguments, **options)
         shapes = [tuple(value.shape) if hasattr(value, "shape") else value for value in arguments]
-        key = (function, self._mode, *shapes, *sorted(options.items()))
+        key = (function, self.mode, *shapes, *sorted(options.items()))
         if key not in _compiled:
-            settings = {"mode": self._mode} if self._mode else {}
+            settings = {"mode": self.mode} if self.mode else {}
             _compiled[key] = compile_alone(function, f"{function.__name__}_{len(_compiled)}", **settings)
             leave_room(ROOM * sum(value.nbytes for value in arguments if hasattr(value, "nbytes")))
         compiled = _compiled[key]

@@ -20,6 +20,14 @@ from typing import Any
 
 from baselines.common import built
 
+DISTRIBUTIONS = {
+    "triton": ("triton", "pytorch-triton"),
+    "flash-linear-attention": ("fla-core",),
+    "cublas": ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12"),
+    "cuFFT": ("nvidia-cufft", "nvidia-cufft-cu12", "nvidia-cufft-cu13"),
+}
+"""Of what is not called as its distribution is: the names that this has had."""
+
 
 class SiteError(Exception):
     """A site folder that cannot be used; the text is one sentence."""
@@ -54,21 +62,6 @@ def use_cutlass_dsl() -> None:
         if inner.is_dir():
             _put_first(str(inner))
             return
-
-
-def find(library: str, modules: Sequence[str], install: str, file: str = "", complaint: str = "") -> str | None:
-    """None if ``modules`` of ``library`` can be found, in its site folder first; else why not, as one sentence.
-
-    The last module may have to hold a file, such as ``cute/interface.py``; `complaint` is what is wrong without it.
-    """
-    try:
-        use_site(library)
-    except SiteError as error:
-        return str(error)
-    reason = missing(modules, install)
-    if reason is None and file and not holds(modules[-1], file):
-        reason = f"{modules[-1]} here {complaint}: {install}"
-    return reason
 
 
 def missing(modules: Sequence[str], install: str) -> str | None:
@@ -119,17 +112,15 @@ def distribution_version(*names: str) -> str | None:
     return None
 
 
-def triton_version() -> str:
-    """Triton and its version, looked for in its site folder first."""
-    use_site("triton")
-    return f"triton {distribution_version('triton', 'pytorch-triton') or 'of unknown version'}"
+def labelled_version(label: str) -> str:
+    """`FlashMLA of vllm` with the version of its last word, which is PyTorch, a library or a distribution."""
+    name = label.split()[-1]
+    version = distribution_version(*DISTRIBUTIONS.get(name, (name,)))
+    if name in ("torch", "cublas", "cuFFT"):
+        import torch
 
-
-def versions_with_triton(library: str, distribution: str) -> str:
-    """Versions of a library whose kernels are Triton's, looked for in its site folder first, and of Triton."""
-    use_site(library)
-    triton = distribution_version("triton", "pytorch-triton")
-    return f"{distribution} {distribution_version(distribution)}, triton {triton}"
+        version = torch.__version__ if name == "torch" else version or f"of CUDA {torch.version.cuda}"
+    return f"{label} {version or 'of unknown version'}"
 
 
 def _put_first(folder: str) -> None:

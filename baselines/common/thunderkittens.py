@@ -8,15 +8,16 @@ they return 0, or 1 with the reason in `shim_last_error`. What each takes stands
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import HOPPER, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, holds, package_folders, use_site
+from baselines.common.baseline import Library
+from baselines.common.gpu import HOPPER
+from baselines.common.names import TK
+from baselines.common.sites import package_folders, use_site
 
 if TYPE_CHECKING:
     import torch
@@ -30,68 +31,31 @@ INSTALL = (
 DRIVER = "libcuda.so.1"
 """CUDA's driver, whose tensor maps the kernels are launched with."""
 
-OURS = r"kittens.*kernel_entry"
-"""Kernels of this repository, whose namespace is `kittens` as well."""
+WRITTEN_FOR, WHOLE_TILES = "its kernel is written for {}", "its tiles need a multiple of {}"
+"""What refusals say: the kernels leave out, or overrun, what is beyond a tile."""
+
+RIVALS = (TK, "cutlass", "nvjet", "xmma", "flash_(fwd|bwd)", "cudnn", "triton")
+"""Kernels of this repository, whose namespace is `kittens` as well, and of the libraries that a fallback would run."""
 
 
-class Released:
-    """What the contestants have in common; `library` is the shared object's name, `kernels` its kernels' names."""
+@dataclass(frozen=True)
+class Released(Library):
+    """A shared object of the release, and the commit whose kernels were built."""
 
-    library: str
-    kernels: tuple[str, ...]
-    directions: Sequence[str] = ("fwd",)
-    dtype = "bf16"
-
-    def __init__(self, **options: Any) -> None:
-        chosen(NAME, options, {}, {})
-
-    def available(self) -> str | None:
-        """None, or that the kernel is not built and where it is looked for."""
-        reason = find(NAME, [PACKAGE], INSTALL)
-        if reason is None and not holds(PACKAGE, f"{self.library}.so"):
-            reason = f"{PACKAGE} here has no {self.library}.so: {INSTALL}"
-        return reason
-
-    def version(self) -> str:
-        """The commit whose kernels were built."""
-        use_site(NAME)
-        return f"ThunderKittens, as released, {_commit()}"
-
-    def supports(self, problem: Any, device: str) -> str | None:
-        """None on Hopper for the dtype, the directions and the sizes that the kernel takes; else why not."""
-        reason = refuse(problem, device, devices=("cuda",), name=NAME, dtype=self.dtype, directions=self.directions)
-        return reason or self.refuse_size(problem) or refuse_other_gpus(NAME, major=HOPPER)
-
-    def refuse_size(self, problem: Any) -> str | None:
-        """None, or which size or option the kernel does not take."""
-        raise NotImplementedError
-
-    def kernel_names(self, problem: Any) -> tuple[str, ...]:
-        """Their kernels, by the names of their functions and templates."""
-        return self.kernels
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of this repository and of the libraries that a fallback would run."""
-        return (OURS, "cutlass", "nvjet", "xmma", "flash_(fwd|bwd)", "cudnn", "triton")
+    def versions(self) -> str:
+        """The commit, of the file that a build leaves beside its objects."""
+        self.use()
+        files = [Path(folder) / "COMMIT" for folder in package_folders(PACKAGE)]
+        text = next((file.read_text().strip() for file in files if file.is_file()), "")
+        return f"ThunderKittens, as released, {f'commit {text.splitlines()[0]}' if text else 'of unknown commit'}"
 
 
-def refuse_tail(problem: Any, **multiples: int) -> str | None:
-    """None if each size is a multiple, else which is not: the kernels leave out, or overrun, what is beyond a tile."""
-    for key, multiple in multiples.items():
-        size = getattr(problem, key)
-        if size % multiple:
-            return f"{NAME}: got {key}={size}, its tiles need a multiple of {multiple}"
-    return None
+RELEASED = Released(NAME, INSTALL, (PACKAGE,), (), gpus=HOPPER)
 
 
-def refuse_other(problem: Any, **wanted: Any) -> str | None:
-    """None if the problem has these values, else which differs."""
-    for key, value in wanted.items():
-        values = value if isinstance(value, tuple) else (value,)
-        if getattr(problem, key) not in values:
-            takes = " and ".join(map(str, values))
-            return f"{NAME}: got {key}={getattr(problem, key)}, its kernel is written for {takes}"
-    return None
+def released(library: str, *kernels: str, backward: tuple[str, ...] = (), foreign: tuple[str, ...] = RIVALS) -> Library:
+    """The kernels of the release's shared object of this name."""
+    return replace(RELEASED, file=f"{PACKAGE}/{library}.so", kernels=kernels, backward=backward, foreign=foreign)
 
 
 @cache
@@ -128,10 +92,3 @@ def _plain(argument: torch.Tensor | int) -> Any:
     if not argument.is_contiguous():
         raise ValueError(f"{NAME}: got a tensor with strides {argument.stride()}, its kernels read contiguous memory")
     return ctypes.c_void_p(argument.data_ptr())
-
-
-def _commit() -> str:
-    """The file that a build leaves beside its objects, one line."""
-    files = [Path(folder) / "COMMIT" for folder in package_folders(PACKAGE)]
-    text = next((file.read_text().strip() for file in files if file.is_file()), "")
-    return f"commit {text.splitlines()[0]}" if text else "of unknown commit"

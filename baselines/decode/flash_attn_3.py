@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import HOPPER, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.decode import names, vllm_libraries
-from baselines.decode.problem import LATENT, DecodeProblem, GroupedProblem, refuse_page
-from baselines.decode.vllm_libraries import INSTALL as INSTALL
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, multiples
+from baselines.decode import vllm_libraries
+from baselines.decode.problem import LATENT, DecodeProblem, GroupedProblem
 
 if TYPE_CHECKING:
     import torch
 
-HEAD_DIMS = (64, 128)
 
-
-class _Decode:
+class _Decode(Baseline):
     """What both have in common: the library, and how it is called."""
 
-    _page_multiple: int
+    library = vllm_libraries.FLASH_ATTN_3
+    _page: int
+    """Of how many keys a page is a multiple."""
 
-    def __init__(self, **options: Any) -> None:
-        chosen("flash_attn_3", options, {}, {})
+    def limits(self, problem: Any) -> Iterator[Limit]:
+        yield from multiples(problem, "it takes multiples of {}", page=self._page)
 
-    def available(self) -> str | None:
-        """None, or how to get the library."""
-        return vllm_libraries.absent(vllm_libraries.FLASH_ATTN_3)
-
-    def version(self) -> str:
-        """Where the library is from."""
-        return vllm_libraries.version("FlashAttention-3")
-
-    def supports(self, problem: Any, device: str) -> str | None:
-        """On Hopper."""
-        reason = refuse(problem, device, devices=("cuda",), name="flash_attn_3")
-        reason = reason or refuse_page(problem, self._page_multiple, "flash_attn_3")
-        return reason or refuse_other_gpus("flash_attn_3", major=HOPPER)
-
-    def kernel_names(self, problem: Any) -> tuple[str, ...]:
-        """The library's kernel; sequences that are split have another that combines."""
-        return (names.FLASH_ATTN_3,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLASH_ATTN_3)
-
-    def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: Any, inputs: Inputs) -> Call:
         """Load the library, make the schedule (`get_scheduler_metadata`) as vLLM does once a step, bind the inputs."""
         plan, call = bound(problem, inputs, *self._tensors(inputs))
         schedule, shape = plan(), (problem.B, problem.Q, problem.H, -1)
         return lambda: call(schedule).view(shape)
 
-    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object]:
+    def planning(self, problem: Any, inputs: Inputs) -> Call:
         """The schedule."""
         return bound(problem, inputs, *self._tensors(inputs))[0]
 
     @staticmethod
-    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
         """q, k, v, and where values are latent q_v."""
         raise NotImplementedError
 
@@ -67,10 +42,10 @@ class _Decode:
 class MlaDecode(_Decode):
     """`fwd` with the rotary part as q and k, and the latent part as `q_v` and v, both views of the cache."""
 
-    _page_multiple = 64
+    _page = 64
 
     @staticmethod
-    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
         cache = inputs["kv_cache"].unsqueeze(2)  # (pages, page, 1, 576)
         q = inputs["q"].flatten(0, 1)
         return q[..., LATENT:], cache[..., LATENT:], cache[..., :LATENT], q[..., :LATENT]
@@ -79,23 +54,23 @@ class MlaDecode(_Decode):
 class PagedAttentionDecode(_Decode):
     """`fwd` with grouped heads."""
 
-    _page_multiple = 16
+    _page = 16
 
     def supports(self, problem: GroupedProblem, device: str) -> str | None:
         """Head dims 64 and 128, on Hopper."""
         reason = super().supports(problem, device)
-        if reason is None and problem.D not in HEAD_DIMS:
-            reason = f"flash_attn_3: got D={problem.D}, it is compared at 64 and 128"
+        if reason is None and problem.D not in (64, 128):
+            reason = f"{self.name}: got D={problem.D}, it is compared at 64 and 128"
         return reason
 
     @staticmethod
-    def _tensors(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
         return inputs["q"].flatten(0, 1), inputs["k_cache"], inputs["v_cache"]
 
 
 def bound(
     problem: DecodeProblem,
-    inputs: dict[str, torch.Tensor],
+    inputs: Inputs,
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,

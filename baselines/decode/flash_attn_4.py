@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 from baselines.common import flash_attn_4
-from baselines.common.flash_attn_4 import INSTALL as INSTALL
-from baselines.common.gpu import HOPPER, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
+from baselines.common.baseline import Call, Inputs, Limit, among
 from baselines.decode import names
 from baselines.decode.problem import GroupedProblem
 
-if TYPE_CHECKING:
-    import torch
-
-HEAD_DIMS = (64, 128)
 TILE = 128
 """Keys that its kernel for Hopper takes at a time. A page of as many is loaded whole, whatever its tail holds."""
 
 
-class PagedAttentionDecode:
+class PagedAttentionDecode(flash_attn_4.FlashAttention4):
     """`flash_attn_varlen_func` with a table of pages. Its kernel for Hopper does not split a sequence among blocks.
 
     It compiles in `prepare`, a kernel a variant.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("flash_attn_4", options, {}, {})
+    library = replace(flash_attn_4.LIBRARY, foreign=names.others(names.FLASH_ATTN_4))
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return flash_attn_4.absent()
+    def limits(self, problem: GroupedProblem) -> Iterator[Limit]:
+        yield from among(problem, "it is compared at {}", D=(64, 128))
+        reached = problem.page == TILE and any(length % TILE for length in problem.seqlens)
+        yield reached, f"a NaN behind a sequence's end reaches its result where a page has {TILE} keys"
 
-    def version(self) -> str:
-        """Versions of the library and of CuTe DSL."""
-        return flash_attn_4.version()
-
-    def supports(self, problem: GroupedProblem, device: str) -> str | None:
-        """Head dims 64 and 128, on Hopper, but for pages whose tails would reach the result."""
-        reason = refuse(problem, device, devices=("cuda",), name="flash_attn_4")
-        if reason is None and problem.D not in HEAD_DIMS:
-            reason = f"flash_attn_4: got D={problem.D}, it is compared at 64 and 128"
-        if reason is None and problem.page == TILE and any(length % TILE for length in problem.seqlens):
-            reason = f"flash_attn_4: a NaN behind a sequence's end reaches its result where a page has {TILE} keys"
-        return reason or refuse_other_gpus("flash_attn_4", major=HOPPER)
-
-    def kernel_names(self, problem: GroupedProblem) -> tuple[str, ...]:
-        """The class of its kernel."""
-        return (flash_attn_4.FORWARD,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLASH_ATTN_4)
-
-    def prepare(self, problem: GroupedProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: GroupedProblem, inputs: Inputs) -> Call:
         """Bind the inputs and compile."""
         library = flash_attn_4.interface()
         q, k, v = (inputs[name] for name in ("q", "k_cache", "v_cache"))

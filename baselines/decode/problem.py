@@ -34,9 +34,10 @@ class GroupedProblem(DecodeProblem, Protocol):
 LATENT = 512
 """Of a row of an MLA cache: how many numbers come first and are its value too; the other 64 are rotary."""
 
+GATHERED = (0.25, "gathers {held:.0f} GB, a quarter of this GPU's memory is {share:.0f} GB")
+"""The limit of those who gather pages; the cache and the other contestants are in the rest of the memory."""
 
-def refuse_page(problem: DecodeProblem, multiple: int, name: str) -> str | None:
-    """None if a page is so many keys, or a multiple; else why ``name`` refuses."""
-    if problem.page % multiple:
-        return f"{name}: got page={problem.page}, it takes multiples of {multiple}"
-    return None
+
+def gathered_bytes(problem: DecodeProblem, key_bytes: int) -> int:
+    """The gathered keys, padded to the longest sequence, twice as bytes since values are masked."""
+    return 2 * problem.B * max(problem.seqlens) * key_bytes

@@ -14,36 +14,38 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from baselines.common.sites import distribution_version, find, holds, package_folders, use_site
-
-SITE = "vllm"
-INSTALL = "pip install --no-deps --target FOLDER vllm==0.33.0, then TK_BASELINES_SITE_VLLM=FOLDER"
-FLASH_MLA = "_flashmla_C.abi3.so"
-FLASH_ATTN_3 = "vllm_flash_attn/_vllm_fa3_C.abi3.so"
+from baselines.common.baseline import Library
+from baselines.common.gpu import HOPPER
+from baselines.common.sites import package_folders
+from baselines.decode import names
 
 
-def absent(library: str) -> str | None:
-    """None if the library can be found, else how to get it."""
-    reason = find(SITE, ["torch", "vllm"], INSTALL)
-    if reason is None and not holds("vllm", library):
-        reason = f"vllm here has no {library}: {INSTALL}"
-    return reason
+def library(name: str, title: str, file: str, kernel: str) -> Library:
+    """One of the two, with the kernel that it runs; sequences that are split have another that combines."""
+    return Library(
+        name,
+        "pip install --no-deps --target FOLDER vllm==0.33.0, then TK_BASELINES_SITE_VLLM=FOLDER",
+        modules=("torch", "vllm"),
+        packages=(f"{title} of vllm", "torch"),
+        site="vllm",
+        file=f"vllm/{file}",
+        gpus=HOPPER,
+        kernels=(kernel,),
+        foreign=names.others(kernel),
+    )
 
 
-def version(library: str) -> str:
-    """The library, the vLLM that it was built for, and PyTorch's version."""
-    import torch
-
-    use_site(SITE)
-    return f"{library} of vllm {distribution_version('vllm')}, torch {torch.__version__}"
+FLASH_MLA = library("flash_mla", "FlashMLA", "_flashmla_C.abi3.so", names.FLASH_MLA)
+FLASH_ATTN_3 = library("flash_attn_3", "FlashAttention-3", "vllm_flash_attn/_vllm_fa3_C.abi3.so", names.FLASH_ATTN_3)
 
 
 @cache
-def operators(library: str) -> Any:
+def operators(library: Library) -> Any:
     """The operators of a library, loaded once a process; its file is named as its namespace is."""
     import torch
 
-    use_site(SITE)
-    file = next(folder / library for folder in package_folders("vllm") if (folder / library).is_file())
+    library.use()
+    inside = library.file.partition("/")[2]
+    file = next(folder / inside for folder in package_folders("vllm") if (folder / inside).is_file())
     torch.ops.load_library(str(file))
     return getattr(torch.ops, file.name.removesuffix(".abi3.so"))

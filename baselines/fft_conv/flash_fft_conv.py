@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from baselines.common import built
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+from baselines.common.gpu import FROM_AMPERE
 from baselines.fft_conv.names import MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "build it as its authors say, then python -m tools.sources install flash_fft_conv SITE_FOLDER"
 ROUNDING = 1.7e-3
 """Relative L2 error of rounding normally distributed numbers to bf16."""
 FACTORS = {2: 2**11, 3: 2**15}
@@ -28,32 +24,27 @@ LENGTHS = tuple(2**power for power in range(8, 23))
 """Numbers of points that the library takes."""
 
 
-class FftConv:
+class FftConv(Baseline):
     """FlashFFTConv in bf16. It takes the filter, in fp32, and transforms it in every call.
 
     So its call is the same where the problem's ``filter`` is outside: that is how the paper compares, and what a user
     of the library pays. ``filter=inside`` compares like with like.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("flash_fft_conv", options, {}, {})
+    # The Python package and its CUDA extension are two distributions.
+    library = Library(
+        "flash_fft_conv",
+        "build it as its authors say, then python -m tools.sources install flash_fft_conv SITE_FOLDER",
+        modules=("torch", "einops", "flashfftconv", "monarch_cuda"),
+        packages=("flashfftconv",),
+        gpus=FROM_AMPERE,
+        kernels=("monarch_conv|butterfly",),
+        foreign=(MONARCH, OURS),
+    )
 
-    def available(self) -> str | None:
-        """None, or how to install it: the Python package and its CUDA extension, which are two distributions."""
-        return find("flash_fft_conv", ["torch", "einops", "flashfftconv", "monarch_cuda"], INSTALL)
-
-    def version(self) -> str:
-        """FlashFFTConv's version, which never changed, and the commit of a build from source."""
-        use_site("flash_fft_conv")
-        version = distribution_version("flashfftconv") or "not installed"
-        return built.described("flash_fft_conv", f"flashfftconv {version}")
-
-    def supports(self, problem: FftConvProblem, device: str) -> str | None:
-        """bf16 problems of a power of two points on an Ampere GPU or newer."""
-        reason = refuse(problem, device, devices=("cuda",), name="flash_fft_conv")
-        if reason is None and points(problem) not in LENGTHS:
-            reason = f"flash_fft_conv: got N={problem.N}, it takes powers of two from {LENGTHS[0]} points on"
-        return reason or refuse_other_gpus("flash_fft_conv", least=AMPERE)
+    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+        got = f"got N={problem.N}"
+        yield points(problem) not in LENGTHS, f"{got}, it takes powers of two from {LENGTHS[0]} points on"
 
     def tolerance(self, problem: FftConvProblem) -> tuple[float, str]:
         """The relative L2 error that its roundings come to, and how they are counted.
@@ -67,24 +58,13 @@ class FftConv:
         count = roundings(points(problem))
         return math.sqrt(count) * ROUNDING, f"it rounds {count} times to bf16, at {ROUNDING:g} each"
 
-    def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
-        """Its own convolution."""
-        return ("monarch_conv|butterfly",)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """The stand-in in Triton and this project's kernel; cuFFT transforms the filter."""
-        return (MONARCH, OURS)
-
-    def prepare(self, problem: FftConvProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Make the module, which holds the factors, and bind u (B, D, N) and k (D, N)."""
-        reason = self.available()
-        if reason is not None:
-            raise RuntimeError(reason)
+        library = self.library.load("flashfftconv")
         import torch
-        from flashfftconv import FlashFFTConv
 
         u, k = inputs["u"], inputs["k"]
-        module = FlashFFTConv(points(problem), dtype=torch.bfloat16).to(u.device)
+        module = library.FlashFFTConv(points(problem), dtype=torch.bfloat16).to(u.device)
 
         def call() -> torch.Tensor:
             with torch.no_grad():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from baselines.common.thunderkittens import NAME, OURS, Released, function, refuse_other, refuse_tail
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+from baselines.common.names import TK
+from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.fft_conv.names import INDUCTOR, MONARCH
 from baselines.fft_conv.problem import FftConvProblem
 
@@ -20,7 +22,7 @@ GRID = 132
 """Blocks of a launch. Each reads one filter beyond its last, so the planes of the spectrum have as many more."""
 
 
-class FftConv(Released):
+class FftConv(Baseline):
     """A circular Monarch convolution in bf16: fft_conv.so, fft_conv(u, y, ten planes, B, D, N).
 
     u, y (B, D, N); the planes are real and imaginary parts of the filter's spectrum, (D, 64, 64), transposed, and of
@@ -29,21 +31,14 @@ class FftConv(Released):
     clock, as the authors have it, or inside where the problem says so.
     """
 
-    library = "fft_conv"
-    kernels = (r"lcsf.*fft_(1024|4096)_template",)
+    library = released("fft_conv", r"lcsf.*fft_(1024|4096)_template", foreign=(TK, MONARCH, "monarch_conv", INDUCTOR))
 
-    def refuse_size(self, problem: FftConvProblem) -> str | None:
-        """None for circular convolutions of 1024 points, sequences by four, or 4096."""
-        if problem.causal:
-            return f"{NAME}: got causal=1, its convolution is circular and pads nothing"
-        reason = refuse_other(problem, N=(1024, 4096))
-        return reason or (refuse_tail(problem, B=4) if problem.N == 1024 else None)
+    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+        yield problem.causal, "got causal=1, its convolution is circular and pads nothing"
+        yield from among(problem, WRITTEN_FOR, N=(1024, 4096))
+        yield from multiples(problem, WHOLE_TILES, B=4 if problem.N == 1024 else 1)
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Other convolutions: FlashFFTConv's, the one in Triton, this repository's."""
-        return (OURS, MONARCH, "monarch_conv", INDUCTOR)
-
-    def prepare(self, problem: FftConvProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Make the factors and, unless that is inside, the filter's planes; bind u (B, D, N) and k (D, N)."""
         import torch
 

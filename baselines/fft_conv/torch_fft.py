@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from baselines.common.options import chosen
+from baselines.common.baseline import TORCH, Call, Inputs, options
 from baselines.common.plain_torch import PlainTorch
-from baselines.common.sites import distribution_version
+from baselines.common.sites import labelled_version
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
 
@@ -25,36 +25,33 @@ class FftConv(PlainTorch):
         compiled: 1 runs it under ``torch.compile``, which fuses what surrounds the transforms.
     """
 
-    def __init__(self, **options: Any) -> None:
-        known = {"transform": ("real", "complex"), "compiled": (0, 1)}
-        self._options = chosen(self._name, options, known, {"transform": "real", "compiled": 0})
+    library = replace(TORCH, name="torch_fft")
+    choices = options(transform=("real", "complex"), compiled=(0, 1))
 
     @property
-    def _name(self) -> str:
-        return "torch_fft"
+    def name(self) -> str:
+        """The same for both."""
+        return self.library.name
 
     def version(self) -> str:
         """PyTorch's version, that of its cuFFT, and whether the code is compiled."""
-        import torch
-
-        cufft = distribution_version("nvidia-cufft", "nvidia-cufft-cu12", "nvidia-cufft-cu13")
-        how = "torch.compile" if self._is_compiled else "eager"
-        return f"torch {torch.__version__}, {how}, cuFFT {cufft or 'of CUDA ' + str(torch.version.cuda)}"
+        how = "torch.compile" if self.compiled else "eager"
+        return f"{self.library.versions()}, {how}, {labelled_version('cuFFT')}"
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
         """A transform; compiled, a fused kernel too."""
-        return (CUFFT, INDUCTOR) if self._is_compiled else (CUFFT,)
+        return (CUFFT, INDUCTOR) if self.compiled else (CUFFT,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
         """Monarch convolutions; eager, Inductor's kernels too."""
-        return (MONARCH, OURS, "monarch_conv", *(() if self._is_compiled else (INDUCTOR,)))
+        return (MONARCH, OURS, "monarch_conv", *(() if self.compiled else (INDUCTOR,)))
 
-    def prepare(self, problem: FftConvProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Transform the filter where that is outside, bind u (B, D, N) and k (D, N); compile and run once."""
         u, k, of = inputs["u"], inputs["k"], points(problem)
-        inside, real = problem.filter == "inside", self._options["transform"] == "real"
+        inside, real = problem.filter == "inside", self.options["transform"] == "real"
         taps = k if inside else _transform(k, of, real)
-        return self._bind(_convolution, u, taps, of, inside, real)
+        return self.bind(_convolution, u, taps, of, inside, real)
 
 
 def _transform(x: torch.Tensor, of: int, real: bool) -> torch.Tensor:

@@ -7,14 +7,12 @@ number of it is one of FlashFFTConv's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, triton_version, use_site
+from baselines.common.baseline import TRITON, Baseline, Call, Inputs, Limit
+from baselines.common.gpu import FROM_AMPERE
 from baselines.common.tuning import fastest
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
@@ -44,42 +42,32 @@ CONFIGS = tuple(Config(warps, 1, pairs) for warps in (4, 8) for pairs in (1, 2, 
 _tuned: dict[tuple[Any, ...], Config] = {}
 
 
-class FftConv:
+class FftConv(Baseline):
     """bf16 operands, fp32 sums, two sequences as the parts of a complex one; a program takes pairs of one channel.
 
     The filter's transform is made by cuFFT in fp32 and rounded, in ``prepare`` or, where the problem has it inside, in
     the call. The configuration is tuned outside the clock.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("triton_monarch", options, {}, {})
+    library = replace(
+        TRITON,
+        name="triton_monarch",
+        site="triton",
+        gpus=FROM_AMPERE,
+        kernels=(MONARCH,),
+        foreign=("monarch_conv_cuda", INDUCTOR, OURS),
+    )
 
-    def available(self) -> str | None:
-        """None, or how to install Triton."""
-        return find("triton", ["torch", "triton"], "pip install torch triton")
-
-    def version(self) -> str:
-        """Triton's version."""
-        return triton_version()
-
-    def supports(self, problem: FftConvProblem, device: str) -> str | None:
-        """bf16 problems of 1024, 2048 or 4096 points on a GPU."""
-        reason = refuse(problem, device, devices=("cuda",), name="triton_monarch")
-        if reason is None and points(problem) not in SHAPES:
-            reason = f"triton_monarch: got N={problem.N}, it takes {', '.join(map(str, SHAPES))} points"
-        return reason or refuse_other_gpus("triton_monarch", least=AMPERE)
+    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+        yield points(problem) not in SHAPES, f"got N={problem.N}, it takes {', '.join(map(str, SHAPES))} points"
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
         """Its own; cuFFT's too where the filter is transformed in the call."""
-        return (MONARCH, CUFFT) if problem.filter == "inside" else (MONARCH,)
+        return (*self.library.kernels, *([CUFFT] if problem.filter == "inside" else []))
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """FlashFFTConv's, Inductor's and this project's kernels."""
-        return ("monarch_conv_cuda", INDUCTOR, OURS)
-
-    def prepare(self, problem: FftConvProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Tune unless that was done, make the factors, and bind u (B, D, N) and k (D, N)."""
-        use_site("triton")
+        self.library.use()
         u, k, of = inputs["u"].contiguous(), inputs["k"], points(problem)
         factors = make_factors(of, u)
         taps = spectrum(k, of, u.dtype)
@@ -115,9 +103,7 @@ def make_factors(of: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return exponentials(rows, rows, rows), exponentials(columns, columns, columns), exponentials(rows, columns, of)
 
 
-def bind(
-    u: torch.Tensor, taps: torch.Tensor, factors: tuple[torch.Tensor, ...], config: Config
-) -> Callable[[], torch.Tensor]:
+def bind(u: torch.Tensor, taps: torch.Tensor, factors: tuple[torch.Tensor, ...], config: Config) -> Call:
     """A call of the kernel; u: (B, D, N) contiguous, taps: of ``spectrum``."""
     import torch
 

@@ -7,21 +7,20 @@ says what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit, multiples, options
 from baselines.common.gpu import cuda_capability
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import missing
-from baselines.gemm.names import OfCublas, torch_with_cublas
+from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS_FP8, torch_with_cublas
 from baselines.gemm.problem import Fp8Problem
 
 if TYPE_CHECKING:
     import torch
 
 
-class GemmFp8(OfCublas):
+class GemmFp8(Baseline):
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, through ``torch._scaled_mm``.
 
     Options:
@@ -29,31 +28,28 @@ class GemmFp8(OfCublas):
             on the way, which is PyTorch's default.
     """
 
-    foreign = ("triton", "deep_gemm", "kittens")
-
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("cublas_fp8", options, {"fast_accum": (0, 1)}, {"fast_accum": 1})
-
-    def available(self) -> str | None:
-        """None, or how to install PyTorch."""
-        return missing(["torch"], "pip install torch")
+    library = replace(TORCH, name="cublas_fp8", gpus=None, kernels=(CUBLAS_KERNELS,), foreign=NOT_CUBLAS_FP8)
+    choices = options(fast_accum=(1, 0))
+    devices = ("cuda", "cpu")
+    dtype = "e4m3"
 
     def version(self) -> str:
         """PyTorch's version with cuBLAS's, or that there is no cuBLAS in it."""
         return torch_with_cublas("product")
 
-    def supports(self, problem: Fp8Problem, device: str) -> str | None:
-        """Sizes N that are multiples of 16; bf16 out where rows and columns have scales of their own."""
-        reason = refuse(problem, device, devices=("cuda", "cpu"), name="cublas_fp8", dtype="e4m3")
-        if reason is None and problem.N % 16:
-            reason = f"cublas_fp8: got N={problem.N}, torch._scaled_mm needs a multiple of 16"
-        if reason is None and problem.scales == "rowwise" and problem.out != "bf16":
-            reason = f"cublas_fp8: got out={problem.out}, torch._scaled_mm with scales of rows gives bf16 alone"
+    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+        yield from multiples(problem, "torch._scaled_mm needs a multiple of {}", N=16)
+        beyond = problem.scales == "rowwise" and problem.out != "bf16"
+        yield beyond, f"got out={problem.out}, torch._scaled_mm with scales of rows gives bf16 alone"
+
+    def supports(self, problem: Any, device: str) -> str | None:
+        """On GPUs that multiply e4m3: sm_89 and newer."""
+        reason = super().supports(problem, device)
         if reason is None and device == "cuda" and (cuda_capability() or (0, 0)) < (8, 9):
-            reason = "cublas_fp8: there is no CUDA device here that multiplies e4m3"
+            reason = f"{self.name}: there is no CUDA device here that multiplies e4m3"
         return reason
 
-    def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """``torch._scaled_mm`` on a: (M, K), b: (K, N) with contiguous columns, and the scales as they are."""
         import torch
 
@@ -61,7 +57,7 @@ class GemmFp8(OfCublas):
         if problem.scales == "tensor":
             scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())
         out = torch.float8_e4m3fn if problem.out == "e4m3" else torch.bfloat16
-        fast = bool(self._options["fast_accum"])
+        fast = bool(self.options["fast_accum"])
 
         def call() -> torch.Tensor:
             result: torch.Tensor = torch._scaled_mm(

@@ -6,21 +6,29 @@ but by what two measurements of one algorithm differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import AMPERE, HOPPER, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, multiples, options
+from baselines.common.gpu import FROM_AMPERE, HOPPER
 from baselines.common.tuning import fastest
-from baselines.gemm.names import OfCublas, cublas_version
+from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS, NOT_CUBLAS_FP8
 from baselines.gemm.problem import Fp8Problem, GemmProblem
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install nvmath-python==1.0.0 cuda-core cuda-bindings"
+LIBRARY = Library(
+    "cublas_tuned",
+    "pip install nvmath-python==1.0.0 cuda-core cuda-bindings",
+    modules=("torch", "nvmath", "cuda"),
+    packages=("nvmath-python", "cublas"),
+    site="nvmath",
+    gpus=FROM_AMPERE,
+    kernels=(CUBLAS_KERNELS,),
+    foreign=NOT_CUBLAS,
+)
 CANDIDATES = 16
 """Algorithms that cuBLASLt is asked to propose for a shape."""
 
@@ -28,69 +36,41 @@ CANDIDATES = 16
 _tuned: dict[tuple[object, ...], int] = {}
 
 
-class _Tuned(OfCublas):
-    """What both products have in common."""
-
-    def available(self) -> str | None:
-        """None, or how to install nvmath-python."""
-        return find("nvmath", ["torch", "nvmath", "cuda"], INSTALL)
-
-    def version(self) -> str:
-        """Versions of nvmath-python and of cuBLAS, the one that PyTorch has loaded."""
-        use_site("nvmath")
-        return f"nvmath-python {distribution_version('nvmath-python')}, {cublas_version()}"
-
-
-class Gemm(_Tuned):
+class Gemm(Baseline):
     """C (M, N) = A (M, K) B (K, N), bf16, summed in fp32.
 
     Planning and tuning are outside the clock; L2 is overwritten before each call and the algorithms take turns.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("cublas_tuned", options, {}, {})
+    library = LIBRARY
 
-    def supports(self, problem: GemmProblem, device: str) -> str | None:
-        """Any bf16 problem on an Ampere GPU or newer."""
-        reason = refuse(problem, device, devices=("cuda",), name="cublas_tuned")
-        return reason or refuse_other_gpus("cublas_tuned", least=AMPERE)
-
-    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Plan a: (M, K) times b: (K, N), and tune unless that was done for this shape."""
         a, b = inputs["a"], inputs["b"]
         key = ("bf16", problem.M, problem.N, problem.K, a.stride(), b.stride(), a.device)
         return planned(key, a, b)
 
 
-class GemmFp8(_Tuned):
+class GemmFp8(Baseline):
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, one scale a matrix.
 
     Options:
         fast_accum: 1 lets the tensor cores add up all of K in their own sums, 0 has them promoted to fp32 on the way.
     """
 
-    foreign = ("triton", "deep_gemm", "kittens")
+    library = replace(LIBRARY, gpus=HOPPER, foreign=NOT_CUBLAS_FP8)
+    choices = options(fast_accum=(1, 0))
+    dtype = "e4m3"
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("cublas_tuned", options, {"fast_accum": (0, 1)}, {"fast_accum": 1})
+    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+        one_a_matrix = f"got scales={problem.scales}, nvmath-python takes one scale a matrix on Hopper"
+        yield problem.scales != "tensor", one_a_matrix
+        yield from multiples(problem, "cuBLASLt needs a multiple of {} in e4m3", M=16, N=16, K=16)
 
-    def supports(self, problem: Fp8Problem, device: str) -> str | None:
-        """One scale a matrix, sizes that are multiples of 16, on Hopper."""
-        reason = refuse(problem, device, devices=("cuda",), name="cublas_tuned", dtype="e4m3")
-        if reason is None and problem.scales != "tensor":
-            reason = f"cublas_tuned: got scales={problem.scales}, nvmath-python takes one scale a matrix on Hopper"
-        for key in ("M", "N", "K"):
-            if reason is None and getattr(problem, key) % 16:
-                reason = f"cublas_tuned: got {key}={getattr(problem, key)}, cuBLASLt needs a multiple of 16 in e4m3"
-        return reason or refuse_other_gpus("cublas_tuned", major=HOPPER)
-
-    def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """Plan a: (M, K) times b: (K, N) with contiguous columns, and tune unless that was done for this shape."""
-        use_site("nvmath")
-        import nvmath
-
-        types = nvmath.CudaDataType
-        fast = bool(self._options["fast_accum"])
+        types = LIBRARY.load("nvmath").CudaDataType
+        fast = bool(self.options["fast_accum"])
         scales: dict[str, Any] = {"a": inputs["scale_a"].reshape(1), "b": inputs["scale_b"].reshape(1)}
         if problem.out == "e4m3":
             scales["d"] = 1.0
@@ -101,18 +81,15 @@ class GemmFp8(_Tuned):
         return planned(key, a, inputs["b"], options=options, quantization_scales=scales)
 
 
-def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> Callable[[], torch.Tensor]:
+def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> Call:
     """A call of cuBLASLt on a: (M, K), b: (K, N) with the algorithm that was the fastest for ``key``, found if need be.
 
     ``arguments`` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
     """
-    use_site("nvmath")
-    from nvmath.linalg.advanced import Matmul
-
-    product = Matmul(a, b, **arguments)
+    product = LIBRARY.load("nvmath.linalg.advanced").Matmul(a, b, **arguments)
     algorithms = product.plan(preferences={"limit": CANDIDATES})
 
-    def bind(algorithm: Any) -> Callable[[], torch.Tensor]:
+    def bind(algorithm: Any) -> Call:
         return lambda: product.execute(algorithm=algorithm)
 
     if key not in _tuned:

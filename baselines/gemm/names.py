@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from baselines.common.sites import distribution_version
+from baselines.common.sites import labelled_version
 
 # Families that cuBLAS and cuBLASLt dispatch to on Hopper: nvjet (its own code generator), xmma, CUTLASS; for a
 # vector or a tiny product gemv, gemm<...>SN and dot kernels. Split-K adds a reduction kernel beside one of these.
 CUBLAS_KERNELS = r"nvjet|xmma_gemm|cutlass.*gemm|gemm|gemv|dot_kernel"
 
-
-class OfCublas:
-    """What a contestant that is cuBLAS says of kernels: one of its families runs, and nobody else's."""
-
-    foreign = ("triton", "kernel_cutlass", "kittens")
-
-    def kernel_names(self, problem: Any) -> tuple[str, ...]:
-        """One of cuBLAS's kernel families, or, in PyTorch's scaled product, CUTLASS's kernel."""
-        return (CUBLAS_KERNELS,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of Triton, of CuTe DSL or DeepGEMM, and of this project."""
-        return self.foreign
-
-
-def cublas_version() -> str:
-    """The version of the cuBLAS that PyTorch has loaded; of a build of PyTorch without CUDA there is none."""
-    import torch
-
-    version = distribution_version("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")
-    return f"cublas {version or f'of CUDA {torch.version.cuda}'}"
+NOT_CUBLAS = ("triton", "kernel_cutlass", "kittens")
+NOT_CUBLAS_FP8 = ("triton", "deep_gemm", "kittens")  # PyTorch's scaled product may be a CUTLASS kernel
 
 
 def torch_with_cublas(on_cpu: str) -> str:
@@ -39,4 +18,4 @@ def torch_with_cublas(on_cpu: str) -> str:
 
     if torch.version.cuda is None:
         return f"torch {torch.__version__}, its CPU {on_cpu} (a build without CUDA, no cuBLAS)"
-    return f"torch {torch.__version__}, {cublas_version()}"
+    return f"torch {torch.__version__}, {labelled_version('cublas')}"

@@ -6,20 +6,17 @@ cooperative or ping-pong, persistent) in CUTLASS's Python dialect, and it is rep
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from baselines.common.gpu import HOPPER, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, missing, use_cutlass_dsl, use_site
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, multiples, options
+from baselines.common.gpu import HOPPER
 from baselines.common.tuning import fastest
-from baselines.gemm.problem import GemmProblem, refuse_unaligned
+from baselines.gemm.problem import GemmProblem
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install 'quack-kernels==0.6.5' 'nvidia-cutlass-dsl[cu13]==4.8.1'"
 ALIGNMENT = 8  # bf16 elements, 16 bytes
 
 # (tile_m, tile_n, ping-pong, (cluster_m, cluster_n), split_k). The library's own tuner walks over forty; these are
@@ -39,7 +36,7 @@ CONFIGS: tuple[tuple[int, int, bool, tuple[int, int], int], ...] = (
 _tuned: dict[tuple[object, ...], int] = {}
 
 
-class Gemm:
+class Gemm(Baseline):
     """C (M, N) = A (M, K) B (K, N), bf16 with fp32 accumulation; N and K multiples of 8.
 
     The library reads B in either order. By default it gets the row-major (K, N) that everyone in the comparison
@@ -51,49 +48,31 @@ class Gemm:
         tuned: 1 tunes over `CONFIGS` in `prepare`, 0 takes the library's default configuration.
     """
 
-    def __init__(self, **options: Any) -> None:
-        known = {"b_layout": ("n", "k"), "tuned": (0, 1)}
-        self._options = chosen("quack", options, known, {"b_layout": "n", "tuned": 1})
+    library = Library(
+        "quack",
+        "pip install 'quack-kernels==0.6.5' 'nvidia-cutlass-dsl[cu13]==4.8.1'",
+        modules=("torch", "quack", "nvidia_cutlass_dsl"),
+        packages=("quack-kernels", "nvidia-cutlass-dsl"),
+        gpus=HOPPER,
+        # CuTe DSL names a kernel after the module and class that it was traced from.
+        kernels=("(?i)kernel_cutlass.*gemm",),
+        foreign=("nvjet", "xmma_gemm", "triton", "baseline_gemm", "kittens"),
+    )
+    choices = options(b_layout=("n", "k"), tuned=(1, 0))
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        reason = find("quack", ["torch", "quack", "nvidia_cutlass_dsl"], INSTALL)
-        if reason is None:
-            use_cutlass_dsl()
-            reason = missing(["cutlass"], INSTALL)
-        return reason
+    def limits(self, problem: GemmProblem) -> Iterator[Limit]:
+        yield from multiples(problem, "its tensor maps need a multiple of {}", N=ALIGNMENT, K=ALIGNMENT)
 
-    def version(self) -> str:
-        """Versions of the library and of CuTe DSL."""
-        use_site("quack")
-        cute = distribution_version("nvidia-cutlass-dsl")
-        return f"quack-kernels {distribution_version('quack-kernels')}, nvidia-cutlass-dsl {cute}"
-
-    def supports(self, problem: GemmProblem, device: str) -> str | None:
-        """Aligned bf16 problems on Hopper."""
-        reason = refuse(problem, device, devices=("cuda",), name="quack")
-        reason = reason or refuse_unaligned(problem, multiple=ALIGNMENT, name="quack")
-        return reason or refuse_other_gpus("quack", major=HOPPER)
-
-    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
-        """CuTe DSL names a kernel after the module and class that it was traced from."""
-        return ("(?i)kernel_cutlass.*gemm",)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """cuBLAS, Triton and this project."""
-        return ("nvjet", "xmma_gemm", "triton", "baseline_gemm", "kittens")
-
-    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Compile and tune for this shape unless that was done, and bind a: (M, K), b: (K, N)."""
-        use_site("quack")
-        use_cutlass_dsl()
+        self.library.use()
         a, b = inputs["a"].contiguous(), inputs["b"].contiguous()
-        if self._options["b_layout"] == "k":
+        if self.options["b_layout"] == "k":
             b = b.t().contiguous().t()
-        if not self._options["tuned"]:
+        if not self.options["tuned"]:
             call = bind(a, b, None)
         else:
-            key = (problem.M, problem.N, problem.K, self._options["b_layout"], a.device)
+            key = (problem.M, problem.N, problem.K, self.options["b_layout"], a.device)
             if key not in _tuned:
                 _tuned[key] = fastest([(str(config), bind(a, b, config)) for config in CONFIGS])
             call = bind(a, b, CONFIGS[_tuned[key]])
@@ -101,9 +80,7 @@ class Gemm:
         return call
 
 
-def bind(
-    a: torch.Tensor, b: torch.Tensor, config: tuple[int, int, bool, tuple[int, int], int] | None
-) -> Callable[[], torch.Tensor]:
+def bind(a: torch.Tensor, b: torch.Tensor, config: tuple[int, int, bool, tuple[int, int], int] | None) -> Call:
     """A call of the library on a: (M, K), b: (K, N) with an entry of `CONFIGS`; None for its own choice."""
     import torch
     from quack.gemm_interface import gemm, gemm_tuned
@@ -121,7 +98,7 @@ def bind(
         cluster_n=cluster_n,
         split_k=split_k,
         is_dynamic_persistent=False,
-        device_capacity=HOPPER,
+        device_capacity=HOPPER.start,
     )
     shape = (a.shape[0], b.shape[1])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from baselines.common.options import chosen
-from baselines.common.thunderkittens import NAME, Released, function, refuse_tail
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, multiples, options
+from baselines.common.thunderkittens import WHOLE_TILES, function, released
 from baselines.common.tuning import fastest
 from baselines.gemm.problem import Fp8Problem, GemmProblem
 
@@ -30,7 +30,7 @@ FP8_TILE = 128
 _tuned: dict[tuple[int, int, int], str] = {}
 
 
-class Gemm(Released):
+class Gemm(Baseline):
     """C = A B, bf16, all row-major: gemm_bf16.so, gemm_bf16(a, b, c, M, N, K, tile).
 
     Options:
@@ -38,21 +38,17 @@ class Gemm(Released):
             fastest of those that divide the problem, tuned outside the clock.
     """
 
-    library = "gemm_bf16"
-    kernels = ("lcf.*matmul_template",)
+    library = released("gemm_bf16", "lcf.*matmul_template")
+    choices = options(tile=("auto", *TILES))
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen(NAME, options, {"tile": ("auto", *TILES)}, {"tile": "auto"})
+    def limits(self, problem: GemmProblem) -> Iterator[Limit]:
+        asked = self.options["tile"]
+        rows, columns = _extent(next(iter(TILES)) if asked == "auto" else asked)
+        got = f"got M={problem.M}, N={problem.N}"
+        yield not self._dividing(problem), f"{got}, its tiles of {rows} x {columns} do not divide it"
+        yield from multiples(problem, WHOLE_TILES, K=TILE)
 
-    def refuse_size(self, problem: GemmProblem) -> str | None:
-        """None if a tile divides C, and 64 divides K."""
-        asked = self._options["tile"]
-        if not self._dividing(problem):
-            rows, columns = _extent(next(iter(TILES)) if asked == "auto" else asked)
-            return f"{NAME}: got M={problem.M}, N={problem.N}, its tiles of {rows} x {columns} do not divide it"
-        return refuse_tail(problem, K=TILE)
-
-    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Tune unless that was done, and bind a: (M, K) and b: (K, N) as they are."""
         a, b = inputs["a"], inputs["b"]
         key = (problem.M, problem.N, problem.K)
@@ -65,7 +61,7 @@ class Gemm(Released):
         return _bind(a, b, tile)
 
     def _dividing(self, problem: GemmProblem) -> list[str]:
-        asked = self._options["tile"]
+        asked = self.options["tile"]
         tiles = TILES if asked == "auto" else (asked,)
         return [tile for tile in tiles if not (problem.M % _extent(tile)[0] or problem.N % _extent(tile)[1])]
 
@@ -76,7 +72,7 @@ def _extent(tile: str) -> tuple[int, int]:
     return rows * TILE, columns * TILE
 
 
-def _bind(a: torch.Tensor, b: torch.Tensor, tile: str) -> Callable[[], torch.Tensor]:
+def _bind(a: torch.Tensor, b: torch.Tensor, tile: str) -> Call:
     import torch
 
     run = function("gemm_bf16", "gemm_bf16")
@@ -90,7 +86,7 @@ def _bind(a: torch.Tensor, b: torch.Tensor, tile: str) -> Callable[[], torch.Ten
     return call
 
 
-class GemmFp8(Released):
+class GemmFp8(Baseline):
     """C = scale_a scale_b A B of e4m3 matrices: gemm_fp8_scaled.so, gemm_fp8_scaled(a, bt, c, sa, sb, M, N, K).
 
     The kernel takes a scale a row of A and a column of B, in which a problem's one scale is repeated outside the clock,
@@ -98,15 +94,13 @@ class GemmFp8(Released):
     Their kernel with e4m3 out (kernels/gemm/fp8_h100), which the paper times, takes none, so it is another operation.
     """
 
-    library = "gemm_fp8_scaled"
-    kernels = ("lcf.*matmul_template",)
+    library = released("gemm_fp8_scaled", "lcf.*matmul_template")
     dtype = "e4m3"
 
-    def refuse_size(self, problem: Fp8Problem) -> str | None:
-        """None for multiples of 128."""
-        return refuse_tail(problem, M=FP8_TILE, N=FP8_TILE, K=FP8_TILE)
+    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+        yield from multiples(problem, WHOLE_TILES, M=FP8_TILE, N=FP8_TILE, K=FP8_TILE)
 
-    def prepare(self, problem: Fp8Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """Repeat the scales, and bind a: (M, K) and the transpose of b: (K, N)."""
         import torch
 

@@ -6,13 +6,11 @@ Which of the two won is in the kernel names of the case: `triton_tem_...` is a t
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from baselines.common.baseline import TORCH_AND_TRITON, Baseline, Call, Inputs, options
 from baselines.common.compiled import MAX_AUTOTUNE, compile_alone
-from baselines.common.gpu import refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, missing
 from baselines.gemm.names import CUBLAS_KERNELS
 from baselines.gemm.problem import GemmProblem
 
@@ -25,7 +23,7 @@ Compiled = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 _compiled: dict[tuple[int, int, int, int], Compiled] = {}
 
 
-class Gemm:
+class Gemm(Baseline):
     """C (M, N) = A (M, K) B (K, N), bf16, compiled for exactly this shape.
 
     The search is Inductor's default space (some twenty Triton configurations and cuBLAS), not the exhaustive one,
@@ -35,39 +33,22 @@ class Gemm:
         tma: 1 adds Inductor's persistent templates with tensor maps, which are off by default in PyTorch.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("torch_compile", options, {"tma": (0, 1)}, {"tma": 0})
+    # A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction.
+    library = replace(
+        TORCH_AND_TRITON,
+        name="torch_compile",
+        kernels=(f"triton|{CUBLAS_KERNELS}",),
+        foreign=("kernel_cutlass", "kittens", "baseline_gemm"),
+    )
+    choices = options(tma=(0, 1))
+    notes = (f"mode {MAX_AUTOTUNE}",)
 
-    def available(self) -> str | None:
-        """None, or how to install PyTorch with Triton."""
-        return missing(["torch", "triton"], "pip install torch triton")
-
-    def version(self) -> str:
-        """PyTorch's and Triton's versions."""
-        import torch
-
-        triton = distribution_version("triton") or "not installed"
-        return f"torch {torch.__version__}, triton {triton}, mode {MAX_AUTOTUNE}"
-
-    def supports(self, problem: GemmProblem, device: str) -> str | None:
-        """Any bf16 problem on a GPU; on a CPU it would be ``torch.matmul`` behind a slow compile."""
-        reason = refuse(problem, device, devices=("cuda",), name="torch_compile")
-        return reason or refuse_other_gpus("torch_compile")
-
-    def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
-        """A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction."""
-        return (f"triton|{CUBLAS_KERNELS}",)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Kernels of CuTe DSL, of this project and of the Triton baseline."""
-        return ("kernel_cutlass", "kittens", "baseline_gemm")
-
-    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Compile and tune for this shape unless that was done, and run once."""
         a, b = inputs["a"], inputs["b"]
-        key = (problem.M, problem.N, problem.K, self._options["tma"])
+        key = (problem.M, problem.N, problem.K, self.options["tma"])
         if key not in _compiled:
-            _compiled[key] = compile_matmul(f"gemm_{'_'.join(map(str, key))}", tma=bool(self._options["tma"]))
+            _compiled[key] = compile_matmul(f"gemm_{'_'.join(map(str, key))}", tma=bool(self.options["tma"]))
         function = _compiled[key]
         function(a, b)
         return lambda: function(a, b)

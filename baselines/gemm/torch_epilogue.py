@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from baselines.common.baseline import Call, Inputs
 from baselines.common.compiled import MAX_AUTOTUNE
 from baselines.common.plain_torch import PlainTorch
 from baselines.gemm.names import CUBLAS_KERNELS
@@ -34,22 +34,22 @@ class GemmEpilogue(PlainTorch):
         compiled: 1 compiles it for exactly this shape, with max-autotune.
     """
 
-    _mode = MAX_AUTOTUNE
+    mode = MAX_AUTOTUNE
 
     def kernel_names(self, problem: EpilogueProblem) -> tuple[str, ...]:
         """One of cuBLAS's families; compiled, a Triton template may take its place."""
-        return (f"triton|{CUBLAS_KERNELS}" if self._is_compiled else CUBLAS_KERNELS,)
+        return (f"triton|{CUBLAS_KERNELS}" if self.compiled else CUBLAS_KERNELS,)
 
     def foreign_kernel_names(self) -> tuple[str, ...]:
         """This project's kernels; eager, all of Triton's too."""
-        return ("kittens", *(() if self._is_compiled else ("triton",)))
+        return ("kittens", *(() if self.compiled else ("triton",)))
 
-    def prepare(self, problem: EpilogueProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: EpilogueProblem, inputs: Inputs) -> Call:
         """Bind a, b and the epilogue's tensors; compiled, compile and run once."""
         if problem.epilogue == "gate_residual":
-            return self._bind(_gate_residual, *(inputs[name] for name in ("a", "b", "gate", "residual")))
+            return self.bind(_gate_residual, *(inputs[name] for name in ("a", "b", "gate", "residual")))
         function = {"bias_gelu": _bias_gelu, "bias_gelu_tanh": _bias_gelu_tanh}[problem.epilogue]
-        return self._bind(function, *(inputs[name] for name in ("a", "b", "bias")))
+        return self.bind(function, *(inputs[name] for name in ("a", "b", "bias")))
 
 
 def _bias_gelu(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -6,14 +6,11 @@ in `Gemm.prepare`, outside the clock, over the short lists in `CONFIGS` and `POI
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from baselines.common.gpu import cuda_capability, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, triton_version, use_site
+from baselines.common.baseline import TRITON, Baseline, Call, Inputs, options
+from baselines.common.gpu import cuda_capability
 from baselines.common.tuning import fastest
 from baselines.gemm.problem import GemmProblem
 
@@ -64,7 +61,7 @@ POINTER_CONFIGS = (
 _tuned: dict[tuple[object, ...], Config] = {}
 
 
-class Gemm:
+class Gemm(Baseline):
     """C (M, N) = A (M, K) B (K, N), bf16 with fp32 accumulation; any M, N, K.
 
     Options:
@@ -72,38 +69,20 @@ class Gemm:
         warp_specialize: 1 asks Triton to split loads and products between warps, where its version can.
     """
 
-    def __init__(self, **options: Any) -> None:
-        known = {"tma": ("auto", 0), "warp_specialize": (0, 1)}
-        self._options = chosen("triton", options, known, {"tma": "auto", "warp_specialize": 0})
-
-    def available(self) -> str | None:
-        """None, or how to install Triton."""
-        return find("triton", ["torch", "triton"], "pip install triton")
-
-    def version(self) -> str:
-        """Triton's version."""
-        return triton_version()
-
-    def supports(self, problem: GemmProblem, device: str) -> str | None:
-        """Any bf16 problem on a GPU."""
-        reason = refuse(problem, device, devices=("cuda",), name="triton")
-        return reason or refuse_other_gpus("triton")
+    library = replace(TRITON, install="pip install triton", foreign=("nvjet", "xmma_gemm", "kernel_cutlass", "kittens"))
+    choices = options(tma=("auto", 0), warp_specialize=(0, 1))
 
     def kernel_names(self, problem: GemmProblem) -> tuple[str, ...]:
         """The kernel that this size takes."""
         return ("baseline_gemm_tma" if self._by_tensor_map(problem) else "baseline_gemm_pointers",)
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """cuBLAS, CuTe DSL and this project."""
-        return ("nvjet", "xmma_gemm", "kernel_cutlass", "kittens")
-
-    def prepare(self, problem: GemmProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind a: (M, K) and b: (K, N), both contiguous."""
-        use_site("triton")
+        self.library.use()
         a, b = inputs["a"].contiguous(), inputs["b"].contiguous()
         by_tensor_map = self._by_tensor_map(problem)
         make = bind_tma if by_tensor_map else bind_pointers
-        specialize = bool(self._options["warp_specialize"])
+        specialize = bool(self.options["warp_specialize"])
         key = (problem.M, problem.N, problem.K, by_tensor_map, specialize, a.device)
         if key not in _tuned:
             configs = CONFIGS if by_tensor_map else POINTER_CONFIGS
@@ -113,14 +92,12 @@ class Gemm:
         return call
 
     def _by_tensor_map(self, problem: GemmProblem) -> bool:
-        if self._options["tma"] == 0 or problem.N % TMA_ALIGNMENT or problem.K % TMA_ALIGNMENT:
+        if self.options["tma"] == 0 or problem.N % TMA_ALIGNMENT or problem.K % TMA_ALIGNMENT:
             return False
         return (cuda_capability() or (0, 0)) >= MIN_TMA_CAPABILITY
 
 
-def bind_tma(
-    a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False
-) -> Callable[[], torch.Tensor]:
+def bind_tma(a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False) -> Call:
     """A call of the kernel with tensor maps; a: (M, K), b: (K, N), contiguous, 16-bit, K and N multiples of 8."""
     import torch
     from triton.tools.tensor_descriptor import TensorDescriptor
@@ -152,9 +129,7 @@ def bind_tma(
     return call
 
 
-def bind_pointers(
-    a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False
-) -> Callable[[], torch.Tensor]:
+def bind_pointers(a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False) -> Call:
     """A call of the kernel with pointers; a: (M, K), b: (K, N), contiguous, 16-bit. It has no warp specialisation."""
     import torch
 

@@ -6,17 +6,15 @@ window is FlexAttention. The paper's own baseline leaves the window out and is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from baselines.common.baseline import Baseline, Call, Inputs, Limit
 from baselines.common.compiled import leave_room
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
 from baselines.common.plain_torch import ROOM
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
 from baselines.linear import names
-from baselines.linear.flash_linear_attention import INSTALL, short_kernels
+from baselines.linear.flash_linear_attention import FLA, short_kernels
 from baselines.linear.problem import HedgehogProblem
 from baselines.linear.triton_autotune import tune_for
 
@@ -29,7 +27,7 @@ BLOCK = 64
 _compiled: dict[tuple[object, ...], dict[str, Callable[..., Any]]] = {}
 
 
-class Hedgehog:
+class Hedgehog(Baseline):
     """Five steps, all inside the call, on (B, H, N, D) tensors as they are.
 
     1. features of q and k, and the sums of the latter, block by block, compiled;
@@ -39,42 +37,22 @@ class Hedgehog:
     5. both parts and the normaliser joined, compiled.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("composed", options, {}, {})
+    # The library's states, Inductor's fused steps, and FlexAttention's template.
+    library = replace(
+        FLA,
+        name="composed",
+        packages=("flash-linear-attention", "FlexAttention of torch", "triton"),
+        kernels=(names.FLA_STATES, "triton_(poi|per|red)", "(?i)triton_tem|flex_attention"),
+        foreign=names.others(names.FLA, names.INDUCTOR),
+    )
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return find("fla", ["torch", "triton", "einops", "fla"], INSTALL)
+    def limits(self, problem: HedgehogProblem) -> Iterator[Limit]:
+        none = "its states are in bf16 and none is the one after the last row"
+        yield problem.return_state, f"got return_state=1, {none}"
 
-    def version(self) -> str:
-        """Versions of the parts."""
-        use_site("fla")
-        import torch
-
-        triton = distribution_version("triton", "pytorch-triton")
-        parts = f"flash-linear-attention {distribution_version('fla-core')}, FlexAttention of torch {torch.__version__}"
-        return f"{parts}, triton {triton}"
-
-    def supports(self, problem: HedgehogProblem, device: str) -> str | None:
-        """bf16 problems without a returned state."""
-        reason = refuse(problem, device, devices=("cuda",), name="composed")
-        if reason is None and problem.return_state:
-            reason = "composed: got return_state=1, its states are in bf16 and none is the one after the last row"
-        return reason or refuse_other_gpus("composed", least=AMPERE)
-
-    def kernel_names(self, problem: HedgehogProblem) -> tuple[str, ...]:
-        """The library's states, Inductor's fused steps, and FlexAttention's template."""
-        return (names.FLA_STATES, "triton_(poi|per|red)", "(?i)triton_tem|flex_attention")
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLA, names.INDUCTOR)
-
-    def prepare(self, problem: HedgehogProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: HedgehogProblem, inputs: Inputs) -> Call:
         """Compile and tune for this shape unless that was done, and run once."""
-        use_site("fla")
-        from fla.ops.common import chunk_h
-
+        chunk_h = self.library.load("fla.ops.common.chunk_h")
         key = (problem.B, problem.H, problem.N, problem.D, problem.F)
         if key not in _compiled:
             _compiled[key] = compile_steps(problem, inputs["q"].device)

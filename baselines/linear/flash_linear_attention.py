@@ -6,22 +6,30 @@ the part that `is_short` keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import token_major
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, find, use_site
 from baselines.linear import names
-from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, refuse_state
+from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
 from baselines.linear.triton_autotune import shorten, tune_for, with_chunk
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install fla-core==0.6.0 triton"
+FLA = Library(
+    "fla",
+    "pip install fla-core==0.6.0 triton",
+    modules=("torch", "triton", "einops", "fla"),
+    packages=("flash-linear-attention", "triton"),
+    site="fla",
+    gpus=FROM_AMPERE,
+    kernels=(names.FLA_STATES, names.FLA_OUTPUT),  # states of all chunks first, then all outputs
+    foreign=names.others(names.FLA),
+)
 CHUNKS = (32, 64, 128)
 """Chunk sizes tried for "auto"; at 256 the kernel spills and takes four times as long."""
 
@@ -29,65 +37,41 @@ MAX_FEATURES = 16
 """Of fused_chunk_based; parallel_based takes 128."""
 
 
-class _Fla:
-    """What the three have in common."""
-
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        return find("fla", ["torch", "triton", "einops", "fla"], INSTALL)
-
-    def version(self) -> str:
-        """Versions of the library and of Triton, and the function."""
-        use_site("fla")
-        triton = distribution_version("triton", "pytorch-triton")
-        return f"flash-linear-attention {distribution_version('fla-core')}, triton {triton}, {self._library_function()}"
-
-    def _library_function(self) -> str:
-        raise NotImplementedError
-
-
-class Based(_Fla):
+class Based(Baseline):
     """Based in (B, N, H, D) views of (B, H, N, D) memory, which is what its kernels read.
 
     Options:
         kernel: "parallel", quadratic in the length, or "fused_chunk", linear in it.
     """
 
+    library = FLA
+    choices = options(kernel=("parallel", "fused_chunk"))
+
     def __init__(self, **options: Any) -> None:
-        self._options = chosen("fla", options, {"kernel": ("parallel", "fused_chunk")}, {"kernel": "parallel"})
-        self._name = f"fla_{self._options['kernel']}"
+        super().__init__(**options)
+        own, other = (f"{kernel}_based" for kernel in sorted(self.choices["kernel"], key=self.options["kernel"].__ne__))
+        self.notes = (own,)
+        self.library = replace(
+            FLA,
+            name=f"fla_{self.options['kernel']}",
+            kernels=(f"{own}_fwd_kernel",),
+            foreign=(f"{other}_fwd_kernel", *FLA.foreign),
+        )
 
-    def _library_function(self) -> str:
-        return f"{self._options['kernel']}_based"
+    def limits(self, problem: BasedProblem) -> Iterator[Limit]:
+        yield from no_state(problem)
+        beyond = self.options["kernel"] == "fused_chunk" and problem.F > MAX_FEATURES
+        yield beyond, f"got F={problem.F}, it takes up to {MAX_FEATURES}"
 
-    def supports(self, problem: BasedProblem, device: str) -> str | None:
-        """bf16 problems without a returned state."""
-        reason = refuse(problem, device, devices=("cuda",), name=self._name) or refuse_state(problem, self._name)
-        if reason is None and self._options["kernel"] == "fused_chunk" and problem.F > MAX_FEATURES:
-            reason = f"{self._name}: got F={problem.F}, it takes up to {MAX_FEATURES}"
-        return reason or refuse_other_gpus(self._name, least=AMPERE)
-
-    def kernel_names(self, problem: BasedProblem) -> tuple[str, ...]:
-        """The one kernel that each has."""
-        return (f"{self._options['kernel']}_based_fwd_kernel",)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels, and the other of the two."""
-        other = {"parallel": "fused_chunk", "fused_chunk": "parallel"}[self._options["kernel"]]
-        return (f"{other}_based_fwd_kernel", *names.others(names.FLA))
-
-    def prepare(self, problem: BasedProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """The library's function; its own division by the normaliser is in it."""
-        use_site("fla")
-        from fla.ops import based as library
-
-        function = library.parallel_based if self._options["kernel"] == "parallel" else library.fused_chunk_based
+        function = getattr(self.library.load("fla.ops.based"), *self.notes)
         q, k, v = (inputs[name].transpose(1, 2) for name in ("q", "k", "v"))
         normalize = bool(problem.normalize)
         return lambda: function(q, k, v, use_norm=normalize).transpose(1, 2)
 
 
-class LinearAttention(_Fla):
+class LinearAttention(Baseline):
     """Linear attention with a scalar decay, on (B, N, H, D) copies.
 
     Options:
@@ -95,36 +79,26 @@ class LinearAttention(_Fla):
         chunk: chunk size of "simple_gla", or "auto" for the fastest of `CHUNKS`.
     """
 
+    library = FLA
+    choices = options(kernel=("simple_gla", "linear_attn"), chunk=("auto", 16, 32, 64, 128, 256))
+
     def __init__(self, **options: Any) -> None:
-        known = {"kernel": ("simple_gla", "linear_attn"), "chunk": ("auto", 16, 32, 64, 128, 256)}
-        self._options = chosen("fla", options, known, {"kernel": "simple_gla", "chunk": "auto"})
-        self._name = {"simple_gla": "simple_gla", "linear_attn": "fla_linear_attn"}[self._options["kernel"]]
+        super().__init__(**options)
+        kernel = self.options["kernel"]
+        self.notes = (f"chunk_{kernel}",)
+        self.library = replace(FLA, name="fla_linear_attn" if kernel == "linear_attn" else kernel)
 
-    def _library_function(self) -> str:
-        return f"chunk_{self._options['kernel']}"
+    def limits(self, problem: LinearAttentionProblem) -> Iterator[Limit]:
+        beyond = self.options["kernel"] == "linear_attn" and problem.decay != "none"
+        yield beyond, f"got decay={problem.decay}, it has none"
 
-    def supports(self, problem: LinearAttentionProblem, device: str) -> str | None:
-        """bf16 problems; chunk_linear_attn has no decay."""
-        reason = refuse(problem, device, devices=("cuda",), name=self._name)
-        if reason is None and self._options["kernel"] == "linear_attn" and problem.decay != "none":
-            reason = f"{self._name}: got decay={problem.decay}, it has none"
-        return reason or refuse_other_gpus(self._name, least=AMPERE)
-
-    def kernel_names(self, problem: LinearAttentionProblem) -> tuple[str, ...]:
-        """States of all chunks first, then all outputs."""
-        return (names.FLA_STATES, names.FLA_OUTPUT)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLA)
-
-    def prepare(self, problem: LinearAttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the copies."""
-        use_site("fla")
+        self.library.use()
         q, k, v = (token_major(inputs[name]) for name in ("q", "k", "v"))
         state, scale = bool(problem.return_final_state), problem.scale
         key = (problem.B, problem.H, problem.N, problem.D, problem.decay)
-        if self._options["kernel"] == "linear_attn":
+        if self.options["kernel"] == "linear_attn":
             from fla.ops.linear_attn import chunk_linear_attn
 
             tune_for(key, short_kernels())
@@ -141,13 +115,13 @@ class LinearAttention(_Fla):
         elif problem.decay == "step":
             decay = {"g": token_major(inputs["log_decay"])}
 
-        def make(chunk: int) -> Callable[[], Any]:
+        def make(chunk: int) -> Call:
             return simple_gla(q, k, v, decay, scale=scale, chunk=chunk, state=state, heads_first=True)
 
-        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
+        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
 
 
-class Mamba2(_Fla):
+class Mamba2(Baseline):
     """Mamba-2 as linear attention with a decay per step, `chunk_simple_gla`.
 
     It reads (B, N, H, .) tensors with as many heads of keys and queries as of values: groups are expanded in `prepare`,
@@ -158,29 +132,17 @@ class Mamba2(_Fla):
         chunk: chunk size, or "auto" for the fastest of `CHUNKS`.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("simple_gla", options, {"chunk": ("auto", 16, 32, 64, 128, 256)}, {"chunk": "auto"})
-
-    def _library_function(self) -> str:
-        return "chunk_simple_gla"
-
-    def supports(self, problem: Mamba2Problem, device: str) -> str | None:
-        """bf16 problems of either boundary."""
-        reason = refuse(problem, device, devices=("cuda",), name="simple_gla")
-        return reason or refuse_other_gpus("simple_gla", least=AMPERE)
+    library = replace(FLA, name="simple_gla", foreign=names.others(names.FLA, names.INDUCTOR))
+    choices = options(chunk=("auto", 16, 32, 64, 128, 256))
+    notes = ("chunk_simple_gla",)
 
     def kernel_names(self, problem: Mamba2Problem) -> tuple[str, ...]:
         """States of all chunks first, then all outputs; from raw inputs, what prepares them before."""
-        own = (names.FLA_STATES, names.FLA_OUTPUT)
-        return (*own, names.INDUCTOR) if problem.boundary == "raw" else own
+        return (*self.library.kernels, *([names.INDUCTOR] if problem.boundary == "raw" else []))
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLA, names.INDUCTOR)
-
-    def prepare(self, problem: Mamba2Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the copies."""
-        use_site("fla")
+        self.library.use()
         heads, state = problem.H // problem.G, bool(problem.return_final_state)
         raw = problem.boundary == "raw"
         if raw:
@@ -191,7 +153,7 @@ class Mamba2(_Fla):
             q, k = (token_major(inputs[name]).repeat_interleave(heads, 2) for name in ("q", "k"))
             v, g = token_major(inputs["v"]), token_major(inputs["log_decay"])
 
-        def make(chunk: int) -> Callable[[], Any]:
+        def make(chunk: int) -> Call:
             if not raw:
                 return simple_gla(q, k, v, {"g": g}, scale=1.0, chunk=chunk, state=state, heads_first=True)
 
@@ -203,7 +165,7 @@ class Mamba2(_Fla):
             return call
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.boundary)
-        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
+        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
 
 
 def simple_gla(
@@ -216,7 +178,7 @@ def simple_gla(
     chunk: int,
     state: bool,
     heads_first: bool,
-) -> Callable[[], Any]:
+) -> Call:
     """A call of `chunk_simple_gla` on (B, N, H, .); `heads_first` returns a (B, H, N, .) view of its output."""
     from fla.ops.simple_gla import chunk_simple_gla
 

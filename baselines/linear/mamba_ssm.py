@@ -7,25 +7,31 @@ has the package's folder and has not run its ``__init__``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, import_bare, use_site, versions_with_triton
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from baselines.common.gpu import FROM_AMPERE
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
 from baselines.linear.triton_autotune import shorten, with_chunk
 
-if TYPE_CHECKING:
-    import torch
-
-INSTALL = (
+LIBRARY = Library(
+    "mamba_ssm",
     "MAMBA_SKIP_CUDA_BUILD=TRUE MAMBA_FORCE_BUILD=TRUE "
-    "pip install --no-deps --no-build-isolation mamba-ssm==2.3.2.post1"
+    "pip install --no-deps --no-build-isolation mamba-ssm==2.3.2.post1",
+    modules=("torch", "triton", "einops", "mamba_ssm"),
+    packages=("mamba-ssm", "triton"),
+    file="mamba_ssm/ops/triton/ssd_combined.py",
+    complaint="has no Triton kernels of Mamba-2",
+    gpus=FROM_AMPERE,
+    # In the order in which they run.
+    kernels=tuple(
+        f"_{kernel}_fwd_kernel"
+        for kernel in ("chunk_cumsum", "chunk_state", "state_passing", "bmm_chunk", "chunk_scan")
+    ),
+    foreign=names.others(names.MAMBA_SSM),
 )
-MODULE = "mamba_ssm.ops.triton.ssd_combined"
 CHUNKS = (64, 128, 256)
 """Chunk sizes tried for "auto"."""
 
@@ -33,7 +39,7 @@ TILES = ((128, 64), (64, 128), (64, 64), (64, 32))
 """Tiles (rows, columns) kept of the library's lists: heads and states of 64 leave larger ones half empty."""
 
 
-class Mamba2:
+class Mamba2(Baseline):
     """`mamba_chunk_scan_combined` on its own layouts, which are those of the raw boundary.
 
     It computes A dt and its sums itself, so a problem whose decays and values are prepared has no counterpart.
@@ -42,53 +48,29 @@ class Mamba2:
         chunk: chunk size, or "auto" for the fastest of `CHUNKS`.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self._options = chosen("mamba_ssm", options, {"chunk": ("auto", 32, 64, 128, 256)}, {"chunk": "auto"})
+    library = LIBRARY
+    choices = options(chunk=("auto", 32, 64, 128, 256))
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        modules, complaint = ["torch", "triton", "einops", "mamba_ssm"], "has no Triton kernels of Mamba-2"
-        return find("mamba_ssm", modules, INSTALL, "ops/triton/ssd_combined.py", complaint)
+    def limits(self, problem: Mamba2Problem) -> Iterator[Limit]:
+        got = f"got boundary={problem.boundary}"
+        yield problem.boundary != "raw", f"{got}, it prepares decays and values itself: boundary=raw"
 
-    def version(self) -> str:
-        """Versions of the library and of Triton."""
-        return versions_with_triton("mamba_ssm", "mamba-ssm")
-
-    def supports(self, problem: Mamba2Problem, device: str) -> str | None:
-        """bf16 problems of the raw boundary."""
-        reason = refuse(problem, device, devices=("cuda",), name="mamba_ssm")
-        if reason is None and problem.boundary != "raw":
-            reason = f"mamba_ssm: got boundary={problem.boundary}, it prepares decays and values itself: boundary=raw"
-        return reason or refuse_other_gpus("mamba_ssm", least=AMPERE)
-
-    def kernel_names(self, problem: Mamba2Problem) -> tuple[str, ...]:
-        """Its five kernels, in the order in which they run."""
-        return tuple(
-            f"_{kernel}_fwd_kernel"
-            for kernel in ("chunk_cumsum", "chunk_state", "state_passing", "bmm_chunk", "chunk_scan")
-        )
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.MAMBA_SSM)
-
-    def prepare(self, problem: Mamba2Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the inputs as they are."""
-        use_site("mamba_ssm")
         library = import_kernels()
         x, dt, a, b, c = (inputs[name] for name in ("x", "dt", "A", "B", "C"))
         state = bool(problem.return_final_state)
 
-        def make(chunk: int) -> Callable[[], Any]:
+        def make(chunk: int) -> Call:
             return lambda: library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
-        return with_chunk(key, self._options["chunk"], CHUNKS, short_kernels(), make)
+        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
 
 
 def import_kernels() -> Any:
     """The module of the combined kernels, without running the package's own ``__init__``."""
-    return import_bare(MODULE, ["mamba_ssm"])
+    return LIBRARY.load("mamba_ssm.ops.triton.ssd_combined", "mamba_ssm")
 
 
 def short_kernels() -> tuple[Any, ...]:

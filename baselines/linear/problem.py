@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
+
+from baselines.common.baseline import Limit
 
 
 class LinearProblem(Protocol):
@@ -55,9 +58,7 @@ class Mamba2Problem(LinearProblem, Protocol):
     return_final_state: bool
 
 
-def refuse_state(problem: Any, name: str) -> str | None:
-    """None if no state is asked for, else that ``name`` returns none."""
+def no_state(problem: Any, since: str = "") -> Iterator[Limit]:
+    """It returns no state."""
     for key in ("return_state", "return_final_state"):
-        if getattr(problem, key, False):
-            return f"{name}: got {key}=1, it returns no state"
-    return None
+        yield getattr(problem, key, False), f"{since}got {key}=1, it returns no state"

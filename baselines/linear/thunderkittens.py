@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.thunderkittens import NAME, Released, function, refuse_other, refuse_tail
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.linear import names
-from baselines.linear.problem import (
-    BasedProblem,
-    HedgehogProblem,
-    LinearAttentionProblem,
-    Mamba2Problem,
-    refuse_state,
-)
+from baselines.linear.problem import BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem, no_state
 
 if TYPE_CHECKING:
     import torch
@@ -22,32 +17,25 @@ ROWS = 64
 """Rows of a chunk, of which a length is a multiple."""
 
 
-class _Linear(Released):
-    """What the four have in common."""
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.THUNDERKITTENS)
+OTHERS = names.others(names.THUNDERKITTENS)
 
 
-class Based(_Linear):
+class Based(Baseline):
     """Based without a normaliser: based.so, based(q, k, v, o, a2, a1, a0, B, H, N).
 
     q, k (B, H, N, 16), v, o (B, H, N, 64). It always writes its states, in bf16: a2 (B, H, 256, 64), a1 (B, H, 64, 16),
     a0 (B, H, 1, 64). They are allocated in the call and not returned.
     """
 
-    library = "based"
-    kernels = ("based_linear_attention",)
+    library = released("based", "based_linear_attention", foreign=OTHERS)
 
-    def refuse_size(self, problem: BasedProblem) -> str | None:
-        """None for 16 features, values of 64, whole chunks, no normaliser and no state."""
-        if problem.normalize:
-            return f"{NAME}: got normalize=1, its Based has no normaliser"
-        fixed = refuse_other(problem, F=16, D=64) or refuse_tail(problem, N=ROWS)
-        return fixed or refuse_state(problem, f"{NAME}: its states are bf16")
+    def limits(self, problem: BasedProblem) -> Iterator[Limit]:
+        yield problem.normalize, "got normalize=1, its Based has no normaliser"
+        yield from among(problem, WRITTEN_FOR, F=(16,), D=(64,))
+        yield from multiples(problem, WHOLE_TILES, N=ROWS)
+        yield from no_state(problem, "its states are bf16: ")
 
-    def prepare(self, problem: BasedProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
         q, k, v = (inputs[name] for name in "qkv")
         run = function("based", "based")
@@ -62,21 +50,20 @@ class Based(_Linear):
         return call
 
 
-class Hedgehog(_Linear):
+class Hedgehog(Baseline):
     """Hedgehog with its window: hedgehog.so, hedgehog(q, k, v, o, q_map, k_map, ks, kvs, alpha, beta, B, H, N).
 
     q, k, v, o (B, H, N, 128), the maps (H, 128, 64) bf16; alpha, beta (H,) and the states ks (B, H, 128) and kvs
     (B, H, 128, 128), which it always writes, fp32. It clamps no feature and adds nothing to the divisor.
     """
 
-    library = "hedgehog"
-    kernels = ("hedgehog_linear_attention_smd",)
+    library = released("hedgehog", "hedgehog_linear_attention_smd", foreign=OTHERS)
 
-    def refuse_size(self, problem: HedgehogProblem) -> str | None:
-        """None for heads of 128, 64 + 64 features and whole chunks."""
-        return refuse_other(problem, D=128, F=64) or refuse_tail(problem, N=ROWS)
+    def limits(self, problem: HedgehogProblem) -> Iterator[Limit]:
+        yield from among(problem, WRITTEN_FOR, D=(128,), F=(64,))
+        yield from multiples(problem, WHOLE_TILES, N=ROWS)
 
-    def prepare(self, problem: HedgehogProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: HedgehogProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
         import torch
 
@@ -96,23 +83,22 @@ class Hedgehog(_Linear):
         return call
 
 
-class Mamba2(_Linear):
+class Mamba2(Baseline):
     """Mamba-2 from prepared inputs, as the authors time it: mamba2.so, mamba2(q, k, v, o, a, B, H, N).
 
     q, k (B, 1, N, 64), v, o (B, H, N, 64) bf16, a (B, H, N) fp32, the logarithm of each step's decay.
     """
 
-    library = "mamba2"
-    kernels = ("lcsf.*mamba2_fwd_template",)
+    library = released("mamba2", "lcsf.*mamba2_fwd_template", foreign=OTHERS)
 
-    def refuse_size(self, problem: Mamba2Problem) -> str | None:
-        """None for prepared inputs of one group, heads in pairs, heads and states of 64, whole chunks, no state."""
-        if problem.boundary != "prepared":
-            return f"{NAME}: got boundary={problem.boundary}, it takes decays and values made before: boundary=prepared"
-        fixed = refuse_other(problem, P=64, S=64, G=1) or refuse_tail(problem, H=2, N=ROWS)
-        return fixed or refuse_state(problem, NAME)
+    def limits(self, problem: Mamba2Problem) -> Iterator[Limit]:
+        got = f"got boundary={problem.boundary}"
+        yield problem.boundary != "prepared", f"{got}, it takes decays and values made before: boundary=prepared"
+        yield from among(problem, WRITTEN_FOR, P=(64,), S=(64,), G=(1,))
+        yield from multiples(problem, WHOLE_TILES, H=2, N=ROWS)
+        yield from no_state(problem)
 
-    def prepare(self, problem: Mamba2Problem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
         q, k, v, decay = (inputs[name] for name in ("q", "k", "v", "log_decay"))
         run = function("mamba2", "mamba2")
@@ -125,7 +111,7 @@ class Mamba2(_Linear):
         return call
 
 
-class LinearAttention(_Linear):
+class LinearAttention(Baseline):
     """Linear attention with a decay a head: linear_attention.so, linear_attention(q, k, v, o, slopes, B, H, N).
 
     q, k, v, o (B, H, N, 128) bf16, slopes (H,) fp32, the decay's negative logarithm; zeros where the problem has none.
@@ -133,17 +119,15 @@ class LinearAttention(_Linear):
     rounding to bf16 more than a scale inside would cost. Its state is bf16, so that the error grows with the length.
     """
 
-    library = "linear_attention"
-    kernels = ("la_kernel.*la_globals",)
+    library = released("linear_attention", "la_kernel.*la_globals", foreign=OTHERS)
 
-    def refuse_size(self, problem: LinearAttentionProblem) -> str | None:
-        """None for heads of 128, a decay a head or none, whole chunks, no state."""
-        if problem.decay == "step":
-            return f"{NAME}: got decay=step, its decay is one number a head"
-        fixed = refuse_other(problem, D=128) or refuse_tail(problem, N=ROWS)
-        return fixed or refuse_state(problem, NAME)
+    def limits(self, problem: LinearAttentionProblem) -> Iterator[Limit]:
+        yield problem.decay == "step", "got decay=step, its decay is one number a head"
+        yield from among(problem, WRITTEN_FOR, D=(128,))
+        yield from multiples(problem, WHOLE_TILES, N=ROWS)
+        yield from no_state(problem)
 
-    def prepare(self, problem: LinearAttentionProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], torch.Tensor]:
+    def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Turn the decays' sign, and bind q, k and v as they are."""
         import torch
 

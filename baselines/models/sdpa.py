@@ -8,71 +8,58 @@ is called by its own operator: under torch.compile the choice of ``sdpa_kernel``
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import distribution_version, missing
+from baselines.common.baseline import TORCH, TORCH_AND_TRITON, Baseline, Call, Inputs, options
+from baselines.common.gpu import FROM_AMPERE
+from baselines.common.sites import labelled_version
 from baselines.models import names
 
 if TYPE_CHECKING:
     import torch
 
-BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION", "math": "MATH"}
-"""By the name of the option; `math` is the definition, for a CPU."""
-OWN_KERNELS = {"cudnn": names.CUDNN, "flash": names.FLASH, "math": names.SOFTMAX}
+BACKENDS = {
+    "flash": ("FLASH_ATTENTION", names.FLASH),
+    "cudnn": ("CUDNN_ATTENTION", names.CUDNN),
+    "math": ("MATH", names.SOFTMAX),
+}
+"""PyTorch's name and the kernels, by the name of the option; `math` is the definition, for a CPU."""
 
 
-class _Model:
+class _Model(Baseline):
     """A model whose attention is SDPA's.
 
     Options:
-        backend: "cudnn" or "flash", on a GPU; "math", on a CPU.
+        backend: "flash" or "cudnn", on a GPU; "math", on a CPU.
     """
 
+    library = replace(TORCH, name="sdpa")
+    choices = options(backend=tuple(BACKENDS))
+
     def __init__(self, **options: Any) -> None:
-        self._backend = chosen("sdpa", options, {"backend": tuple(BACKENDS)}, {"backend": "flash"})["backend"]
-
-    @property
-    def _name(self) -> str:
-        return f"sdpa_{self._backend}"
-
-    def available(self) -> str | None:
-        """None, or how to install PyTorch, with Triton where it compiles."""
-        modules = ["torch"] if self._backend == "math" else ["torch", "triton"]
-        return missing(modules, f"pip install {' '.join(modules)}")
+        super().__init__(**options)
+        self._on = self.options["backend"]
+        needed, self.devices = (TORCH, ("cpu",)) if self._on == "math" else (TORCH_AND_TRITON, ("cuda",))
+        own = BACKENDS[self._on][1]
+        self.library = replace(
+            needed, name=f"sdpa_{self._on}", gpus=FROM_AMPERE, kernels=(own,), foreign=names.others(own)
+        )
 
     def version(self) -> str:
         """PyTorch's version and the backend."""
-        import torch
-
-        parts = [f"torch {torch.__version__}", f"SDPA on {self._backend}"]
-        if self._backend != "math":
-            parts += ["torch.compile", f"triton {distribution_version('triton', 'pytorch-triton')}"]
+        parts = [labelled_version("torch"), f"SDPA on {self._on}"]
+        if self._on != "math":
+            parts += ["torch.compile", labelled_version("triton")]
         return ", ".join(parts)
 
-    def supports(self, problem: Any, device: str) -> str | None:
-        """bf16; each backend on its own kind of device."""
-        devices = ("cpu",) if self._backend == "math" else ("cuda",)
-        reason = refuse(problem, device, devices=devices, name=self._name)
-        return reason or (refuse_other_gpus(self._name, least=AMPERE) if device == "cuda" else None)
-
-    def kernel_names(self, problem: Any) -> tuple[str, ...]:
-        """The backend's attention kernels."""
-        return (OWN_KERNELS[self._backend],)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Attention kernels of everyone else."""
-        return names.others(OWN_KERNELS[self._backend])
-
-    def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: Any, inputs: Inputs) -> Call:
         """The problem's call, on this backend alone."""
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        backend, grouped = getattr(SDPBackend, BACKENDS[self._backend]), problem.shape.heads != problem.shape.heads_kv
-        attend, rotate = operators(self._backend == "flash", grouped)
+        backend, grouped = getattr(SDPBackend, BACKENDS[self._on][0]), problem.shape.heads != problem.shape.heads_kv
+        attend, rotate = operators(self._on == "flash", grouped)
         run = problem.bind(inputs, attend=attend, rotate=rotate)
 
         def call() -> Any:

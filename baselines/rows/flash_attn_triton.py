@@ -6,70 +6,46 @@ the package's folder and has not run it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, import_bare, use_site, versions_with_triton
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+from baselines.common.gpu import FROM_AMPERE
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
 
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE pip install --no-deps --no-build-isolation flash-attn==2.8.3"
-LARGEST_ROTARY_DIM = 256
-LARGEST_ROW_BYTES = 65536
+LIBRARY = Library(
+    "flash_attn_triton",
+    "FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE pip install --no-deps --no-build-isolation flash-attn==2.8.3",
+    modules=("torch", "triton", "flash_attn"),
+    packages=("flash-attn", "triton"),
+    site="flash_attn",
+    complaint="has no Triton kernels",
+    gpus=FROM_AMPERE,
+)
 EPS = 1e-5
 
 
-class _Library:
-    """What both have in common."""
-
-    _module: str
-
-    def __init__(self, **options: Any) -> None:
-        chosen("flash_attn_triton", options, {}, {})
-
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        modules, complaint = ["torch", "triton", "flash_attn"], "has no Triton kernels"
-        return find("flash_attn", modules, INSTALL, f"ops/triton/{self._module}.py", complaint)
-
-    def version(self) -> str:
-        """Versions of the library and of Triton."""
-        return versions_with_triton("flash_attn", "flash-attn")
-
-    def _import(self) -> Any:
-        use_site("flash_attn")
-        return import_bare(f"flash_attn.ops.triton.{self._module}", ["flash_attn"])
-
-
-class Rotary(_Library):
+class Rotary(Baseline):
     """`apply_rotary`, which takes (B, N, H, D); of a problem with heads outside rows `prepare` makes a copy."""
 
-    _module = "rotary"
+    library = replace(
+        LIBRARY,
+        file="flash_attn/ops/triton/rotary.py",
+        kernels=(names.FLASH_ATTN_ROTARY,),
+        foreign=names.others(names.FLASH_ATTN_ROTARY),
+    )
 
-    def supports(self, problem: RotaryProblem, device: str) -> str | None:
-        """Any bf16 problem with D up to 256."""
-        reason = refuse(problem, device, devices=("cuda",), name="flash_attn_triton")
-        if reason is None and problem.D > LARGEST_ROTARY_DIM:
-            reason = f"flash_attn_triton: got D={problem.D}, its rotary kernel takes up to {LARGEST_ROTARY_DIM}"
-        return reason or refuse_other_gpus("flash_attn_triton", least=AMPERE)
+    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+        yield problem.D > 256, f"got D={problem.D}, its rotary kernel takes up to 256"
 
-    def kernel_names(self, problem: RotaryProblem) -> tuple[str, ...]:
-        """The library's kernel."""
-        return (names.FLASH_ATTN_ROTARY,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.FLASH_ATTN_ROTARY)
-
-    def prepare(self, problem: RotaryProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind the inputs in the library's layout, and compile."""
-        apply = self._import().apply_rotary
+        apply = self.library.load("flash_attn.ops.triton.rotary", "flash_attn").apply_rotary
         cos, sin, interleaved = inputs["cos"], inputs["sin"], bool(problem.interleaved)
         heads_first = problem.layout == "bhnd"
         tensors = [inputs[name] for name in (("x",) if problem.tensors == 1 else ("q", "k"))]
@@ -87,29 +63,22 @@ class Rotary(_Library):
         return call
 
 
-class DropoutAddLayernorm(_Library):
+class DropoutAddLayernorm(Baseline):
     """`layer_norm_fn` with a residual: its own autotuned kernel, which draws its seeds with a kernel of PyTorch's."""
 
-    _module = "layer_norm"
+    library = replace(
+        LIBRARY,
+        file="flash_attn/ops/triton/layer_norm.py",
+        kernels=(names.FLASH_ATTN_LAYER_NORM,),
+        foreign=names.others(names.FLASH_ATTN_LAYER_NORM),
+    )
 
-    def supports(self, problem: LayernormProblem, device: str) -> str | None:
-        """Any bf16 problem whose rows have up to 64 KiB."""
-        reason = refuse(problem, device, devices=("cuda",), name="flash_attn_triton")
-        if reason is None and 2 * problem.D > LARGEST_ROW_BYTES:
-            reason = f"flash_attn_triton: got D={problem.D}, it takes rows of up to {LARGEST_ROW_BYTES} bytes"
-        return reason or refuse_other_gpus("flash_attn_triton", least=AMPERE)
+    def limits(self, problem: LayernormProblem) -> Iterator[Limit]:
+        yield 2 * problem.D > 65536, f"got D={problem.D}, it takes rows of up to 65536 bytes"
 
-    def kernel_names(self, problem: LayernormProblem) -> tuple[str, ...]:
-        """The library's kernel."""
-        return (names.FLASH_ATTN_LAYER_NORM,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels; PyTorch's, which draws the seeds, is none of them."""
-        return names.others(names.FLASH_ATTN_LAYER_NORM)
-
-    def prepare(self, problem: LayernormProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: LayernormProblem, inputs: Inputs) -> Call:
         """Bind the inputs, tune and compile."""
-        normalise = self._import().layer_norm_fn
+        normalise = self.library.load("flash_attn.ops.triton.layer_norm", "flash_attn").layer_norm_fn
         x, residual, weight, bias = (inputs[name] for name in ("x", "residual", "weight", "bias"))
         p = float(problem.p)
 

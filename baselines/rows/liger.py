@@ -8,65 +8,43 @@ Its normalisations are no baselines of dropout-add-layernorm: its layer norm add
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from baselines.common.gpu import AMPERE, refuse_other_gpus
-from baselines.common.options import chosen
-from baselines.common.problems import refuse
-from baselines.common.sites import find, import_bare, use_site, versions_with_triton
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+from baselines.common.gpu import FROM_AMPERE
 from baselines.rows import names
 from baselines.rows.problem import RotaryProblem
 
-if TYPE_CHECKING:
-    import torch
 
-INSTALL = "pip install liger-kernel==0.8.5"
-MODULE = "liger_kernel.ops.rope"
-
-
-class Rotary:
+class Rotary(Baseline):
     """`rope_forward`, on copies: (B, H, N, D) views of (B, N, H, D) memory, which it turns where they are.
 
     `prepare` makes the tensors of its layout, and tables as wide as a head, whose halves are the same.  The workload
     keeps its inputs, so each call copies q and k first: that is in its time.  It multiplies in the tables' bf16.
     """
 
-    def __init__(self, **options: Any) -> None:
-        chosen("liger", options, {}, {})
+    library = Library(
+        "liger",
+        "pip install liger-kernel==0.8.5",
+        modules=("torch", "triton", "liger_kernel"),
+        packages=("liger-kernel", "triton"),
+        file="liger_kernel/ops/rope.py",
+        complaint="has no rotary embedding",
+        gpus=FROM_AMPERE,
+        kernels=(names.LIGER_ROPE,),
+        foreign=names.others(names.LIGER_ROPE),
+    )
 
-    def available(self) -> str | None:
-        """None, or how to install the library."""
-        modules, complaint = ["torch", "triton", "liger_kernel"], "has no rotary embedding"
-        return find("liger", modules, INSTALL, "ops/rope.py", complaint)
+    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+        yield problem.tensors != 2, f"got tensors={problem.tensors}, it takes q and k together (tensors=2)"
+        yield problem.interleaved, "got interleaved=1, it pairs entries half a head apart (interleaved=0)"
 
-    def version(self) -> str:
-        """Versions of the library and of Triton."""
-        return versions_with_triton("liger", "liger-kernel")
-
-    def supports(self, problem: RotaryProblem, device: str) -> str | None:
-        """Problems of q and k, with entries half a head apart paired."""
-        reason = refuse(problem, device, devices=("cuda",), name="liger")
-        if reason is None and problem.tensors != 2:
-            reason = f"liger: got tensors={problem.tensors}, it takes q and k together (tensors=2)"
-        if reason is None and problem.interleaved:
-            reason = "liger: got interleaved=1, it pairs entries half a head apart (interleaved=0)"
-        return reason or refuse_other_gpus("liger", least=AMPERE)
-
-    def kernel_names(self, problem: RotaryProblem) -> tuple[str, ...]:
-        """The library's kernel."""
-        return (names.LIGER_ROPE,)
-
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels; PyTorch's, which makes the copies, is none of them."""
-        return names.others(names.LIGER_ROPE)
-
-    def prepare(self, problem: RotaryProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind the inputs in the library's layout, and compile."""
         import torch
 
-        use_site("liger")
-        turn = import_bare(MODULE, ["liger_kernel", "liger_kernel.ops"]).rope_forward
+        turn = self.library.load("liger_kernel.ops.rope", "liger_kernel", "liger_kernel.ops").rope_forward
         heads_first = problem.layout == "bhnd"
         q, k = inputs["q"], inputs["k"]
         if heads_first:  # a clone and not contiguous(), which of N = 1 keeps the strides, and the kernel goes by those

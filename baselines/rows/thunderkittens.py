@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from baselines.common.thunderkittens import NAME, Released, function, refuse_other, refuse_tail
+from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
 
@@ -18,7 +19,7 @@ ROTARY_ROWS = 128
 NORM_ROWS = 16
 
 
-class Rotary(Released):
+class Rotary(Baseline):
     """Rotary embedding of entries half a head apart: rotary.so, rotary(x, o, cos, sin, B, H, N, D).
 
     x, o (B, H, N, D), cos, sin (N, D / 2), all bf16. q and k are two calls, as the authors time them. At this commit
@@ -27,20 +28,14 @@ class Rotary(Released):
     N = 128, D = 128; N = 256, D = 64; N = 4096, D = 128.
     """
 
-    library = "rotary"
-    kernels = ("lcsf.*rotary_template",)
+    library = released("rotary", "lcsf.*rotary_template", foreign=names.others(names.THUNDERKITTENS))
 
-    def refuse_size(self, problem: RotaryProblem) -> str | None:
-        """None for (B, H, N, D), entries half a head apart, D of 64 or 128, whole blocks."""
-        if problem.interleaved:
-            return f"{NAME}: got interleaved=1, its rotary pairs entries half a head apart"
-        return refuse_other(problem, layout="bhnd", D=(64, 128)) or refuse_tail(problem, N=ROTARY_ROWS)
+    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+        yield problem.interleaved, "got interleaved=1, its rotary pairs entries half a head apart"
+        yield from among(problem, WRITTEN_FOR, layout=("bhnd",), D=(64, 128))
+        yield from multiples(problem, WHOLE_TILES, N=ROTARY_ROWS)
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.THUNDERKITTENS)
-
-    def prepare(self, problem: RotaryProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
         import torch
 
@@ -56,26 +51,20 @@ class Rotary(Released):
         return lambda: turned(tensors[0]) if len(tensors) == 1 else tuple(turned(x) for x in tensors)
 
 
-class DropoutAddLayernorm(Released):
+class DropoutAddLayernorm(Baseline):
     """Addition and layer normalisation: layernorm.so, layernorm(x, residual, weight, bias, y, r, B, N).
 
     All bf16, rows of 1024. It never drops: its probability is a constant of 0. Mean and variance are summed in bf16.
     """
 
-    library = "layernorm"
-    kernels = ("layernorm_tk",)
+    library = released("layernorm", "layernorm_tk", foreign=names.others(names.THUNDERKITTENS))
 
-    def refuse_size(self, problem: LayernormProblem) -> str | None:
-        """None for rows of 1024, a multiple of 16 of them, and no dropout."""
-        if problem.p:
-            return f"{NAME}: got p={problem.p}, its kernel never drops"
-        return refuse_other(problem, D=1024) or refuse_tail(problem, N=NORM_ROWS)
+    def limits(self, problem: LayernormProblem) -> Iterator[Limit]:
+        yield problem.p, f"got p={problem.p}, its kernel never drops"
+        yield from among(problem, WRITTEN_FOR, D=(1024,))
+        yield from multiples(problem, WHOLE_TILES, N=NORM_ROWS)
 
-    def foreign_kernel_names(self) -> tuple[str, ...]:
-        """Everyone else's kernels."""
-        return names.others(names.THUNDERKITTENS)
-
-    def prepare(self, problem: LayernormProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: LayernormProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
         import torch
 

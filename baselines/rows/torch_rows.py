@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
+from baselines.common.baseline import Call, Inputs
 from baselines.common.compiled import MAX_AUTOTUNE
 from baselines.common.plain_torch import PlainTorch
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
-
-if TYPE_CHECKING:
-    import torch
 
 EPS = 1e-5
 
@@ -23,17 +18,17 @@ class Rotary(PlainTorch):
         compiled: 1 compiles it for exactly this shape, with max-autotune.
     """
 
-    _mode, _strangers = MAX_AUTOTUNE, names.others(names.INDUCTOR)
+    mode, strangers = MAX_AUTOTUNE, names.others(names.INDUCTOR)
 
-    def prepare(self, problem: RotaryProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind x, or q and k, and the tables; compiled, compile and run once."""
         from baselines.rows import row_functions
 
         flags = (problem.layout == "bnhd", bool(problem.interleaved))
         tables = (inputs["cos"], inputs["sin"])
         if problem.tensors == 1:
-            return self._bind(row_functions.rotary, inputs["x"], *tables, *flags)
-        return self._bind(row_functions.rotary_of_two, inputs["q"], inputs["k"], *tables, *flags)
+            return self.bind(row_functions.rotary, inputs["x"], *tables, *flags)
+        return self.bind(row_functions.rotary_of_two, inputs["q"], inputs["k"], *tables, *flags)
 
 
 class DropoutAddLayernorm(PlainTorch):
@@ -43,11 +38,11 @@ class DropoutAddLayernorm(PlainTorch):
         compiled: 1 compiles it for exactly this shape, with max-autotune.
     """
 
-    _mode, _strangers = MAX_AUTOTUNE, names.others(names.INDUCTOR)
+    mode, strangers = MAX_AUTOTUNE, names.others(names.INDUCTOR)
 
-    def prepare(self, problem: LayernormProblem, inputs: dict[str, torch.Tensor]) -> Callable[[], Any]:
+    def prepare(self, problem: LayernormProblem, inputs: Inputs) -> Call:
         """Bind x, residual, weight and bias; compiled, compile and run once."""
         from baselines.rows import row_functions
 
         tensors = [inputs[name] for name in ("x", "residual", "weight", "bias")]
-        return self._bind(row_functions.dropout_add_layernorm, *tensors, float(problem.p), EPS)
+        return self.bind(row_functions.dropout_add_layernorm, *tensors, float(problem.p), EPS)
