@@ -5,17 +5,13 @@ PyTorch's SDPA carries the same kernels (`baselines.attention.sdpa_flash`); this
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import torch
 
 from baselines.attention import names
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import head_major, token_major
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Attention(Baseline):
@@ -44,14 +40,12 @@ class Attention(Baseline):
     choices = options(deterministic=(0, 1))
     directions = DIRECTIONS
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """The library's forward function, or its backward function on what one forward pass has left."""
         library = self.library.load("flash_attn.flash_attn_interface")
-        import torch
-
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self.options["deterministic"])
         if problem.direction == "fwd":

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+import torch
 
 from baselines.attention import names
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import HOPPER
 from baselines.common.layouts import head_major, token_major
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Attention(Baseline):
@@ -41,7 +40,7 @@ class Attention(Baseline):
     choices = options(deterministic=(0, 1), num_splits=(1, 0))
     directions = DIRECTIONS
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
         backward = problem.direction == "bwd" and not self.options["num_splits"]
         yield backward, "got num_splits=0 and direction bwd, it concerns the forward pass"
@@ -49,8 +48,6 @@ class Attention(Baseline):
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """The library's forward function, or its backward function on what one forward pass has left."""
         library = self.library.load("flash_attn_interface")
-        import torch
-
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self.options["deterministic"])
         if problem.direction == "fwd":

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import torch
 
 from baselines.attention import names
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
 from baselines.common import flash_attn_4
-from baselines.common.baseline import Call, Inputs, Limit, options
+from baselines.common.baseline import Call, Inputs, Limits, options
 from baselines.common.layouts import head_major, token_major
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Attention(flash_attn_4.FlashAttention4):
@@ -30,7 +27,7 @@ class Attention(flash_attn_4.FlashAttention4):
     choices = options(deterministic=(0, 1))
     directions = DIRECTIONS
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from baselines.common.names import TK as TK
 from baselines.common.names import everyone_but
 
@@ -16,7 +14,7 @@ SDPA_EFFICIENT = "fmha_cutlass"
 TRITON = "triton"
 THUNDERKITTENS = "(fwd|bwd)_attend_(prep_)?ker"
 
-EVERYONE = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT, TRITON, TK, THUNDERKITTENS)
+FUSED = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT)
 
-others = partial(everyone_but, EVERYONE)
+others = everyone_but(*FUSED, TRITON, TK, THUNDERKITTENS)
 """The kernels of everyone but those named, none of which may run in their place."""

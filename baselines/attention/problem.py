@@ -19,7 +19,6 @@ class AttentionProblem(Protocol):
     Nkv: int
     D: int
     causal: bool
-    dtype: str
     direction: str
 
 

@@ -6,17 +6,19 @@ is timed alone, through the backward operator that autograd would call, on what 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from baselines.attention.problem import AttentionProblem
 from baselines.common.baseline import Call, Inputs
 from baselines.common.layouts import token_major
 
-if TYPE_CHECKING:
-    import torch
 
-
-def arranged(inputs: Inputs, layout: str) -> tuple[torch.Tensor, ...]:
+def arranged(inputs: Inputs, layout: str) -> tuple[Tensor, ...]:
     """q, k, v (and dout) as (B, H, N, D) tensors: of (B, N, H, D) memory for "bnhd", as given for "bhnd"."""
     names = [name for name in ("q", "k", "v", "dout") if name in inputs]
     if layout == "bnhd":
@@ -24,17 +26,15 @@ def arranged(inputs: Inputs, layout: str) -> tuple[torch.Tensor, ...]:
     return tuple(inputs[name].contiguous() for name in names)
 
 
-def forward_call(problem: AttentionProblem, backend: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Call:
+def forward_call(problem: AttentionProblem, backend: Any, q: Tensor, k: Tensor, v: Tensor) -> Call:
     """``scaled_dot_product_attention`` on one backend; a causal mask is aligned to the bottom right."""
-    from torch.nn.attention import sdpa_kernel
-    from torch.nn.attention.bias import causal_lower_right
-    from torch.nn.functional import scaled_dot_product_attention
+    from torch.nn.attention.bias import causal_lower_right  # it imports Triton
 
     aligned = not problem.causal or problem.N == problem.Nkv
     mask = None if aligned else causal_lower_right(problem.N, problem.Nkv)
     is_causal, enable_gqa = problem.causal and aligned, problem.H != problem.Hkv
 
-    def call() -> torch.Tensor:
+    def call() -> Tensor:
         with sdpa_kernel(backend):
             return scaled_dot_product_attention(
                 q,
@@ -48,10 +48,8 @@ def forward_call(problem: AttentionProblem, backend: Any, q: torch.Tensor, k: to
     return call
 
 
-def autograd_call(forward: Call, leaves: tuple[torch.Tensor, ...], dout: torch.Tensor) -> Call:
+def autograd_call(forward: Call, leaves: tuple[Tensor, ...], dout: Tensor) -> Call:
     """The backward pass through autograd, for what has no backward operator of its own."""
-    import torch
-
     for leaf in leaves:
         leaf.requires_grad_()
     out = forward()

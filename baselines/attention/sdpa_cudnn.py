@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.attention import SDPBackend
 
 from baselines.attention import names, sdpa
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
-from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit, options
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.gpu import FROM_AMPERE
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Attention(Baseline):
@@ -38,14 +36,12 @@ class Attention(Baseline):
 
     def version(self) -> str:
         """PyTorch's and cuDNN's versions."""
-        import torch
-
         number = torch.backends.cudnn.version()
         if number is None:
             return f"torch {torch.__version__} (a build without cuDNN)"
         return f"torch {torch.__version__}, cudnn {number // 10000}.{number // 100 % 100}.{number % 100}"
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 128)
         got = f"got N={problem.N} and Nkv={problem.Nkv}"
         top_left = "PyTorch aligns its causal mask to the top left, which is the same only for N = Nkv"
@@ -53,8 +49,6 @@ class Attention(Baseline):
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""
-        from torch.nn.attention import SDPBackend
-
         q, k, v, *rest = sdpa.arranged(inputs, self.options["layout"])
         if problem.direction == "fwd":
             return sdpa.forward_call(problem, SDPBackend.CUDNN_ATTENTION, q, k, v)
@@ -65,8 +59,6 @@ def backward_call(
     problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Tensor
 ) -> Call:
     """The backward operator; None stands for the bias that there is not."""
-    import torch
-
     aten = torch.ops.aten
     out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = aten._scaled_dot_product_cudnn_attention(
         q, k, v, None, True, 0.0, problem.causal

@@ -6,17 +6,16 @@ implementation to verify against, and `Attention.version` says what it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend
 
 from baselines.attention import names, sdpa
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
-from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit, options
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.gpu import FROM_AMPERE
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Attention(Baseline):
@@ -44,13 +43,11 @@ class Attention(Baseline):
 
     def version(self) -> str:
         """PyTorch's version, which decides FlashAttention's."""
-        import torch
-
         if torch.version.cuda is None:
             return f"torch {torch.__version__}, its CPU attention (a build without CUDA, no FlashAttention-2)"
         return f"torch {torch.__version__}, SDPA flash backend (FlashAttention-2)"
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
         queries = f"got N={problem.N} queries on Nkv={problem.Nkv} keys, PyTorch's causal mask needs N <= Nkv"
         yield problem.causal and problem.N > problem.Nkv, queries
@@ -65,8 +62,6 @@ class Attention(Baseline):
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""
-        from torch.nn.attention import SDPBackend
-
         q, k, v, *rest = sdpa.arranged(inputs, self.options["layout"])
         if problem.direction == "fwd":
             return sdpa.forward_call(problem, SDPBackend.FLASH_ATTENTION, q, k, v)
@@ -81,8 +76,6 @@ def backward_call(
     problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Tensor
 ) -> Call:
     """The backward operator; for it, as for the forward one, causal means aligned to the bottom right."""
-    import torch
-
     aten = torch.ops.aten
     out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = aten._scaled_dot_product_flash_attention(
         q, k, v, 0.0, problem.causal

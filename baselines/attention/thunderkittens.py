@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from baselines.attention import names
 from baselines.attention.problem import DIRECTIONS, AttentionProblem
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples, options
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples, options
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
-
-if TYPE_CHECKING:
-    import torch
 
 FORWARD_ROWS = 384
 """Rows that a length must be a multiple of: blocks of 192 queries on tiles of 128 keys; it divides without a check."""
@@ -45,7 +43,7 @@ class Attention(Baseline):
         super().__init__(**options)
         self._named = bool(options)
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         forward = problem.direction == "fwd"
         unused = "the option gradients concerns the backward pass, and this is the forward"
         yield self._named and forward, unused
@@ -56,8 +54,6 @@ class Attention(Baseline):
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """The forward pass, or the backward pass on what one forward pass has left."""
-        import torch
-
         q, k, v = (inputs[name] for name in "qkv")
         sizes = (problem.B, problem.H, problem.Hkv, problem.N, problem.D, int(problem.causal))
         row = (problem.B, problem.H, problem.N)
@@ -85,7 +81,5 @@ class Attention(Baseline):
 
 def upper_half(tensor: torch.Tensor) -> torch.Tensor:
     """The upper half of each fp32 word as bf16, rounded towards zero: a view of the same memory."""
-    import torch
-
     halves: torch.Tensor = tensor.view(torch.bfloat16)[..., 1::2]
     return halves

@@ -5,19 +5,18 @@ The score matrix goes through memory, so a problem whose matrices do not fit is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from baselines.attention import names, sdpa
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, scale
-from baselines.common.baseline import TORCH_AND_TRITON, Baseline, Call, Inputs, Limit
+from baselines.common.baseline import TORCH_COMPILE, Baseline, Call, Inputs, Limits
 from baselines.common.compiled import compile_alone, leave_room
 
-if TYPE_CHECKING:
-    import torch
-
-Compiled = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor", bool, float], "torch.Tensor"]
+Compiled = Callable[[Tensor, Tensor, Tensor, bool, float], Tensor]
 
 BYTES_A_SCORE = {"fwd": 4, "bwd": 12}
 """Forward: scores and probabilities in bf16. Backward: the probabilities that are kept, dP, dS, and fp32 between."""
@@ -40,13 +39,13 @@ class Attention(Baseline):
 
     # The softmax is Inductor's; the products are cuBLAS's.
     library = replace(
-        TORCH_AND_TRITON, name="torch_unfused", kernels=("triton_(per|red)",), foreign=names.others(names.TRITON)
+        TORCH_COMPILE, name="torch_unfused", kernels=("triton_(per|red)",), foreign=names.others(names.TRITON)
     )
     directions = DIRECTIONS
     # The inputs and the other contestants are in the rest.
     memory = (0.5, "score matrices of {held:.0f} GB, half of this GPU's memory is {share:.0f} GB")
 
-    def limits(self, problem: AttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: AttentionProblem) -> Limits:
         got = f"got N={problem.N} queries on Nkv={problem.Nkv} keys"
         yield problem.causal and problem.N > problem.Nkv, f"{got}, a softmax of no key is NaN"
 
@@ -76,22 +75,13 @@ class Attention(Baseline):
         return call
 
 
-def forward_call(
-    function: Compiled, problem: AttentionProblem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
-) -> Call:
+def forward_call(function: Compiled, problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> Call:
     """A call of the compiled forward pass."""
     causal, factor = problem.causal, scale(problem)
     return lambda: function(q, k, v, causal, factor)
 
 
-def backward_call(
-    function: Compiled,
-    problem: AttentionProblem,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    dout: torch.Tensor,
-) -> Call:
+def backward_call(function: Compiled, problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor, dout: Tensor) -> Call:
     """A call of the compiled backward pass alone, on what one forward pass has kept."""
     import torch._functorch.config
 
@@ -103,9 +93,7 @@ def backward_call(
     return call
 
 
-def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:
-    import torch
-
+def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
     batch, heads, queries, dim = q.shape
     key_heads, keys = k.shape[1:3]
     rows = heads // key_heads * queries  # the queries of a group, one head below the other

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from baselines.common import built, gpu, sites
 
-if TYPE_CHECKING:
-    import torch
-
-Inputs = dict[str, "torch.Tensor"]
+Inputs = dict[str, torch.Tensor]
 """The workload's tensors by name."""
 
 Call = Callable[[], Any]
@@ -21,6 +20,8 @@ Call = Callable[[], Any]
 
 Limit = tuple[object, str]
 """Whether a problem is beyond it, and what a refusal then says: what was got and what is taken."""
+
+Limits = Iterator[Limit]
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Library:
 
 TORCH = Library("torch", "pip install torch", ("torch",), ("torch",), site="")
 TRITON = Library("triton", "pip install torch triton", ("torch", "triton"), ("triton",))
-TORCH_AND_TRITON = Library("torch", "pip install torch triton", ("torch", "triton"), ("torch", "triton"), site="")
+TORCH_COMPILE = replace(TRITON, name="torch_compile", packages=("torch", "triton"), site="")
 
 
 def options(**values: Sequence[Any]) -> Mapping[str, Sequence[Any]]:
@@ -155,7 +156,7 @@ class Baseline:
             limits = itertools.chain(limits, self._of_gpu(problem))
         return next((f"{self.name}: {words}" for beyond, words in limits if beyond), None)
 
-    def limits(self, problem: Any) -> Iterator[Limit]:
+    def limits(self, problem: Any) -> Limits:
         """What of sizes and options it does not take; asked for a dtype and a direction that it takes."""
         yield from ()
 
@@ -171,15 +172,13 @@ class Baseline:
         """Everyone else's kernels."""
         return self.library.foreign
 
-    def _always(self, problem: Any) -> Iterator[Limit]:
+    def _always(self, problem: Any) -> Limits:
         yield problem.dtype != self.dtype, f"got dtype {problem.dtype}, it takes {self.dtype}"
         taken = " and ".join(self.directions)
-        yield (
-            problem.direction not in self.directions,
-            f"got direction {problem.direction}, it is compared in {taken} alone",
-        )
+        got = f"got direction {problem.direction}"
+        yield problem.direction not in self.directions, f"{got}, it is compared in {taken} alone"
 
-    def _of_gpu(self, problem: Any) -> Iterator[Limit]:
+    def _of_gpu(self, problem: Any) -> Limits:
         if self.library.gpus is not None:
             reason = gpu.refuse(self.library.gpus)
             yield reason, str(reason)
@@ -189,14 +188,14 @@ class Baseline:
             yield held > share, words.format(held=held / 1e9, share=share / 1e9)
 
 
-def multiples(problem: Any, words: str, **of: int) -> Iterator[Limit]:
+def multiples(problem: Any, words: str, **of: int) -> Limits:
     """Sizes that have to be multiples; `words` say so, with {} for the number."""
     for key, number in of.items():
         size = getattr(problem, key)
         yield size % number, f"got {key}={size}, {words.format(number)}"
 
 
-def among(problem: Any, words: str, **values: tuple[Any, ...]) -> Iterator[Limit]:
+def among(problem: Any, words: str, **values: tuple[Any, ...]) -> Limits:
     """Keys that have to have one of some values; `words` say so, with {} for these."""
     for key, taken in values.items():
         value = getattr(problem, key)

@@ -7,6 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 INDUCTOR = "triton_(poi|per|red|tem)"
 """Kernels of Inductor, its code generator: pointwise, persistent and looped reductions, templates."""
 
@@ -20,8 +22,6 @@ def compile_alone(function: Callable[..., Any], name: str, **settings: Any) -> C
     Dynamo keeps compiled versions by code object and gives up after eight, so that shapes which shared one function
     would end in plain eager calls. ``settings`` are those of ``torch.compile``: mode, or options.
     """
-    import torch
-
     assert isinstance(function, types.FunctionType)
     code = function.__code__.replace(co_name=name)
     own = types.FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
@@ -38,8 +38,6 @@ def leave_room(needed_bytes: int) -> None:
     that decides is that of the copies. Compiling a softmax over 19 GB took 22 s on an H200 and 36 s on an H100, over
     5 GB 6 and 9 s, over 1 GB 1 s. Here the peak is raised by memory that is given back.
     """
-    import torch
-
     if not torch.cuda.is_available():
         return
     with contextlib.suppress(torch.OutOfMemoryError):

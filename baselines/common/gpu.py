@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import torch
+
 ANY, FROM_AMPERE, HOPPER = range(100), range(8, 100), range(9, 10)
 """GPUs by the major number of their compute capability: all, sm_80 and newer, sm_90 alone."""
 
 
 def cuda_capability() -> tuple[int, int] | None:
     """Compute capability of the current CUDA device, None where there is none."""
-    import torch
-
     return torch.cuda.get_device_capability() if torch.cuda.is_available() else None
 
 
 def memory_bytes() -> int:
     """All of the current CUDA device's memory."""
-    import torch
-
     return torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
 
 

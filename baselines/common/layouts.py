@@ -6,21 +6,14 @@ of them: at N = 12288 a set of inputs is 6 GB.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
-if TYPE_CHECKING:
-    import torch
-
-_copies: Any = None
+_copies = WeakTensorKeyDictionary()
 
 
 def token_major(tensor: torch.Tensor) -> torch.Tensor:
     """(B, H, N, D) as a contiguous (B, N, H, D); the same copy as long as ``tensor`` lives."""
-    global _copies
-    if _copies is None:
-        from torch.utils.weak import WeakTensorKeyDictionary
-
-        _copies = WeakTensorKeyDictionary()
     if tensor not in _copies:
         _copies[tensor] = tensor.transpose(1, 2).contiguous()
     copy: torch.Tensor = _copies[tensor]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from baselines.common.baseline import TORCH, TORCH_AND_TRITON, Baseline, Call, options
+from baselines.common.baseline import TORCH, TORCH_COMPILE, Baseline, Call, options
 from baselines.common.compiled import INDUCTOR, compile_alone, leave_room
 from baselines.common.sites import labelled_version
 
@@ -44,18 +44,12 @@ class PlainTorch(Baseline):
         super().__init__(**options)
         self.compiled = bool(self.options["compiled"])
         if self.compiled:
-            needed = TORCH_AND_TRITON
-            self.library = replace(self.library, install=needed.install, modules=needed.modules)
+            self.library = TORCH_COMPILE if self.library is TORCH else replace(TORCH_COMPILE, name=self.library.name)
             self.devices = ("cuda",)
-
-    @property
-    def name(self) -> str:
-        """As the entries of the two are called."""
-        return "torch_compile" if self.compiled else "torch"
 
     def version(self) -> str:
         """PyTorch's version, and whether the code is compiled."""
-        parts = [self.library.versions(), self.algorithm]
+        parts = [labelled_version("torch"), self.algorithm]
         if self.compiled:
             parts += ["torch.compile", labelled_version("triton"), f"mode {self.mode}" if self.mode else ""]
         else:

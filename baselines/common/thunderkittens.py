@@ -12,15 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from baselines.common.baseline import Library
 from baselines.common.gpu import HOPPER
 from baselines.common.names import TK
 from baselines.common.sites import package_folders, use_site
-
-if TYPE_CHECKING:
-    import torch
 
 NAME = "thunderkittens"
 PACKAGE = "thunderkittens_released"
@@ -75,8 +74,6 @@ def function(library: str, name: str) -> Callable[..., None]:
     entry = getattr(loaded, name)
 
     def call(*arguments: torch.Tensor | int) -> None:
-        import torch
-
         plain = [_plain(argument) for argument in arguments]
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         if entry(*plain, stream):

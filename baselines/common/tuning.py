@@ -9,8 +9,10 @@ of a short call would be that of its launch.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import torch
 
 ROUNDS = 7
 _FLUSH_L2_FACTOR = 2
@@ -21,8 +23,21 @@ WAKE_CYCLES = 10_000_000
 """5 ms, as long as `triton.testing.do_bench` warms up here."""
 
 
+T = TypeVar("T")
+
+# What was chosen, by its place: a process asks for a problem once per set of inputs.
+_chosen: dict[Hashable, int] = {}
+
+
 class NoCandidateError(RuntimeError):
     """No candidate could run; the text names the first reason."""
+
+
+def tuned(key: Hashable, choices: Sequence[T], make: Callable[[T], Callable[[], Any]]) -> T:
+    """The choice whose call is the fastest; the same one, without a try, whenever `key` comes again."""
+    if key not in _chosen:
+        _chosen[key] = fastest([(str(choice), make(choice)) for choice in choices])
+    return choices[_chosen[key]]
 
 
 def fastest(candidates: Sequence[tuple[str, Callable[[], Any]]], rounds: int = ROUNDS) -> int:
@@ -33,8 +48,6 @@ def fastest(candidates: Sequence[tuple[str, Callable[[], Any]]], rounds: int = R
     Raises:
         NoCandidateError: Every candidate raised.
     """
-    import torch
-
     running: dict[int, list[float]] = {}
     reasons: list[str] = []
     for index, (label, call) in enumerate(candidates):
@@ -58,8 +71,6 @@ def glance_ms(call: Callable[[], Any], calls: int = 3) -> float:
     L2 is left as it is, and the host's launch is hidden behind a kernel that waits.  A longer one comes first, since
     the clock is low after the device has waited for a compiler.
     """
-    import torch
-
     call()
     torch.cuda._sleep(WAKE_CYCLES)
     pairs = []
@@ -83,8 +94,6 @@ def _time_in_turns(
     candidates: Sequence[tuple[str, Callable[[], Any]]], times: dict[int, list[float]], rounds: int
 ) -> None:
     """Append one time in ms to every entry of ``times`` in each round."""
-    import torch
-
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     flush = torch.empty(_FLUSH_L2_FACTOR * properties.L2_cache_size, dtype=torch.int8, device="cuda")
     for _ in range(rounds):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, multiples
+import torch
+from torch import Tensor
+
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, multiples
 from baselines.decode import vllm_libraries
 from baselines.decode.problem import LATENT, DecodeProblem, GroupedProblem
-
-if TYPE_CHECKING:
-    import torch
 
 
 class _Decode(Baseline):
@@ -20,7 +20,7 @@ class _Decode(Baseline):
     _page: int
     """Of how many keys a page is a multiple."""
 
-    def limits(self, problem: Any) -> Iterator[Limit]:
+    def limits(self, problem: Any) -> Limits:
         yield from multiples(problem, "it takes multiples of {}", page=self._page)
 
     def prepare(self, problem: Any, inputs: Inputs) -> Call:
@@ -34,7 +34,7 @@ class _Decode(Baseline):
         return bound(problem, inputs, *self._tensors(inputs))[0]
 
     @staticmethod
-    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[Tensor, ...]:
         """q, k, v, and where values are latent q_v."""
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class MlaDecode(_Decode):
     _page = 64
 
     @staticmethod
-    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[Tensor, ...]:
         cache = inputs["kv_cache"].unsqueeze(2)  # (pages, page, 1, 576)
         q = inputs["q"].flatten(0, 1)
         return q[..., LATENT:], cache[..., LATENT:], cache[..., :LATENT], q[..., :LATENT]
@@ -64,24 +64,17 @@ class PagedAttentionDecode(_Decode):
         return reason
 
     @staticmethod
-    def _tensors(inputs: Inputs) -> tuple[torch.Tensor, ...]:
+    def _tensors(inputs: Inputs) -> tuple[Tensor, ...]:
         return inputs["q"].flatten(0, 1), inputs["k_cache"], inputs["v_cache"]
 
 
 def bound(
-    problem: DecodeProblem,
-    inputs: Inputs,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    q_v: torch.Tensor | None = None,
+    problem: DecodeProblem, inputs: Inputs, q: Tensor, k: Tensor, v: Tensor, q_v: Tensor | None = None
 ) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     """What makes a schedule for these lengths, and a call of the library's forward on rows of tokens with one.
 
     q: (B Q, H, D).
     """
-    import torch
-
     library = vllm_libraries.operators(vllm_libraries.FLASH_ATTN_3)
     longest, seqlens, table = max(problem.seqlens), inputs["seqlens"], inputs["block_table"]
     starts = problem.Q * torch.arange(problem.B + 1, dtype=torch.int32, device=q.device)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from baselines.common import flash_attn_4
-from baselines.common.baseline import Call, Inputs, Limit, among
+from baselines.common.baseline import Call, Inputs, Limits, among
 from baselines.decode import names
 from baselines.decode.problem import GroupedProblem
 
@@ -23,7 +22,7 @@ class PagedAttentionDecode(flash_attn_4.FlashAttention4):
 
     library = replace(flash_attn_4.LIBRARY, foreign=names.others(names.FLASH_ATTN_4))
 
-    def limits(self, problem: GroupedProblem) -> Iterator[Limit]:
+    def limits(self, problem: GroupedProblem) -> Limits:
         yield from among(problem, "it is compared at {}", D=(64, 128))
         reached = problem.page == TILE and any(length % TILE for length in problem.seqlens)
         yield reached, f"a NaN behind a sequence's end reaches its result where a page has {TILE} keys"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, among
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, among
 from baselines.decode import vllm_libraries
 from baselines.decode.problem import LATENT, DecodeProblem
 
@@ -15,7 +14,7 @@ class MlaDecode(Baseline):
 
     library = vllm_libraries.FLASH_MLA
 
-    def limits(self, problem: DecodeProblem) -> Iterator[Limit]:
+    def limits(self, problem: DecodeProblem) -> Limits:
         yield from among(problem, "it takes {}", page=(64,))
 
     def prepare(self, problem: DecodeProblem, inputs: Inputs) -> Call:

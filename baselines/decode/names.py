@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from baselines.common.compiled import INDUCTOR as INDUCTOR
 from baselines.common.names import TK as TK
 from baselines.common.names import everyone_but
@@ -13,7 +11,5 @@ FLASH_ATTN_3 = "FlashAttnFwdSm90"
 FLASH_ATTN_4 = "kernel_cutlass"  # CuTe DSL's prefix
 SDPA = "fmha_cutlass|pytorch_flash|cudnn"
 
-EVERYONE = (FLASH_MLA, FLASH_ATTN_3, FLASH_ATTN_4, SDPA, INDUCTOR, TK)
-
-others = partial(everyone_but, EVERYONE)
+others = everyone_but(FLASH_MLA, FLASH_ATTN_3, FLASH_ATTN_4, SDPA, INDUCTOR, TK)
 """The kernels of everyone but those named, none of which may run in their place."""

@@ -12,8 +12,6 @@ class DecodeProblem(Protocol):
     Q: int
     H: int
     page: int
-    dtype: str
-    direction: str
 
     @property
     def seqlens(self) -> tuple[int, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit
-from baselines.decode import names
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits
+from baselines.decode import decode_functions, names
 from baselines.decode.problem import GATHERED, GroupedProblem, gathered_bytes
 
 
@@ -18,7 +17,7 @@ class PagedAttentionDecode(Baseline):
     notes = ("pages gathered",)
     memory = GATHERED
 
-    def limits(self, problem: GroupedProblem) -> Iterator[Limit]:
+    def limits(self, problem: GroupedProblem) -> Limits:
         """A mask that hides all keys of a token gives NaN."""
         got = f"got a sequence of {min(problem.seqlens)} keys and Q={problem.Q}"
         yield min(problem.seqlens) < problem.Q, f"{got}, a softmax of no key is NaN"
@@ -28,8 +27,6 @@ class PagedAttentionDecode(Baseline):
 
     def prepare(self, problem: GroupedProblem, inputs: Inputs) -> Call:
         """Bind the inputs."""
-        from baselines.decode import decode_functions
-
         q, k, v, table, seqlens = (inputs[name] for name in ("q", "k_cache", "v_cache", "block_table", "seqlens"))
         scale = problem.scale
         return lambda: decode_functions.grouped_sdpa(q, k, v, table, seqlens, scale)

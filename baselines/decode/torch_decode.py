@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from baselines.common.baseline import Call, Inputs
 from baselines.common.plain_torch import PlainTorch
-from baselines.decode import names
+from baselines.decode import decode_functions, names
 from baselines.decode.problem import GATHERED, LATENT, DecodeProblem, GroupedProblem, gathered_bytes
 
 
@@ -22,8 +22,6 @@ class MlaDecode(PlainTorch):
 
     def prepare(self, problem: DecodeProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.decode import decode_functions
-
         tensors = [inputs[name] for name in ("q", "kv_cache", "block_table", "seqlens")]
         return self.bind(decode_functions.mla, *tensors, LATENT, problem.scale)
 
@@ -42,7 +40,5 @@ class PagedAttentionDecode(PlainTorch):
 
     def prepare(self, problem: GroupedProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.decode import decode_functions
-
         tensors = [inputs[name] for name in ("q", "k_cache", "v_cache", "block_table", "seqlens")]
         return self.bind(decode_functions.grouped, *tensors, problem.scale)

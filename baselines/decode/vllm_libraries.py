@@ -14,6 +14,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
+
 from baselines.common.baseline import Library
 from baselines.common.gpu import HOPPER
 from baselines.common.sites import package_folders
@@ -42,8 +44,6 @@ FLASH_ATTN_3 = library("flash_attn_3", "FlashAttention-3", "vllm_flash_attn/_vll
 @cache
 def operators(library: Library) -> Any:
     """The operators of a library, loaded once a process; its file is named as its namespace is."""
-    import torch
-
     library.use()
     inside = library.file.partition("/")[2]
     file = next(folder / inside for folder in package_folders("vllm") if (folder / inside).is_file())

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits
 from baselines.common.gpu import FROM_AMPERE
 from baselines.fft_conv.names import MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
-
-if TYPE_CHECKING:
-    import torch
 
 ROUNDING = 1.7e-3
 """Relative L2 error of rounding normally distributed numbers to bf16."""
@@ -42,7 +39,7 @@ class FftConv(Baseline):
         foreign=(MONARCH, OURS),
     )
 
-    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+    def limits(self, problem: FftConvProblem) -> Limits:
         got = f"got N={problem.N}"
         yield points(problem) not in LENGTHS, f"{got}, it takes powers of two from {LENGTHS[0]} points on"
 
@@ -61,8 +58,6 @@ class FftConv(Baseline):
     def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Make the module, which holds the factors, and bind u (B, D, N) and k (D, N)."""
         library = self.library.load("flashfftconv")
-        import torch
-
         u, k = inputs["u"], inputs["k"]
         module = library.FlashFFTConv(points(problem), dtype=torch.bfloat16).to(u.device)
 

@@ -13,8 +13,6 @@ class FftConvProblem(Protocol):
     N: int
     causal: bool
     filter: str
-    dtype: str
-    direction: str
 
 
 def points(problem: FftConvProblem) -> int:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+import torch
+from torch import Tensor
+
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples
 from baselines.common.names import TK
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.fft_conv.names import INDUCTOR, MONARCH
 from baselines.fft_conv.problem import FftConvProblem
-
-if TYPE_CHECKING:
-    import torch
 
 EDGE = 64
 """Rows and columns of the matrices that the kernel multiplies; sequences of 1024 points, 32 x 32, are taken by four."""
@@ -33,21 +31,19 @@ class FftConv(Baseline):
 
     library = released("fft_conv", r"lcsf.*fft_(1024|4096)_template", foreign=(TK, MONARCH, "monarch_conv", INDUCTOR))
 
-    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+    def limits(self, problem: FftConvProblem) -> Limits:
         yield problem.causal, "got causal=1, its convolution is circular and pads nothing"
         yield from among(problem, WRITTEN_FOR, N=(1024, 4096))
         yield from multiples(problem, WHOLE_TILES, B=4 if problem.N == 1024 else 1)
 
     def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
         """Make the factors and, unless that is inside, the filter's planes; bind u (B, D, N) and k (D, N)."""
-        import torch
-
         u, k = inputs["u"], inputs["k"]
         run = function("fft_conv", "fft_conv")
         fixed = factors(problem.N, u)
         made = None if problem.filter == "inside" else spectrum(k, u.dtype)
 
-        def call() -> torch.Tensor:
+        def call() -> Tensor:
             y = torch.empty_like(u)
             planes = spectrum(k, u.dtype) if made is None else made
             run(u, y, *planes, *fixed, problem.B, problem.D, problem.N)
@@ -56,10 +52,8 @@ class FftConv(Baseline):
         return call
 
 
-def spectrum(k: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+def spectrum(k: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Planes (D + 132, 64, 64) of the transform of k (D, N): frequency c + n r at (c, r); the last 132 are not used."""
-    import torch
-
     channels, points = k.shape
     edge = math.isqrt(points)
     copies = EDGE // edge
@@ -72,16 +66,14 @@ def spectrum(k: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.T
     return planes[0], planes[1]
 
 
-def factors(points: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def factors(points: int, like: Tensor) -> tuple[Tensor, ...]:
     """Real and imaginary (64, 64) planes of the DFT, its inverse, the twiddles over N, and their inverse."""
-    import torch
-
     edge = math.isqrt(points)
     copies = EDGE // edge
     steps = torch.outer(torch.arange(edge), torch.arange(edge)).double() * (2 * math.pi)
     everywhere, diagonal = torch.ones(copies, copies), torch.eye(copies)
 
-    def planes(angles: torch.Tensor, scale: float, places: torch.Tensor) -> list[torch.Tensor]:
+    def planes(angles: Tensor, scale: float, places: Tensor) -> list[Tensor]:
         parts = (angles.cos() * scale, angles.sin() * scale)
         return [torch.kron(places.double(), part).to(device=like.device, dtype=like.dtype) for part in parts]
 

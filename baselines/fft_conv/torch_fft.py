@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import torch
 
 from baselines.common.baseline import TORCH, Call, Inputs, options
 from baselines.common.plain_torch import PlainTorch
 from baselines.common.sites import labelled_version
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
-
-if TYPE_CHECKING:
-    import torch
 
 
 class FftConv(PlainTorch):
@@ -28,15 +26,10 @@ class FftConv(PlainTorch):
     library = replace(TORCH, name="torch_fft")
     choices = options(transform=("real", "complex"), compiled=(0, 1))
 
-    @property
-    def name(self) -> str:
-        """The same for both."""
-        return self.library.name
-
     def version(self) -> str:
         """PyTorch's version, that of its cuFFT, and whether the code is compiled."""
         how = "torch.compile" if self.compiled else "eager"
-        return f"{self.library.versions()}, {how}, {labelled_version('cuFFT')}"
+        return f"{labelled_version('torch')}, {how}, {labelled_version('cuFFT')}"
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
         """A transform; compiled, a fused kernel too."""
@@ -55,15 +48,11 @@ class FftConv(PlainTorch):
 
 
 def _transform(x: torch.Tensor, of: int, real: bool) -> torch.Tensor:
-    import torch
-
     return torch.fft.rfft(x, of) if real else torch.fft.fft(x, of)
 
 
 def _convolution(u: torch.Tensor, taps: torch.Tensor, of: int, inside: bool, real: bool) -> torch.Tensor:
     """The convolution of u (B, D, N) with a filter or, unless it is inside, with the filter's transform."""
-    import torch
-
     product = _transform(u.float(), of, real) * (_transform(taps, of, real) if inside else taps)
     y = torch.fft.irfft(product, of) if real else torch.fft.ifft(product, of).real
     return y[..., : u.shape[-1]].to(u.dtype).contiguous()

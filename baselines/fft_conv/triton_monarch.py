@@ -7,18 +7,16 @@ number of it is one of FlashFFTConv's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
-from baselines.common.baseline import TRITON, Baseline, Call, Inputs, Limit
+import torch
+from torch import Tensor
+
+from baselines.common.baseline import TRITON, Baseline, Call, Inputs, Limits
 from baselines.common.gpu import FROM_AMPERE
-from baselines.common.tuning import fastest
+from baselines.common.tuning import tuned
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
-
-if TYPE_CHECKING:
-    import torch
 
 SHAPES = {1024: (32, 32), 2048: (32, 64), 4096: (64, 64)}
 """Rows and columns of the matrix that a transform of so many points is done on."""
@@ -38,9 +36,6 @@ class Config:
 
 CONFIGS = tuple(Config(warps, 1, pairs) for warps in (4, 8) for pairs in (1, 2, 8))
 
-# Tuned configurations by problem: a process asks for a problem once per set of inputs.
-_tuned: dict[tuple[Any, ...], Config] = {}
-
 
 class FftConv(Baseline):
     """bf16 operands, fp32 sums, two sequences as the parts of a complex one; a program takes pairs of one channel.
@@ -58,7 +53,7 @@ class FftConv(Baseline):
         foreign=("monarch_conv_cuda", INDUCTOR, OURS),
     )
 
-    def limits(self, problem: FftConvProblem) -> Iterator[Limit]:
+    def limits(self, problem: FftConvProblem) -> Limits:
         yield points(problem) not in SHAPES, f"got N={problem.N}, it takes {', '.join(map(str, SHAPES))} points"
 
     def kernel_names(self, problem: FftConvProblem) -> tuple[str, ...]:
@@ -71,31 +66,25 @@ class FftConv(Baseline):
         u, k, of = inputs["u"].contiguous(), inputs["k"], points(problem)
         factors = make_factors(of, u)
         taps = spectrum(k, of, u.dtype)
-        key = (problem.B, problem.D, problem.N, of)
-        if key not in _tuned:
-            _tuned[key] = CONFIGS[fastest([(str(config), bind(u, taps, factors, config)) for config in CONFIGS])]
-        config = _tuned[key]
+        key = ("monarch", problem.B, problem.D, problem.N, of)
+        config = tuned(key, CONFIGS, lambda config: bind(u, taps, factors, config))
         if problem.filter == "inside":
             return lambda: bind(u, spectrum(k, of, u.dtype), factors, config)()
         return bind(u, taps, factors, config)
 
 
-def spectrum(k: torch.Tensor, of: int, dtype: torch.dtype) -> torch.Tensor:
+def spectrum(k: Tensor, of: int, dtype: torch.dtype) -> Tensor:
     """(D, 2, R, C): real and imaginary part of the transform over its points, frequency c + R d at (c, d)."""
-    import torch
-
     rows, columns = SHAPES[of]
     planes = torch.fft.fft(k, of, norm="forward").view(-1, columns, rows).transpose(1, 2)
     return torch.stack((planes.real, planes.imag), 1).to(dtype).contiguous()
 
 
-def make_factors(of: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def make_factors(of: int, like: Tensor) -> tuple[Tensor, ...]:
     """Cosines and sines of F_R (2, R, R), F_C (2, C, C) and the twiddle factors (2, R, C), in the type of ``like``."""
-    import torch
-
     rows, columns = SHAPES[of]
 
-    def exponentials(height: int, width: int, turn: int) -> torch.Tensor:
+    def exponentials(height: int, width: int, turn: int) -> Tensor:
         steps = torch.arange(height).view(-1, 1) * torch.arange(width) % turn
         angles = steps.double() * (2 * math.pi / turn)
         return torch.stack((angles.cos(), angles.sin())).to(device=like.device, dtype=like.dtype)
@@ -103,10 +92,8 @@ def make_factors(of: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return exponentials(rows, rows, rows), exponentials(columns, columns, columns), exponentials(rows, columns, of)
 
 
-def bind(u: torch.Tensor, taps: torch.Tensor, factors: tuple[torch.Tensor, ...], config: Config) -> Call:
+def bind(u: Tensor, taps: Tensor, factors: tuple[Tensor, ...], config: Config) -> Call:
     """A call of the kernel; u: (B, D, N) contiguous, taps: of ``spectrum``."""
-    import torch
-
     from baselines.fft_conv.triton_device import baseline_monarch
 
     batches, channels, length = u.shape
@@ -114,7 +101,7 @@ def bind(u: torch.Tensor, taps: torch.Tensor, factors: tuple[torch.Tensor, ...],
     pairs = -(-batches // 2)
     grid = (channels, -(-pairs // config.pairs))
 
-    def call() -> torch.Tensor:
+    def call() -> Tensor:
         y = torch.empty_like(u)
         baseline_monarch[grid](
             u, y, taps, *factors, batches, channels, length,

@@ -7,14 +7,12 @@ against, and `Gemm.version` says what it is.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import torch
 
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, options
 from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS, torch_with_cublas
 from baselines.gemm.problem import GemmProblem
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Gemm(Baseline):
@@ -34,8 +32,6 @@ class Gemm(Baseline):
 
     def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """``torch.matmul(a, b)`` on a: (M, K), b: (K, N)."""
-        import torch
-
         a, b = inputs["a"], inputs["b"]
         if self.options["reduced"]:
             return lambda: torch.matmul(a, b)

@@ -7,17 +7,15 @@ says what it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limit, multiples, options
+import torch
+
+from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, multiples, options
 from baselines.common.gpu import cuda_capability
 from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS_FP8, torch_with_cublas
 from baselines.gemm.problem import Fp8Problem
-
-if TYPE_CHECKING:
-    import torch
 
 
 class GemmFp8(Baseline):
@@ -37,7 +35,7 @@ class GemmFp8(Baseline):
         """PyTorch's version with cuBLAS's, or that there is no cuBLAS in it."""
         return torch_with_cublas("product")
 
-    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+    def limits(self, problem: Fp8Problem) -> Limits:
         yield from multiples(problem, "torch._scaled_mm needs a multiple of {}", N=16)
         beyond = problem.scales == "rowwise" and problem.out != "bf16"
         yield beyond, f"got out={problem.out}, torch._scaled_mm with scales of rows gives bf16 alone"
@@ -51,8 +49,6 @@ class GemmFp8(Baseline):
 
     def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """``torch._scaled_mm`` on a: (M, K), b: (K, N) with contiguous columns, and the scales as they are."""
-        import torch
-
         a, b, scale_a, scale_b = (inputs[name] for name in ("a", "b", "scale_a", "scale_b"))
         if problem.scales == "tensor":
             scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())

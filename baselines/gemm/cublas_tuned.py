@@ -6,18 +6,16 @@ but by what two measurements of one algorithm differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, multiples, options
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, multiples, options
 from baselines.common.gpu import FROM_AMPERE, HOPPER
-from baselines.common.tuning import fastest
+from baselines.common.tuning import tuned
 from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS, NOT_CUBLAS_FP8
 from baselines.gemm.problem import Fp8Problem, GemmProblem
-
-if TYPE_CHECKING:
-    import torch
 
 LIBRARY = Library(
     "cublas_tuned",
@@ -31,9 +29,6 @@ LIBRARY = Library(
 )
 CANDIDATES = 16
 """Algorithms that cuBLASLt is asked to propose for a shape."""
-
-# The place of the fastest among cuBLASLt's proposals, which come in the same order each time, by shape and types.
-_tuned: dict[tuple[object, ...], int] = {}
 
 
 class Gemm(Baseline):
@@ -62,7 +57,7 @@ class GemmFp8(Baseline):
     choices = options(fast_accum=(1, 0))
     dtype = "e4m3"
 
-    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+    def limits(self, problem: Fp8Problem) -> Limits:
         one_a_matrix = f"got scales={problem.scales}, nvmath-python takes one scale a matrix on Hopper"
         yield problem.scales != "tensor", one_a_matrix
         yield from multiples(problem, "cuBLASLt needs a multiple of {} in e4m3", M=16, N=16, K=16)
@@ -87,13 +82,11 @@ def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **argumen
     ``arguments`` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
     """
     product = LIBRARY.load("nvmath.linalg.advanced").Matmul(a, b, **arguments)
-    algorithms = product.plan(preferences={"limit": CANDIDATES})
+    algorithms = product.plan(preferences={"limit": CANDIDATES})  # in the same order each time
 
-    def bind(algorithm: Any) -> Call:
-        return lambda: product.execute(algorithm=algorithm)
+    def bind(proposal: int) -> Call:
+        return lambda: product.execute(algorithm=algorithms[proposal])
 
-    if key not in _tuned:
-        _tuned[key] = fastest([(f"proposal {i}", bind(algorithm)) for i, algorithm in enumerate(algorithms)])
-    call = bind(algorithms[_tuned[key]])
+    call = bind(tuned(key, range(len(algorithms)), bind))
     call()
     return call

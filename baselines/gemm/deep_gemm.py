@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import torch
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, multiples
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, multiples
 from baselines.common.gpu import HOPPER
 from baselines.gemm.problem import Fp8Problem
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK = 128
 """Elements of K, and rows of the weight, that share a scale."""
@@ -34,7 +30,7 @@ class GemmFp8(Baseline):
     )
     dtype = "e4m3"
 
-    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+    def limits(self, problem: Fp8Problem) -> Limits:
         got = f"got out={problem.out}, scales={problem.scales}"
         yield (problem.out, problem.scales) != ("bf16", "tensor"), f"{got}; it is run with bf16 and tensor alone"
         yield from multiples(problem, "its blocks need a multiple of {}", N=BLOCK, K=BLOCK)
@@ -42,8 +38,6 @@ class GemmFp8(Baseline):
     def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """Repeat the scales for every block and bind a: (M, K) and the transpose of b: (K, N)."""
         deep_gemm = self.library.load("deep_gemm")
-        import torch
-
         a, w = inputs["a"], inputs["b"].t()
         blocks = problem.K // BLOCK
         scale_a = inputs["scale_a"].expand(problem.M, blocks).contiguous()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from baselines.common.sites import labelled_version
 
 # Families that cuBLAS and cuBLASLt dispatch to on Hopper: nvjet (its own code generator), xmma, CUTLASS; for a
@@ -14,8 +16,6 @@ NOT_CUBLAS_FP8 = ("triton", "deep_gemm", "kittens")  # PyTorch's scaled product 
 
 def torch_with_cublas(on_cpu: str) -> str:
     """PyTorch's version with cuBLAS's, or that there is no cuBLAS in it; on_cpu: what a CPU computes with instead."""
-    import torch
-
     if torch.version.cuda is None:
         return f"torch {torch.__version__}, its CPU {on_cpu} (a build without CUDA, no cuBLAS)"
     return f"torch {torch.__version__}, {labelled_version('cublas')}"

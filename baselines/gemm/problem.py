@@ -11,8 +11,6 @@ class GemmProblem(Protocol):
     M: int
     N: int
     K: int
-    dtype: str
-    direction: str
 
 
 class Fp8Problem(GemmProblem, Protocol):

@@ -6,16 +6,12 @@ cooperative or ping-pong, persistent) in CUTLASS's Python dialect, and it is rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import torch
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, multiples, options
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, multiples, options
 from baselines.common.gpu import HOPPER
-from baselines.common.tuning import fastest
+from baselines.common.tuning import tuned
 from baselines.gemm.problem import GemmProblem
-
-if TYPE_CHECKING:
-    import torch
 
 ALIGNMENT = 8  # bf16 elements, 16 bytes
 
@@ -32,8 +28,6 @@ CONFIGS: tuple[tuple[int, int, bool, tuple[int, int], int], ...] = (
     (128, 128, True, (1, 2), 1),
     (128, 128, True, (1, 1), 2),
 )
-
-_tuned: dict[tuple[object, ...], int] = {}
 
 
 class Gemm(Baseline):
@@ -60,7 +54,7 @@ class Gemm(Baseline):
     )
     choices = options(b_layout=("n", "k"), tuned=(1, 0))
 
-    def limits(self, problem: GemmProblem) -> Iterator[Limit]:
+    def limits(self, problem: GemmProblem) -> Limits:
         yield from multiples(problem, "its tensor maps need a multiple of {}", N=ALIGNMENT, K=ALIGNMENT)
 
     def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
@@ -72,17 +66,14 @@ class Gemm(Baseline):
         if not self.options["tuned"]:
             call = bind(a, b, None)
         else:
-            key = (problem.M, problem.N, problem.K, self.options["b_layout"], a.device)
-            if key not in _tuned:
-                _tuned[key] = fastest([(str(config), bind(a, b, config)) for config in CONFIGS])
-            call = bind(a, b, CONFIGS[_tuned[key]])
+            key = ("quack", problem.M, problem.N, problem.K, self.options["b_layout"], a.device)
+            call = bind(a, b, tuned(key, CONFIGS, lambda config: bind(a, b, config)))
         call()
         return call
 
 
 def bind(a: torch.Tensor, b: torch.Tensor, config: tuple[int, int, bool, tuple[int, int], int] | None) -> Call:
     """A call of the library on a: (M, K), b: (K, N) with an entry of `CONFIGS`; None for its own choice."""
-    import torch
     from quack.gemm_interface import gemm, gemm_tuned
 
     if config is None:

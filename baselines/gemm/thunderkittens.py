@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import torch
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, multiples, options
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, multiples, options
 from baselines.common.thunderkittens import WHOLE_TILES, function, released
-from baselines.common.tuning import fastest
+from baselines.common.tuning import tuned
 from baselines.gemm.problem import Fp8Problem, GemmProblem
-
-if TYPE_CHECKING:
-    import torch
 
 TILE = 64
 """Rows and columns of the tile that the template's sizes count; steps of K are as long."""
@@ -26,9 +22,6 @@ Those of 3 x 3, which it names as well, are left out: their three warpgroups of 
 FP8_TILE = 128
 """Rows, columns and step of K of a block of the e4m3 kernel."""
 
-# Tiles chosen by problem: a process asks for a problem once per set of inputs.
-_tuned: dict[tuple[int, int, int], str] = {}
-
 
 class Gemm(Baseline):
     """C = A B, bf16, all row-major: gemm_bf16.so, gemm_bf16(a, b, c, M, N, K, tile).
@@ -41,7 +34,7 @@ class Gemm(Baseline):
     library = released("gemm_bf16", "lcf.*matmul_template")
     choices = options(tile=("auto", *TILES))
 
-    def limits(self, problem: GemmProblem) -> Iterator[Limit]:
+    def limits(self, problem: GemmProblem) -> Limits:
         asked = self.options["tile"]
         rows, columns = _extent(next(iter(TILES)) if asked == "auto" else asked)
         got = f"got M={problem.M}, N={problem.N}"
@@ -51,14 +44,9 @@ class Gemm(Baseline):
     def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Tune unless that was done, and bind a: (M, K) and b: (K, N) as they are."""
         a, b = inputs["a"], inputs["b"]
-        key = (problem.M, problem.N, problem.K)
         tiles = self._dividing(problem)
-        tile = tiles[0]
-        if len(tiles) > 1:
-            if key not in _tuned:
-                _tuned[key] = tiles[fastest([(one, _bind(a, b, one)) for one in tiles])]
-            tile = _tuned[key]
-        return _bind(a, b, tile)
+        key = ("thunderkittens", problem.M, problem.N, problem.K, *tiles)
+        return _bind(a, b, tuned(key, tiles, lambda tile: _bind(a, b, tile)))
 
     def _dividing(self, problem: GemmProblem) -> list[str]:
         asked = self.options["tile"]
@@ -73,8 +61,6 @@ def _extent(tile: str) -> tuple[int, int]:
 
 
 def _bind(a: torch.Tensor, b: torch.Tensor, tile: str) -> Call:
-    import torch
-
     run = function("gemm_bf16", "gemm_bf16")
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
 
@@ -97,13 +83,11 @@ class GemmFp8(Baseline):
     library = released("gemm_fp8_scaled", "lcf.*matmul_template")
     dtype = "e4m3"
 
-    def limits(self, problem: Fp8Problem) -> Iterator[Limit]:
+    def limits(self, problem: Fp8Problem) -> Limits:
         yield from multiples(problem, WHOLE_TILES, M=FP8_TILE, N=FP8_TILE, K=FP8_TILE)
 
     def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
         """Repeat the scales, and bind a: (M, K) and the transpose of b: (K, N)."""
-        import torch
-
         a, bt = inputs["a"], inputs["b"].t()
         scale_a = inputs["scale_a"].expand(problem.M, 1).contiguous()
         scale_b = inputs["scale_b"].expand(1, problem.N).contiguous()

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
-from baselines.common.baseline import TORCH_AND_TRITON, Baseline, Call, Inputs, options
+import torch
+
+from baselines.common.baseline import TORCH_COMPILE, Baseline, Call, Inputs, options
 from baselines.common.compiled import MAX_AUTOTUNE, compile_alone
 from baselines.gemm.names import CUBLAS_KERNELS
 from baselines.gemm.problem import GemmProblem
 
-if TYPE_CHECKING:
-    import torch
-
-Compiled = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
-
-# A process keeps what it compiled: a problem is asked for once per set of inputs.
-_compiled: dict[tuple[int, int, int, int], Compiled] = {}
+Compiled = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Gemm(Baseline):
@@ -35,8 +32,7 @@ class Gemm(Baseline):
 
     # A Triton template, or one of cuBLAS's families; a shape of one may become an Inductor reduction.
     library = replace(
-        TORCH_AND_TRITON,
-        name="torch_compile",
+        TORCH_COMPILE,
         kernels=(f"triton|{CUBLAS_KERNELS}",),
         foreign=("kernel_cutlass", "kittens", "baseline_gemm"),
     )
@@ -47,9 +43,7 @@ class Gemm(Baseline):
         """Compile and tune for this shape unless that was done, and run once."""
         a, b = inputs["a"], inputs["b"]
         key = (problem.M, problem.N, problem.K, self.options["tma"])
-        if key not in _compiled:
-            _compiled[key] = compile_matmul(f"gemm_{'_'.join(map(str, key))}", tma=bool(self.options["tma"]))
-        function = _compiled[key]
+        function = compile_matmul(f"gemm_{'_'.join(map(str, key))}", tma=bool(self.options["tma"]))
         function(a, b)
         return lambda: function(a, b)
 
@@ -73,8 +67,9 @@ def _matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a @ b
 
 
+@cache
 def compile_matmul(name: str, *, tma: bool) -> Compiled:
-    """The matmul, compiled by itself under this name."""
+    """The matmul, compiled by itself under this name; a process keeps it for further sets of inputs."""
     from torch._inductor import select_algorithm
 
     if hasattr(select_algorithm, "PRINT_AUTOTUNE"):

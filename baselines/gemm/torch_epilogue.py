@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from baselines.common.baseline import Call, Inputs
 from baselines.common.compiled import MAX_AUTOTUNE
 from baselines.common.plain_torch import PlainTorch
 from baselines.gemm.names import CUBLAS_KERNELS
-
-if TYPE_CHECKING:
-    import torch
 
 
 class EpilogueProblem(Protocol):
@@ -20,8 +20,6 @@ class EpilogueProblem(Protocol):
     N: int
     K: int
     epilogue: str
-    dtype: str
-    direction: str
 
 
 class GemmEpilogue(PlainTorch):
@@ -48,23 +46,13 @@ class GemmEpilogue(PlainTorch):
         """Bind a, b and the epilogue's tensors; compiled, compile and run once."""
         if problem.epilogue == "gate_residual":
             return self.bind(_gate_residual, *(inputs[name] for name in ("a", "b", "gate", "residual")))
-        function = {"bias_gelu": _bias_gelu, "bias_gelu_tanh": _bias_gelu_tanh}[problem.epilogue]
-        return self.bind(function, *(inputs[name] for name in ("a", "b", "bias")))
+        approximate = {"bias_gelu": "none", "bias_gelu_tanh": "tanh"}[problem.epilogue]
+        return self.bind(_bias_gelu, *(inputs[name] for name in ("a", "b", "bias")), approximate=approximate)
 
 
-def _bias_gelu(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    return torch.nn.functional.gelu(torch.addmm(bias, a, b))
+def _bias_gelu(a: Tensor, b: Tensor, bias: Tensor, *, approximate: str) -> Tensor:
+    return torch.nn.functional.gelu(torch.addmm(bias, a, b), approximate=approximate)
 
 
-def _bias_gelu_tanh(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    return torch.nn.functional.gelu(torch.addmm(bias, a, b), approximate="tanh")
-
-
-def _gate_residual(a: torch.Tensor, b: torch.Tensor, gate: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-    import torch
-
+def _gate_residual(a: Tensor, b: Tensor, gate: Tensor, residual: Tensor) -> Tensor:
     return torch.addcmul(residual, gate, a @ b)

@@ -7,15 +7,14 @@ in `Gemm.prepare`, outside the clock, over the short lists in `CONFIGS` and `POI
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from baselines.common.baseline import TRITON, Baseline, Call, Inputs, options
 from baselines.common.gpu import cuda_capability
-from baselines.common.tuning import fastest
+from baselines.common.tuning import tuned
 from baselines.gemm.problem import GemmProblem
-
-if TYPE_CHECKING:
-    import torch
 
 TMA_ALIGNMENT = 8  # bf16 elements: rows described by a tensor map start at multiples of 16 bytes
 MIN_TMA_CAPABILITY = (9, 0)
@@ -58,8 +57,6 @@ POINTER_CONFIGS = (
     Config(64, 64, 32, stages=4, warps=4),
 )
 
-_tuned: dict[tuple[object, ...], Config] = {}
-
 
 class Gemm(Baseline):
     """C (M, N) = A (M, K) B (K, N), bf16 with fp32 accumulation; any M, N, K.
@@ -83,11 +80,9 @@ class Gemm(Baseline):
         by_tensor_map = self._by_tensor_map(problem)
         make = bind_tma if by_tensor_map else bind_pointers
         specialize = bool(self.options["warp_specialize"])
-        key = (problem.M, problem.N, problem.K, by_tensor_map, specialize, a.device)
-        if key not in _tuned:
-            configs = CONFIGS if by_tensor_map else POINTER_CONFIGS
-            _tuned[key] = configs[fastest([(str(config), make(a, b, config, specialize)) for config in configs])]
-        call = make(a, b, _tuned[key], specialize)
+        key = ("triton", problem.M, problem.N, problem.K, by_tensor_map, specialize, a.device)
+        configs = CONFIGS if by_tensor_map else POINTER_CONFIGS
+        call = make(a, b, tuned(key, configs, lambda config: make(a, b, config, specialize)), specialize)
         call()
         return call
 
@@ -97,9 +92,8 @@ class Gemm(Baseline):
         return (cuda_capability() or (0, 0)) >= MIN_TMA_CAPABILITY
 
 
-def bind_tma(a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False) -> Call:
+def bind_tma(a: Tensor, b: Tensor, config: Config, warp_specialize: bool = False) -> Call:
     """A call of the kernel with tensor maps; a: (M, K), b: (K, N), contiguous, 16-bit, K and N multiples of 8."""
-    import torch
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     from baselines.gemm.triton_device import baseline_gemm_tma
@@ -107,38 +101,26 @@ def bind_tma(a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: 
     m, k, n = *a.shape, b.shape[1]
     programs = _programs(a, config, m, n)
     a_map = TensorDescriptor.from_tensor(a, [config.block_m, config.block_k])
+    loops = {"SPLIT": config.split, "WARP_SPECIALIZE": warp_specialize, "FLATTEN": not warp_specialize}
     b_map = TensorDescriptor.from_tensor(b, [config.block_k, config.block_n])
 
-    def call() -> torch.Tensor:
+    def call() -> Tensor:
         c = torch.empty((m, n), dtype=a.dtype, device=a.device)
         c_map = TensorDescriptor.from_tensor(c, [config.block_m, config.block_n // config.split])
-        baseline_gemm_tma[(programs,)](
-            a_map,
-            b_map,
-            c_map,
-            m,
-            n,
-            k,
-            **_constants(config, programs),
-            SPLIT=config.split,
-            WARP_SPECIALIZE=warp_specialize,
-            FLATTEN=not warp_specialize,
-        )
+        baseline_gemm_tma[(programs,)](a_map, b_map, c_map, m, n, k, **_constants(config, programs), **loops)
         return c
 
     return call
 
 
-def bind_pointers(a: torch.Tensor, b: torch.Tensor, config: Config, warp_specialize: bool = False) -> Call:
+def bind_pointers(a: Tensor, b: Tensor, config: Config, warp_specialize: bool = False) -> Call:
     """A call of the kernel with pointers; a: (M, K), b: (K, N), contiguous, 16-bit. It has no warp specialisation."""
-    import torch
-
     from baselines.gemm.triton_device import baseline_gemm_pointers
 
     m, k, n = *a.shape, b.shape[1]
     programs = _programs(a, config, m, n)
 
-    def call() -> torch.Tensor:
+    def call() -> Tensor:
         c = torch.empty((m, n), dtype=a.dtype, device=a.device)
         baseline_gemm_pointers[(programs,)](a, b, c, m, n, k, **_constants(config, programs))
         return c
@@ -159,10 +141,8 @@ def _constants(config: Config, programs: int) -> dict[str, int]:
     }
 
 
-def _programs(a: torch.Tensor, config: Config, m: int, n: int) -> int:
+def _programs(a: Tensor, config: Config, m: int, n: int) -> int:
     """Programs to launch: one a tile, but no more than run at once (one a multiprocessor)."""
-    import torch
-
     tiles = -(-m // config.block_m) * -(-n // config.block_n)
     if a.device.type != "cuda":  # Triton's interpreter: a few programs, so that each walks several tiles
         return min(tiles, 3)

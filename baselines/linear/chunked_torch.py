@@ -8,6 +8,7 @@ with decays, a product with the matrix of decays between chunks.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 ALIGNED = 8
@@ -20,7 +21,7 @@ FLOOR = 1e-6
 """Hedgehog's least feature; what Based and Hedgehog add to a sum of weights before it divides."""
 
 
-def _chunks(tensor: torch.Tensor, chunk: int, dim: int = 2) -> torch.Tensor:
+def _chunks(tensor: Tensor, chunk: int, dim: int = 2) -> Tensor:
     """(..., N, ...) to (..., chunks, chunk, ...), with zeros after row N."""
     missing = -tensor.shape[dim] % chunk
     if missing:
@@ -28,7 +29,7 @@ def _chunks(tensor: torch.Tensor, chunk: int, dim: int = 2) -> torch.Tensor:
     return tensor.unflatten(dim, (-1, chunk))
 
 
-def _with_ones(v: torch.Tensor) -> torch.Tensor:
+def _with_ones(v: Tensor) -> Tensor:
     """The values, a column of ones whose sums are the normaliser, and zeros up to a multiple of `ALIGNED`."""
     width = v.shape[-1]
     padded = pad(v, (0, ALIGNED + -width % ALIGNED))
@@ -37,15 +38,8 @@ def _with_ones(v: torch.Tensor) -> torch.Tensor:
 
 
 def decayed(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    log_decay: torch.Tensor | None,
-    *,
-    scale: float,
-    chunk: int,
-    return_state: bool,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, *, scale: float, chunk: int, return_state: bool
+) -> Tensor | tuple[Tensor, Tensor]:
     """Linear attention with a scalar decay.
 
     q, k: (B, G, N, S), v: (B, H, N, P) bf16, log_decay: (H,) or (B, H, N) fp32 -> out (B, H, N, P) bf16; with
@@ -74,7 +68,7 @@ def decayed(
     return (out, carried[:, :, :, -1].flatten(1, 2)) if return_state else out
 
 
-def _carry(increments: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+def _carry(increments: Tensor, last: Tensor) -> Tensor:
     """States before each chunk and after the last: (..., C, S, P) and log decays (..., C) to (..., C + 1, S, P)."""
     count = last.shape[-1]
     total = pad(last.cumsum(-1), (1, 0))  # before chunk i
@@ -85,15 +79,8 @@ def _carry(increments: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
 
 
 def ssd(
-    x: torch.Tensor,
-    dt: torch.Tensor,
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
-    *,
-    chunk: int,
-    return_state: bool,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    x: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, *, chunk: int, return_state: bool
+) -> Tensor | tuple[Tensor, Tensor]:
     """Mamba-2 from its raw inputs: x (B, N, H, P), dt (B, N, H), a (H,), b, c (B, N, G, S) -> y (B, N, H, P)."""
     v = (x * dt[..., None]).to(x.dtype).transpose(1, 2)
     decay = (dt * a).transpose(1, 2)
@@ -104,8 +91,8 @@ def ssd(
 
 
 def based(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, normalize: bool, chunk: int, return_state: bool
-) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    q: Tensor, k: Tensor, v: Tensor, *, normalize: bool, chunk: int, return_state: bool
+) -> Tensor | tuple[Tensor, ...]:
     """Based: q, k (B, H, N, F), v (B, H, N, D) bf16 -> out bf16, and the states in fp32.
 
     The column of ones beside the values gives the normaliser; rows past the end have zeros there too.
@@ -131,7 +118,7 @@ def based(
     return (out.to(dtype), *states)
 
 
-def _taylor(x: torch.Tensor) -> torch.Tensor:
+def _taylor(x: Tensor) -> Tensor:
     """[1, x F^-1/4, x (x) x / sqrt(2 F)] in bf16, and zeros up to a multiple of `ALIGNED`."""
     width = x.shape[-1]
     wide = x.float()
@@ -140,7 +127,7 @@ def _taylor(x: torch.Tensor) -> torch.Tensor:
     return pad(features, (0, -features.shape[-1] % ALIGNED))
 
 
-def hedgehog_features(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def hedgehog_features(x: Tensor, weight: Tensor) -> Tensor:
     """[softmax(x W), softmax(-x W)], at least `FLOOR`: (B, H, N, D) and (H, D, F) to (B, H, N, 2F), bf16."""
     projected = (x @ weight).float()
     both = torch.cat([projected.softmax(-1), (-projected).softmax(-1)], -1)
@@ -148,16 +135,8 @@ def hedgehog_features(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def hedgehog(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    q_map: torch.Tensor,
-    k_map: torch.Tensor,
-    alpha: torch.Tensor,
-    beta: torch.Tensor,
-    *,
-    return_state: bool,
-) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    q: Tensor, k: Tensor, v: Tensor, q_map: Tensor, k_map: Tensor, alpha: Tensor, beta: Tensor, *, return_state: bool
+) -> Tensor | tuple[Tensor, ...]:
     """Hedgehog: q, k, v (B, H, N, D) bf16 -> out bf16, and the states in fp32."""
     length, width = q.shape[2:]
     phi_q, phi_k = hedgehog_features(q, q_map), hedgehog_features(k, k_map)
@@ -179,12 +158,12 @@ def hedgehog(
     return out, state[..., width], state[..., :width]
 
 
-def _before(tensor: torch.Tensor) -> torch.Tensor:
+def _before(tensor: Tensor) -> Tensor:
     """Of each block the one before it, zeros for the first: (B, H, C, ...)."""
     return torch.cat([torch.zeros_like(tensor[:, :, :1]), tensor[:, :, :-1]], 2)
 
 
-def _outside(count: int, device: torch.device) -> torch.Tensor:
+def _outside(count: int, device: torch.device) -> Tensor:
     """(C, 64, 128): the keys of the block before and of the own block that a query does not see."""
     row, column = torch.arange(BLOCK, device=device)[:, None], torch.arange(2 * BLOCK, device=device)[None]
     first = torch.arange(count, device=device)[:, None, None] == 0

@@ -6,19 +6,20 @@ the part that `is_short` keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from torch import Tensor
+
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
+from baselines.common.compiled import compile_alone
 from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import token_major
 from baselines.linear import names
 from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
 from baselines.linear.triton_autotune import shorten, tune_for, with_chunk
-
-if TYPE_CHECKING:
-    import torch
 
 FLA = Library(
     "fla",
@@ -49,16 +50,13 @@ class Based(Baseline):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        own, other = (f"{kernel}_based" for kernel in sorted(self.choices["kernel"], key=self.options["kernel"].__ne__))
-        self.notes = (own,)
-        self.library = replace(
-            FLA,
-            name=f"fla_{self.options['kernel']}",
-            kernels=(f"{own}_fwd_kernel",),
-            foreign=(f"{other}_fwd_kernel", *FLA.foreign),
-        )
+        own = self.options["kernel"]
+        (other,) = {*self.choices["kernel"]} - {own}
+        foreign = (f"{other}_based_fwd_kernel", *FLA.foreign)
+        self.library = replace(FLA, name=f"fla_{own}", kernels=(f"{own}_based_fwd_kernel",), foreign=foreign)
+        self.notes = (f"{own}_based",)
 
-    def limits(self, problem: BasedProblem) -> Iterator[Limit]:
+    def limits(self, problem: BasedProblem) -> Limits:
         yield from no_state(problem)
         beyond = self.options["kernel"] == "fused_chunk" and problem.F > MAX_FEATURES
         yield beyond, f"got F={problem.F}, it takes up to {MAX_FEATURES}"
@@ -88,7 +86,7 @@ class LinearAttention(Baseline):
         self.notes = (f"chunk_{kernel}",)
         self.library = replace(FLA, name="fla_linear_attn" if kernel == "linear_attn" else kernel)
 
-    def limits(self, problem: LinearAttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: LinearAttentionProblem) -> Limits:
         beyond = self.options["kernel"] == "linear_attn" and problem.decay != "none"
         yield beyond, f"got decay={problem.decay}, it has none"
 
@@ -109,14 +107,14 @@ class LinearAttention(Baseline):
 
             call()
             return call
-        decay: dict[str, torch.Tensor] = {}
+        decay: dict[str, Tensor] = {}
         if problem.decay == "head":
             decay = {"g_gamma": inputs["log_decay"]}
         elif problem.decay == "step":
             decay = {"g": token_major(inputs["log_decay"])}
 
         def make(chunk: int) -> Call:
-            return simple_gla(q, k, v, decay, scale=scale, chunk=chunk, state=state, heads_first=True)
+            return simple_gla(q, k, v, **decay, scale=scale, chunk_size=chunk, state=state, heads_first=True)
 
         return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
 
@@ -148,18 +146,19 @@ class Mamba2(Baseline):
         if raw:
             k, q = (inputs[name].repeat_interleave(heads, 2) for name in ("B", "C"))
             x, dt, a = inputs["x"], inputs["dt"], inputs["A"]
-            prepared = compiled_preparation(problem)
+            prepared = compiled_preparation(problem.B, problem.N, problem.H, problem.P)
         else:
             q, k = (token_major(inputs[name]).repeat_interleave(heads, 2) for name in ("q", "k"))
             v, g = token_major(inputs["v"]), token_major(inputs["log_decay"])
 
         def make(chunk: int) -> Call:
             if not raw:
-                return simple_gla(q, k, v, {"g": g}, scale=1.0, chunk=chunk, state=state, heads_first=True)
+                return simple_gla(q, k, v, g=g, scale=1.0, chunk_size=chunk, state=state, heads_first=True)
 
             def call() -> Any:
                 values, decay = prepared(x, dt, a)
-                found = simple_gla(q, k, values, {"g": decay}, scale=1.0, chunk=chunk, state=state, heads_first=False)()
+                given = {"g": decay, "scale": 1.0, "chunk_size": chunk}
+                found = simple_gla(q, k, values, state=state, heads_first=False, **given)()
                 return (found[0], found[1].transpose(2, 3)) if state else found
 
             return call
@@ -168,22 +167,15 @@ class Mamba2(Baseline):
         return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
 
 
-def simple_gla(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    decay: dict[str, torch.Tensor],
-    *,
-    scale: float,
-    chunk: int,
-    state: bool,
-    heads_first: bool,
-) -> Call:
-    """A call of `chunk_simple_gla` on (B, N, H, .); `heads_first` returns a (B, H, N, .) view of its output."""
+def simple_gla(q: Tensor, k: Tensor, v: Tensor, *, state: bool, heads_first: bool, **given: Any) -> Call:
+    """A call of `chunk_simple_gla` on (B, N, H, .), `given` its chunk size, scale, and decay `g` or `g_gamma`.
+
+    `heads_first` returns a (B, H, N, .) view of its output.
+    """
     from fla.ops.simple_gla import chunk_simple_gla
 
     def call() -> Any:
-        out, final = chunk_simple_gla(q, k, v, scale=scale, output_final_state=state, chunk_size=chunk, **decay)
+        out, final = chunk_simple_gla(q, k, v, output_final_state=state, **given)
         out = out.transpose(1, 2) if heads_first else out
         return (out, final) if state else out
 
@@ -204,18 +196,11 @@ def is_short(config: Any) -> bool:
     return config.num_warps in (2, 4) and config.num_stages == 3
 
 
-_preparations: dict[tuple[object, ...], Callable[..., Any]] = {}
-
-
-def compiled_preparation(problem: Mamba2Problem) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+@cache
+def compiled_preparation(*shape: int) -> Callable[..., tuple[Tensor, Tensor]]:
     """X (B, N, H, P), dt (B, N, H), A (H,) to x dt in bf16 and A dt in fp32, compiled for this shape."""
-    from baselines.common.compiled import compile_alone
-
-    key = (problem.B, problem.N, problem.H, problem.P)
-    if key not in _preparations:
-        _preparations[key] = compile_alone(_preparation, f"preparation_{'_'.join(map(str, key))}")
-    return _preparations[key]
+    return compile_alone(_preparation, f"preparation_{'_'.join(map(str, shape))}")
 
 
-def _preparation(x: torch.Tensor, dt: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _preparation(x: Tensor, dt: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     return (x * dt[..., None]).to(x.dtype), dt * a

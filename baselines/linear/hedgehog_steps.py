@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
+from baselines.common.compiled import compile_alone
 from baselines.linear.chunked_torch import BLOCK, FLOOR, hedgehog_features
 
 
-def features(
-    q: torch.Tensor, k: torch.Tensor, q_map: torch.Tensor, k_map: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def features(q: Tensor, k: Tensor, q_map: Tensor, k_map: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features of q in blocks, (B, H, blocks, 64, 2F), features of k (B, H, N, 2F), and the sums of the linear weights.
 
     The sums, (B, H, N) fp32, are those over all keys two blocks or more before the query's own.
@@ -27,20 +27,14 @@ def features(
     return blocks, phi_k, weights
 
 
-def _blocks(tensor: torch.Tensor) -> torch.Tensor:
+def _blocks(tensor: Tensor) -> Tensor:
     """(B, H, N, W) to (B, H, blocks, 64, W), with zeros after row N."""
     return pad(tensor, (0, 0, 0, -tensor.shape[2] % BLOCK)).unflatten(2, (-1, BLOCK))
 
 
 def join(
-    far: torch.Tensor,
-    far_weights: torch.Tensor,
-    near: torch.Tensor,
-    logsumexp: torch.Tensor,
-    largest: torch.Tensor,
-    alpha: torch.Tensor,
-    beta: torch.Tensor,
-) -> torch.Tensor:
+    far: Tensor, far_weights: Tensor, near: Tensor, logsumexp: Tensor, largest: Tensor, alpha: Tensor, beta: Tensor
+) -> Tensor:
     """Window and linear part over one normaliser.
 
     far: (B, H, blocks - 2, 64, D), for the third block and later ones; near: (B, H, N, D), the window's softmax, with
@@ -64,13 +58,11 @@ def compiled_window(length: int, width: int, device: torch.device, name: str) ->
     """FlexAttention over the window of this length: q, k, v to (out, log-sum-exp, largest scaled score)."""
     from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
-    from baselines.common.compiled import compile_alone
-
     mask = create_block_mask(seen, None, None, length, length, device=device, BLOCK_SIZE=BLOCK)
     tiles: Any = {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK}
     wanted = AuxRequest(lse=True, max_scores=True)
 
-    def window(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+    def window(q: Tensor, k: Tensor, v: Tensor) -> Any:
         out, found = flex_attention(
             q, k, v, block_mask=mask, scale=width**-0.5, kernel_options=tiles, return_aux=wanted
         )

@@ -7,10 +7,9 @@ has the package's folder and has not run its ``__init__``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit, options
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
@@ -51,7 +50,7 @@ class Mamba2(Baseline):
     library = LIBRARY
     choices = options(chunk=("auto", 32, 64, 128, 256))
 
-    def limits(self, problem: Mamba2Problem) -> Iterator[Limit]:
+    def limits(self, problem: Mamba2Problem) -> Limits:
         got = f"got boundary={problem.boundary}"
         yield problem.boundary != "raw", f"{got}, it prepares decays and values itself: boundary=raw"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from baselines.common.compiled import INDUCTOR as INDUCTOR
 from baselines.common.names import TK as TK
 from baselines.common.names import everyone_but
@@ -15,7 +13,5 @@ FLA = f"{FLA_BASED}|{FLA_STATES}|{FLA_OUTPUT}"
 MAMBA_SSM = "_(chunk_scan|chunk_state|chunk_cumsum|state_passing|bmm_chunk)_fwd_kernel"
 THUNDERKITTENS = "(based|hedgehog)_linear_attention|mamba2_fwd_template|la_kernel.*la_globals"
 
-EVERYONE = (FLA, MAMBA_SSM, INDUCTOR, TK, THUNDERKITTENS)
-
-others = partial(everyone_but, EVERYONE)
+others = everyone_but(FLA, MAMBA_SSM, INDUCTOR, TK, THUNDERKITTENS)
 """The kernels of everyone but those named, none of which may run in their place."""

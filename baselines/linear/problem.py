@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Protocol
 
-from baselines.common.baseline import Limit
+from baselines.common.baseline import Limits
 
 
 class LinearProblem(Protocol):
@@ -14,8 +13,6 @@ class LinearProblem(Protocol):
     B: int
     H: int
     N: int
-    dtype: str
-    direction: str
 
 
 class BasedProblem(LinearProblem, Protocol):
@@ -25,6 +22,10 @@ class BasedProblem(LinearProblem, Protocol):
     D: int
     normalize: bool
     return_state: bool
+
+
+HEDGEHOG = ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
+"""Hedgehog's inputs."""
 
 
 class HedgehogProblem(LinearProblem, Protocol):
@@ -58,7 +59,7 @@ class Mamba2Problem(LinearProblem, Protocol):
     return_final_state: bool
 
 
-def no_state(problem: Any, since: str = "") -> Iterator[Limit]:
+def no_state(problem: Any, since: str = "") -> Limits:
     """It returns no state."""
     for key in ("return_state", "return_final_state"):
         yield getattr(problem, key, False), f"{since}got {key}=1, it returns no state"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.linear import names
-from baselines.linear.problem import BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem, no_state
-
-if TYPE_CHECKING:
-    import torch
+from baselines.linear.problem import (
+    HEDGEHOG,
+    BasedProblem,
+    HedgehogProblem,
+    LinearAttentionProblem,
+    Mamba2Problem,
+    no_state,
+)
 
 ROWS = 64
 """Rows of a chunk, of which a length is a multiple."""
@@ -29,7 +34,7 @@ class Based(Baseline):
 
     library = released("based", "based_linear_attention", foreign=OTHERS)
 
-    def limits(self, problem: BasedProblem) -> Iterator[Limit]:
+    def limits(self, problem: BasedProblem) -> Limits:
         yield problem.normalize, "got normalize=1, its Based has no normaliser"
         yield from among(problem, WRITTEN_FOR, F=(16,), D=(64,))
         yield from multiples(problem, WHOLE_TILES, N=ROWS)
@@ -59,17 +64,13 @@ class Hedgehog(Baseline):
 
     library = released("hedgehog", "hedgehog_linear_attention_smd", foreign=OTHERS)
 
-    def limits(self, problem: HedgehogProblem) -> Iterator[Limit]:
+    def limits(self, problem: HedgehogProblem) -> Limits:
         yield from among(problem, WRITTEN_FOR, D=(128,), F=(64,))
         yield from multiples(problem, WHOLE_TILES, N=ROWS)
 
     def prepare(self, problem: HedgehogProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
-        import torch
-
-        q, k, v, q_map, k_map, alpha, beta = (
-            inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
-        )
+        q, k, v, q_map, k_map, alpha, beta = (inputs[name] for name in HEDGEHOG)
         run = function("hedgehog", "hedgehog")
         heads = (problem.B, problem.H)
 
@@ -91,7 +92,7 @@ class Mamba2(Baseline):
 
     library = released("mamba2", "lcsf.*mamba2_fwd_template", foreign=OTHERS)
 
-    def limits(self, problem: Mamba2Problem) -> Iterator[Limit]:
+    def limits(self, problem: Mamba2Problem) -> Limits:
         got = f"got boundary={problem.boundary}"
         yield problem.boundary != "prepared", f"{got}, it takes decays and values made before: boundary=prepared"
         yield from among(problem, WRITTEN_FOR, P=(64,), S=(64,), G=(1,))
@@ -121,7 +122,7 @@ class LinearAttention(Baseline):
 
     library = released("linear_attention", "la_kernel.*la_globals", foreign=OTHERS)
 
-    def limits(self, problem: LinearAttentionProblem) -> Iterator[Limit]:
+    def limits(self, problem: LinearAttentionProblem) -> Limits:
         yield problem.decay == "step", "got decay=step, its decay is one number a head"
         yield from among(problem, WRITTEN_FOR, D=(128,))
         yield from multiples(problem, WHOLE_TILES, N=ROWS)
@@ -129,8 +130,6 @@ class LinearAttention(Baseline):
 
     def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Turn the decays' sign, and bind q, k and v as they are."""
-        import torch
-
         q, k, v = (inputs[name] for name in "qkv")
         none = torch.zeros(problem.H, dtype=torch.float32, device=q.device)
         slopes = none if problem.decay == "none" else -inputs["log_decay"]

@@ -11,7 +11,8 @@ from typing import Any
 from baselines.common.baseline import Call, Inputs
 from baselines.common.plain_torch import PlainTorch
 from baselines.linear import names
-from baselines.linear.problem import BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem
+from baselines.linear.chunked_torch import based, decayed, hedgehog, ssd
+from baselines.linear.problem import HEDGEHOG, BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem
 
 
 class _Chunked(PlainTorch):
@@ -54,8 +55,6 @@ class Based(_Chunked):
 
     def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.linear.chunked_torch import based
-
         asked = {"normalize": bool(problem.normalize), "return_state": bool(problem.return_state)}
         return self.bind(based, *(inputs[name] for name in "qkv"), chunk=self._chunk, **asked)
 
@@ -74,10 +73,7 @@ class Hedgehog(_Chunked):
 
     def prepare(self, problem: HedgehogProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.linear.chunked_torch import hedgehog
-
-        tensors = (inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta"))
-        return self.bind(hedgehog, *tensors, return_state=bool(problem.return_state))
+        return self.bind(hedgehog, *(inputs[name] for name in HEDGEHOG), return_state=bool(problem.return_state))
 
 
 class LinearAttention(_Chunked):
@@ -94,8 +90,6 @@ class LinearAttention(_Chunked):
 
     def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.linear.chunked_torch import decayed
-
         tensors = (inputs["q"], inputs["k"], inputs["v"], inputs.get("log_decay"))
         state = bool(problem.return_final_state)
         return self.bind(decayed, *tensors, scale=problem.scale, chunk=self._chunk, return_state=state)
@@ -115,8 +109,6 @@ class Mamba2(_Chunked):
 
     def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        from baselines.linear.chunked_torch import decayed, ssd
-
         asked: dict[str, Any] = {"chunk": self._chunk, "return_state": bool(problem.return_final_state)}
         if problem.boundary == "raw":
             return self.bind(ssd, *(inputs[name] for name in ("x", "dt", "A", "B", "C")), **asked)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from baselines.common.tuning import fastest, glance_ms
+from baselines.common.tuning import glance_ms, tuned
 
 WARMUP_MS, TIMED_MS = 5, 25
 """Time spent on each configuration.
@@ -25,7 +25,6 @@ HOPELESS = 1.25
 timed further: it would not be chosen."""
 
 _choices: dict[tuple[str, Hashable], dict[Any, Any]] = {}
-_chunks: dict[tuple[Hashable, tuple[int, ...]], int] = {}
 
 
 def autotuner_of(kernel: Any) -> Any:
@@ -70,10 +69,7 @@ def with_chunk(
     """The call with this chunk size, or with the fastest of ``chunks`` for "auto"; its kernels have been tuned."""
     tune_for(shape, kernels)
     if chunk == "auto":
-        key = (shape, chunks)
-        if key not in _chunks:
-            _chunks[key] = chunks[fastest([(f"chunk={one}", make(one)) for one in chunks])]
-        chunk = _chunks[key]
+        chunk = tuned((shape, chunks), chunks, make)
     call = make(int(chunk))
     call()
     return call

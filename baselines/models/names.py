@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from baselines.common.names import TK as TK
 from baselines.common.names import everyone_but
 
@@ -12,7 +10,5 @@ CUDNN = "cudnn"
 EFFICIENT = "fmha_cutlass"
 SOFTMAX = "softmax"
 
-EVERYONE = (FLASH, CUDNN, EFFICIENT, TK)
-
-others = partial(everyone_but, EVERYONE)
+others = everyone_but(FLASH, CUDNN, EFFICIENT, TK)
 """Attention kernels of everyone but those named; products and fused operations are nobody's."""

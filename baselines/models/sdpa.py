@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import TORCH, TORCH_AND_TRITON, Baseline, Call, Inputs, options
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from baselines.common.baseline import TORCH, TORCH_COMPILE, Baseline, Call, Inputs, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.common.sites import labelled_version
 from baselines.models import names
-
-if TYPE_CHECKING:
-    import torch
 
 BACKENDS = {
     "flash": ("FLASH_ATTENTION", names.FLASH),
@@ -41,7 +43,7 @@ class _Model(Baseline):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._on = self.options["backend"]
-        needed, self.devices = (TORCH, ("cpu",)) if self._on == "math" else (TORCH_AND_TRITON, ("cuda",))
+        needed, self.devices = (TORCH, ("cpu",)) if self._on == "math" else (TORCH_COMPILE, ("cuda",))
         own = BACKENDS[self._on][1]
         self.library = replace(
             needed, name=f"sdpa_{self._on}", gpus=FROM_AMPERE, kernels=(own,), foreign=names.others(own)
@@ -56,8 +58,6 @@ class _Model(Baseline):
 
     def prepare(self, problem: Any, inputs: Inputs) -> Call:
         """The problem's call, on this backend alone."""
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-
         backend, grouped = getattr(SDPBackend, BACKENDS[self._on][0]), problem.shape.heads != problem.shape.heads_kv
         attend, rotate = operators(self._on == "flash", grouped)
         run = problem.bind(inputs, attend=attend, rotate=rotate)
@@ -70,19 +70,17 @@ class _Model(Baseline):
 
 
 @cache
-def operators(flash: bool, grouped: bool) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+def operators(flash: bool, grouped: bool) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """Attention and rotary embedding, the same two for all calls, so that a model with them in is compiled once."""
-    import torch
-    from torch.nn.functional import scaled_dot_product_attention
 
-    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
 
-    def attend_by_flash(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, is_causal=True)[0]
+    def attend_by_flash(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, is_causal=True)[0]
         return out
 
-    def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         left, right = x.chunk(2, dim=-1)
         return torch.cat([left * cos - right * sin, left * sin + right * cos], dim=-1).to(x.dtype)
 

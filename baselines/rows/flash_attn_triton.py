@@ -6,17 +6,15 @@ the package's folder and has not run it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits
 from baselines.common.gpu import FROM_AMPERE
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
-
-if TYPE_CHECKING:
-    import torch
 
 LIBRARY = Library(
     "flash_attn_triton",
@@ -40,7 +38,7 @@ class Rotary(Baseline):
         foreign=names.others(names.FLASH_ATTN_ROTARY),
     )
 
-    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+    def limits(self, problem: RotaryProblem) -> Limits:
         yield problem.D > 256, f"got D={problem.D}, its rotary kernel takes up to 256"
 
     def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
@@ -73,7 +71,7 @@ class DropoutAddLayernorm(Baseline):
         foreign=names.others(names.FLASH_ATTN_LAYER_NORM),
     )
 
-    def limits(self, problem: LayernormProblem) -> Iterator[Limit]:
+    def limits(self, problem: LayernormProblem) -> Limits:
         yield 2 * problem.D > 65536, f"got D={problem.D}, it takes rows of up to 65536 bytes"
 
     def prepare(self, problem: LayernormProblem, inputs: Inputs) -> Call:

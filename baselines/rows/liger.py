@@ -8,10 +8,11 @@ Its normalisations are no baselines of dropout-add-layernorm: its layer norm add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limit
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits
 from baselines.common.gpu import FROM_AMPERE
 from baselines.rows import names
 from baselines.rows.problem import RotaryProblem
@@ -36,14 +37,12 @@ class Rotary(Baseline):
         foreign=names.others(names.LIGER_ROPE),
     )
 
-    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+    def limits(self, problem: RotaryProblem) -> Limits:
         yield problem.tensors != 2, f"got tensors={problem.tensors}, it takes q and k together (tensors=2)"
         yield problem.interleaved, "got interleaved=1, it pairs entries half a head apart (interleaved=0)"
 
     def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind the inputs in the library's layout, and compile."""
-        import torch
-
         turn = self.library.load("liger_kernel.ops.rope", "liger_kernel", "liger_kernel.ops").rope_forward
         heads_first = problem.layout == "bhnd"
         q, k = inputs["q"], inputs["k"]

@@ -15,8 +15,6 @@ class RotaryProblem(Protocol):
     layout: str
     interleaved: bool
     tensors: int
-    dtype: str
-    direction: str
 
 
 class LayernormProblem(Protocol):
@@ -26,5 +24,3 @@ class LayernormProblem(Protocol):
     N: int
     D: int
     p: float
-    dtype: str
-    direction: str

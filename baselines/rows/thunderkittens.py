@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from baselines.common.baseline import Baseline, Call, Inputs, Limit, among, multiples
+import torch
+
+from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.rows import names
 from baselines.rows.problem import LayernormProblem, RotaryProblem
-
-if TYPE_CHECKING:
-    import torch
 
 ROTARY_ROWS = 128
 """Rows of a block. Their check asks for multiples of 16; the last block then reads beyond the tables."""
@@ -30,15 +28,13 @@ class Rotary(Baseline):
 
     library = released("rotary", "lcsf.*rotary_template", foreign=names.others(names.THUNDERKITTENS))
 
-    def limits(self, problem: RotaryProblem) -> Iterator[Limit]:
+    def limits(self, problem: RotaryProblem) -> Limits:
         yield problem.interleaved, "got interleaved=1, its rotary pairs entries half a head apart"
         yield from among(problem, WRITTEN_FOR, layout=("bhnd",), D=(64, 128))
         yield from multiples(problem, WHOLE_TILES, N=ROTARY_ROWS)
 
     def prepare(self, problem: RotaryProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
-        import torch
-
         cos, sin = inputs["cos"], inputs["sin"]
         tensors = [inputs[name] for name in (("x",) if problem.tensors == 1 else ("q", "k"))]
         run = function("rotary", "rotary")
@@ -59,15 +55,13 @@ class DropoutAddLayernorm(Baseline):
 
     library = released("layernorm", "layernorm_tk", foreign=names.others(names.THUNDERKITTENS))
 
-    def limits(self, problem: LayernormProblem) -> Iterator[Limit]:
+    def limits(self, problem: LayernormProblem) -> Limits:
         yield problem.p, f"got p={problem.p}, its kernel never drops"
         yield from among(problem, WRITTEN_FOR, D=(1024,))
         yield from multiples(problem, WHOLE_TILES, N=NORM_ROWS)
 
     def prepare(self, problem: LayernormProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
-        import torch
-
         x, residual, weight, bias = (inputs[name] for name in ("x", "residual", "weight", "bias"))
         run = function("layernorm", "layernorm")
 
