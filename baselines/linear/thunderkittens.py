@@ -9,14 +9,7 @@ import torch
 from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 from baselines.linear import names
-from baselines.linear.problem import (
-    HEDGEHOG,
-    BasedProblem,
-    HedgehogProblem,
-    LinearAttentionProblem,
-    Mamba2Problem,
-    no_state,
-)
+from baselines.linear.problem import BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem, no_state
 
 ROWS = 64
 """Rows of a chunk, of which a length is a multiple."""
@@ -70,7 +63,9 @@ class Hedgehog(Baseline):
 
     def prepare(self, problem: HedgehogProblem, inputs: Inputs) -> Call:
         """Bind the inputs as they are."""
-        q, k, v, q_map, k_map, alpha, beta = (inputs[name] for name in HEDGEHOG)
+        q, k, v, q_map, k_map, alpha, beta = (
+            inputs[name] for name in ("q", "k", "v", "q_map", "k_map", "alpha", "beta")
+        )
         run = function("hedgehog", "hedgehog")
         heads = (problem.B, problem.H)
 

@@ -94,10 +94,11 @@ def test_causal_masks_that_pytorch_aligns_otherwise_are_refused():
     )
 
 
-def test_score_matrices_that_do_not_fit_are_refused_with_their_size():
+def test_score_matrices_that_do_not_fit_are_refused_with_their_size(hopper):
     paper = small("attention", B=16, H=16, N=6144, Nkv=6144, D=128)
-    assert torch_unfused.refuse_large(paper, 141 * 10**9) is None
-    reason = torch_unfused.refuse_large(replace(paper, direction="bwd"), 141 * 10**9)
+    unfused = torch_unfused.Attention()
+    assert unfused.supports(paper, "cuda") is None
+    reason = unfused.supports(replace(paper, direction="bwd"), "cuda")
     assert reason == "torch_unfused: score matrices of 116 GB, half of this GPU's memory is 70 GB"
 
 

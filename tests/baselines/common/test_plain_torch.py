@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from baselines.common import plain_torch
-from baselines.common.problems import refuse
 from baselines.fft_conv import torch_fft
 from baselines.gemm import torch_epilogue
 from baselines.linear import torch_linear
@@ -114,13 +113,3 @@ def test_the_version_says_how_it_runs(implementation: Any, words: list[str]) -> 
     parts = implementation.version().split(", ")
     assert parts[0] == f"torch {torch.__version__}"
     assert [part if part.startswith("mode") else part.split()[0] for part in parts[1:]] == words
-
-
-def test_a_refusal_says_what_it_got_and_what_is_taken() -> None:
-    attention = small("attention", direction="sideways")
-    assert refuse(attention, "cuda", devices=("cuda",), name="it", directions=("fwd", "bwd")) == (
-        "it: got direction sideways, it is compared in fwd and bwd alone"
-    )
-    assert refuse(small("gemm_fp8"), "cuda", devices=("cuda",), name="it") == "it: got dtype e4m3, it takes bf16"
-    assert refuse(small("gemm_fp8"), "cuda", devices=("cuda",), name="it", dtype="e4m3") is None
-    assert refuse(small("gemm_fp8"), "tpu", devices=("cuda", "cpu"), name="it") == "it runs on cuda and cpu, not on tpu"

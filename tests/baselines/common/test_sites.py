@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from baselines.common import sites
+from baselines.common.baseline import Library
 
 
 @pytest.fixture(autouse=True)
@@ -23,10 +24,14 @@ def package(folder, name, text=""):
     return folder
 
 
+def madeup(module):
+    return Library("madeup", "pip install madeup", modules=(module,), packages=())
+
+
 def test_site_folder_comes_first(tmp_path, monkeypatch):
     package(tmp_path, "madeup_library")
     monkeypatch.setenv("TK_BASELINES_SITE_MADEUP", str(tmp_path))
-    assert sites.find("madeup", ["madeup_library"], "pip install madeup") is None
+    assert madeup("madeup_library").absent() is None
     assert sys.path[0] == str(tmp_path)
 
 
@@ -49,7 +54,7 @@ def test_the_site_that_is_used_last_comes_first(tmp_path, monkeypatch):
 
 def test_site_that_is_no_folder_is_a_reason_and_not_an_exception(tmp_path, monkeypatch):
     monkeypatch.setenv("TK_BASELINES_SITE_MADEUP", str(tmp_path / "gone"))
-    reason = sites.find("madeup", ["sys"], "pip install madeup")
+    reason = madeup("sys").absent()
     assert reason is not None
     assert "TK_BASELINES_SITE_MADEUP" in reason
     assert "no folder" in reason
@@ -64,7 +69,7 @@ def test_absent_module_comes_with_the_command():
 def test_looking_for_a_module_does_not_import_it(tmp_path, monkeypatch):
     package(tmp_path, "madeup_explosive", "raise RuntimeError('imported')")
     monkeypatch.setenv("TK_BASELINES_SITE_MADEUP", str(tmp_path))
-    assert sites.find("madeup", ["madeup_explosive"], "go") is None
+    assert madeup("madeup_explosive").absent() is None
 
 
 @pytest.mark.skipif(sites.missing(["cutlass"], "") is None, reason="cutlass is installed here")

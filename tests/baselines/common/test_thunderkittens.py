@@ -68,11 +68,6 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "cuda_capability", lambda: (9, 0))
-
-
 def kind(target: str) -> str:
     return target.rpartition(".")[2]
 

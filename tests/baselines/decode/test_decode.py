@@ -53,18 +53,17 @@ def test_libraries_of_vllm_are_found_without_vllm(tmp_path: Path, monkeypatch: p
         (vllm_libraries.FLASH_MLA, "pip install"),
         (vllm_libraries.FLASH_ATTN_3, "vllm here has no"),
     ):
-        reason = vllm_libraries.absent(library)
+        reason = library.absent()
         assert reason is not None
         assert words in reason
-        file = tmp_path / "vllm" / library
+        file = tmp_path / library.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-        assert vllm_libraries.absent(library) is None
+        assert library.absent() is None
 
 
-def test_other_pages_and_head_dims_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_pages_and_head_dims_are_refused_by_name(hopper: None) -> None:
     for module in ("flash_mla", "flash_attn_3"):
-        monkeypatch.setattr(f"baselines.decode.{module}.refuse_other_gpus", lambda name, **kinds: None)
         assert "page=16" in baseline(module, "mla_decode").supports(small("mla_decode", page=16), "cuda")
         assert baseline(module, "mla_decode").supports(small("mla_decode", page=64), "cuda") is None
     grouped = baseline("flash_attn_3", "paged_attention_decode")
@@ -172,8 +171,7 @@ def test_flash_attn_4_gets_the_pages_and_lengths(D: int, monkeypatch: pytest.Mon
     assert (given["max_seqlen_q"], given["max_seqlen_k"]) == (problem.Q, 130)
 
 
-def test_flash_attn_4_refuses_pages_whose_tails_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("baselines.decode.flash_attn_4.refuse_other_gpus", lambda name, **kinds: None)
+def test_flash_attn_4_refuses_pages_whose_tails_it_reads(hopper: None) -> None:
     own = baseline("flash_attn_4", "paged_attention_decode")
     reasons = {
         (page, lengths): own.supports(small("paged_attention_decode", page=page, lengths=lengths), "cuda")
@@ -201,7 +199,7 @@ OF_NONE = {
 def test_a_baseline_knows_its_kernels_and_disowns_others(module: str) -> None:
     workload = "mla_decode" if module == "flash_mla" else "paged_attention_decode"
     implementation = baseline(module, workload)
-    problem = SimpleNamespace()
+    problem = small(workload)
     for name, kernel in (KERNELS | OF_NONE).items():
         own = all(re.search(pattern, kernel) for pattern in implementation.kernel_names(problem))
         foreign = any(re.search(pattern, kernel) for pattern in implementation.foreign_kernel_names())

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from baselines.common import tuning
 from baselines.common.compiled import compile_alone
 from baselines.linear import (
     composed_hedgehog,
@@ -18,7 +19,6 @@ from baselines.linear import (
     mamba_ssm,
     names,
     torch_linear,
-    triton_autotune,
 )
 from harness.measure.verification import check_outputs
 from harness.workloads import based, hedgehog, linear_attention, mamba2
@@ -89,14 +89,9 @@ def test_pytorch_is_right_for_decays_near_zero_and_one(name, keys, distribution)
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "keys"), FORMS, ids=str)
 def test_compiled_pytorch_is_right(name, keys):
-    from baselines.linear import chunked_torch
-
     p = problem(name, N=150, **keys)
     inputs = draw(name, p)
-    implementation = load(f"baselines.linear.torch_linear.{name}")()
-    function = compile_alone(getattr(chunked_torch, implementation._function_of(p)), f"of_{name}")
-    arguments, options = implementation._arguments(p, inputs)
-    verify(name, p, inputs, function(*arguments, **options))
+    verify(name, p, inputs, load(f"baselines.linear.torch_linear.{name}")(compiled=1).prepare(p, inputs)())
 
 
 def test_compiled_functions_have_code_of_their_own():
@@ -110,15 +105,13 @@ def test_compiled_functions_have_code_of_their_own():
     assert one._torchdynamo_orig_callable(1) == 3
 
 
-def test_tensors_that_do_not_fit_are_refused_with_their_size():
+def test_tensors_that_do_not_fit_are_refused_with_their_size(hopper):
     paper = problem("Based", B=16, H=16, N=16384)
-    alive = torch_linear.Based().alive_bytes(paper)
-    assert 10e9 < alive < 60e9
-    assert torch_linear.refuse_large("torch", alive, 141 * 10**9) is None
-    larger = torch_linear.Based().alive_bytes(replace(paper, N=2**18))
+    assert 10e9 < torch_linear.Based().held_bytes(paper) < 60e9
+    assert torch_linear.Based().supports(paper, "cuda") is None
     assert re.fullmatch(
         r"torch: \d+ GB of intermediate tensors, 85 GB of this GPU's may be used",
-        torch_linear.refuse_large("torch", larger, 141 * 10**9) or "",
+        torch_linear.Based().supports(replace(paper, N=2**18), "cuda") or "",
     )
 
 
@@ -325,9 +318,7 @@ def test_flas_linear_attention_is_called_as_it_wants_to_be(monkeypatch, kernel_n
 @pytest.mark.parametrize("boundary", ["raw", "prepared"])
 def test_flas_simple_gla_is_called_as_mamba2(monkeypatch, boundary, state):
     library = Library(monkeypatch)
-    monkeypatch.setattr(
-        flash_linear_attention, "compiled_preparation", lambda problem: flash_linear_attention._preparation
-    )
+    monkeypatch.setattr(flash_linear_attention, "compile_alone", lambda function, name: function)
     p = problem("Mamba2", B=2, boundary=boundary, return_final_state=state)
     inputs = draw("Mamba2", p)
     verify("Mamba2", p, inputs, flash_linear_attention.Mamba2(chunk=128).prepare(p, inputs)())
@@ -346,18 +337,14 @@ def test_mamba_ssm_is_called_as_it_wants_to_be(monkeypatch, state):
 def test_the_fastest_chunk_is_chosen_once_a_shape(monkeypatch):
     library = Library(monkeypatch)
     asked = []
-    monkeypatch.setattr(
-        triton_autotune, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1
-    )
-    monkeypatch.setattr(triton_autotune, "_chunks", {})
+    monkeypatch.setattr(tuning, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1)
+    monkeypatch.setattr(tuning, "_chosen", {})
+    monkeypatch.setattr(flash_linear_attention, "compile_alone", lambda function, name: function)
     for make in (flash_linear_attention.Mamba2, mamba_ssm.Mamba2):
-        monkeypatch.setattr(
-            flash_linear_attention, "compiled_preparation", lambda p: flash_linear_attention._preparation
-        )
         for length in (96, 96, 130):
             p = problem("Mamba2", N=length)
             make().prepare(p, draw("Mamba2", p))
-    assert asked == [["chunk=32", "chunk=64", "chunk=128"]] * 2 + [["chunk=64", "chunk=128", "chunk=256"]] * 2
+    assert asked == [["32", "64", "128"]] * 2 + [["64", "128", "256"]] * 2
     assert set(library.calls) == {64, 128}
 
 
